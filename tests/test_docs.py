@@ -51,7 +51,7 @@ def test_the_readme_is_short():
 
 
 @cache
-def jobs(study: Path) -> list[graph.Job]:
+def jobs(study: Path) -> list[graph.PlannedJob]:
     """Jobs of a study as `headspec plan` counts them."""
     return graph.jobs(load(strict_yaml(study)), Planned())
 

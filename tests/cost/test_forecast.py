@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from headspec.cost import forecast as forecasts
-from headspec.cost.forecast import RATE, STARTS, Forecast, Job
+from headspec.cost.forecast import RATE, STARTS, Forecast, TimedJob
 
 MODEL, LIGHT = STARTS
 
 
-def forecast(jobs: Iterable[Job], now: float) -> Forecast:
+def forecast(jobs: Iterable[TimedJob], now: float) -> Forecast:
     """The forecast of `jobs`, whose places are their ids."""
     return forecasts.forecast(dict(enumerate(jobs)), now)
 
 
-def computing(seconds: float, rule: str = "train", **more) -> Job:
+def computing(seconds: float, rule: str = "train", **more) -> TimedJob:
     """A job that by the plan computes for `seconds` after its start."""
-    return Job(rule, operations=seconds * RATE, **more)
+    return TimedJob(rule, operations=seconds * RATE, **more)
 
 
 def test_a_run_without_models_is_known_from_the_start():
-    at_start = forecast([Job("data", at_once=2) for _ in range(3)], 0)
+    at_start = forecast([TimedJob("data", at_once=2) for _ in range(3)], 0)
     assert (at_start.done, at_start.left, at_start.wall) == (0, 3 * LIGHT, 3 * LIGHT / 2)
     assert at_start.share == 0
 
@@ -55,7 +55,7 @@ def test_jobs_correct_those_most_like_them():
         ({"model": "a", "rule": "prune"}, 4),  # as all that compute
     ):
         assert forecast([*done, computing(5, **more)], 100).wall == pytest.approx(factor * (5 + MODEL))
-    assert forecast([*done, Job("data")], 100).wall == LIGHT  # of another kind
+    assert forecast([*done, TimedJob("data")], 100).wall == LIGHT  # of another kind
 
 
 def test_many_small_jobs_do_not_outweigh_a_large_one():
@@ -64,24 +64,24 @@ def test_many_small_jobs_do_not_outweigh_a_large_one():
 
 
 def test_stages_follow_each_other_and_are_as_wide_as_they_can():
-    jobs = [Job("data", at_once=4) for _ in range(2)] + [Job("figure", at_once=2) for _ in range(4)]
+    jobs = [TimedJob("data", at_once=4) for _ in range(2)] + [TimedJob("figure", at_once=2) for _ in range(4)]
     assert forecast(jobs, 0).wall == LIGHT + 2 * LIGHT
 
 
 def test_a_run_lasts_as_long_as_its_longest_job():
-    jobs = [Job("a", at_once=2, begun=0, left=100), Job("a", at_once=2, begun=0, left=2)]
+    jobs = [TimedJob("a", at_once=2, begun=0, left=100), TimedJob("a", at_once=2, begun=0, left=2)]
     assert forecast(jobs, 10).wall == 100
 
 
 def test_a_run_lasts_as_long_as_its_longest_chain():
     """Training of 90 and of 10 seconds, pruning of both, and a job that compares them."""
     jobs = [computing(90, at_once=2, begun=0, left=left) for left in (90, 10)]
-    jobs += [Job("prune", at_once=2, needs=(i,), operations=0) for i in range(2)]
-    jobs.append(Job("compare", needs=(2, 3, 99)))  # the output of 99 was there before the run
+    jobs += [TimedJob("prune", at_once=2, needs=(i,), operations=0) for i in range(2)]
+    jobs.append(TimedJob("compare", needs=(2, 3, 99)))  # the output of 99 was there before the run
     assert forecast(jobs, 0).wall == 90 + MODEL + LIGHT
 
 
-def simulated(jobs: list[Job], seconds: list[float], cores: int) -> Iterator[tuple[float, float]]:
+def simulated(jobs: list[TimedJob], seconds: list[float], cores: int) -> Iterator[tuple[float, float]]:
     """Run jobs in their order as soon as they can; the time and what is forecast, whenever one has ended."""
     now = 0.0
     while True:
@@ -102,12 +102,12 @@ def simulated(jobs: list[Job], seconds: list[float], cores: int) -> Iterator[tup
 
 def test_a_run_that_ends_in_one_chain_says_so():
     """Eight runs on two cores, the last of all tasks: its training, importance and pruning end alone."""
-    jobs: list[Job] = []
+    jobs: list[TimedJob] = []
     for size in (60, 60, 60, 60, 60, 60, 60, 1200):
         jobs.append(computing(size, "train", at_once=2))
         jobs += [computing(size, rule, at_once=2, needs=(len(jobs) - 1 + i,))
                  for i, rule in enumerate(("importance", "prune"))]  # fmt: skip
-    jobs.append(Job("dissociation", at_once=2, needs=tuple(range(2, 24, 3))))
+    jobs.append(TimedJob("dissociation", at_once=2, needs=tuple(range(2, 24, 3))))
     seconds = [1.5 * job.planned for job in jobs[:-1]] + [240.0]
     said = list(simulated(jobs, seconds, cores=2))
     end = max(job.begun + job.taken for job in jobs)
@@ -123,12 +123,12 @@ def test_a_run_that_ends_in_one_chain_says_so():
 def test_running_jobs_count_for_what_they_have_done():
     half = forecast([computing(0, begun=0, left=30)], 30)
     assert (half.done, half.left, half.share) == (30, 30, 0.5)
-    assert forecast([Job("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
-    late = forecast([Job("data", begun=0)], 10 * LIGHT)
+    assert forecast([TimedJob("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
+    late = forecast([TimedJob("data", begun=0)], 10 * LIGHT)
     assert (late.left, late.wall) == (9 * LIGHT, 9 * LIGHT)  # as long again
 
 
 def test_a_finished_run():
-    end = forecast([Job("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
+    end = forecast([TimedJob("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
     assert (end.done, end.left, end.wall, end.share) == (6, 0, 0, 1)
     assert forecast([], 0).share == 1

@@ -14,7 +14,7 @@ from headspec.cost import graph
 from headspec.data import planned
 from headspec.data.planned import Planned
 from support.paths import ROOT
-from support.running.studies import CONFIG, Folder
+from support.running.studies import CONFIG
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +35,6 @@ TEXTS = {
     "atlas": {"treebank": {"source": "trees.conllu"}},
     "brain": {"stimuli": "stimuli.tsv", "responses": "responses"},
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Folder:
-    return Folder.new(tmp_path_factory.mktemp("graph") / "study")
 
 
 def study(**sections) -> Study:

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 from headspec.config import loading
 from headspec.cost import memory
 from headspec.cost.memory import Sizes
-from headspec.cost.operations import of_job
-from headspec.cost.workload import Extent, Size
+from headspec.cost.operations import job_operations
+from headspec.cost.workload import Extent, Lengths, Size
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
@@ -42,7 +42,7 @@ def test_bytes_of_weights_are_those_of_the_tensors(name):
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config(name))
     model.tie_weights()
-    sizes = Sizes.of(json.loads(config(name).to_json_string(use_diff=False)))
+    sizes = Sizes.read(json.loads(config(name).to_json_string(use_diff=False)))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     assert sizes.parameters + sizes.head == pytest.approx(parameters, rel=1e-3)  # but for normalisation
     assert sizes.prompted("fp32") == pytest.approx(4 * parameters, rel=1e-3)
@@ -97,15 +97,16 @@ def test_operations_of_pruning_are_those_that_run():
     extent.configs["llama"] = encoder.config
     extent.sizes |= {"tone": size, "other": size}
     keys = [("llama", task) for task in importances]
-    extent.prompts |= dict.fromkeys(keys, prefix + own)
+    extent.lengths |= dict.fromkeys(keys, Lengths(own, prompt=prefix + own))
     job = {"model": "llama", "mixture": "tone+other", "method": "prompted", "seed": "0"}
-    whole = of_job(extent, "prune", job)
-    extent.shared |= dict.fromkeys(keys, prefix)
-    vars(extent).pop("forward")
-    once = of_job(extent, "prune", job)
+    whole = job_operations(extent, "prune", job)
+    extent.lengths |= dict.fromkeys(keys, Lengths(own, prompt=prefix + own, shared=prefix))
+    once = job_operations(extent, "prune", job)
     assert once == pytest.approx(counter.get_total_flops(), rel=0.05)
     assert whole > 3 * once
-    assert of_job(extent, "importance", job) > 1.5 * once / len(planned), "importance reads prompts whole"
+    assert job_operations(extent, "importance", job) > 1.5 * once / len(planned), (
+        "importance reads prompts whole"
+    )
 
 
 def test_the_measured_masks_read_what_they_say(monkeypatch):

@@ -65,14 +65,14 @@ def test_no_request_is_below_what_was_measured(case, tmp_path):
 @pytest.mark.parametrize("kind", TYPES)
 def test_sizes_are_those_of_the_model(kind):
     model = encoder(kind)
-    sizes = Sizes.of(json.loads(model.config.to_json_string(use_diff=False)))
+    sizes = Sizes.read(json.loads(model.config.to_json_string(use_diff=False)))
     gates = MultiTask(model, "first", {}).gates
     assert (sizes.layers, sizes.heads, sizes.hidden) == (gates.layers, gates.heads, model.config.hidden_size)
     assert sizes.parameters > 0.75 * sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_a_stage_without_costs_is_named(tmp_path):
-    with pytest.raises(HeadspecError, match="stage 'layers': expected one of features, .*cost/stages.py"):
+    with pytest.raises(HeadspecError, match="stage 'layers': expected one of attended, .*in a module cost"):
         memory.megabytes(of_bert(tmp_path, "base", 64, 32), "bert", "layers", False)
 
 
@@ -82,7 +82,7 @@ def test_a_stage_without_costs_is_named(tmp_path):
 )
 def test_sizes_of_newer_types_count_experts(kind):
     model = every_type.model(kind)
-    sizes = Sizes.of(json.loads(model.config.to_json_string(use_diff=False)))
+    sizes = Sizes.read(json.loads(model.config.to_json_string(use_diff=False)))
     true = sum(parameter.numel() for parameter in model.parameters())
     assert 0.6 * true < sizes.parameters < 1.7 * true
 

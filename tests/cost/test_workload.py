@@ -21,19 +21,7 @@ from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language
 from support.data import treebanks
-from support.running.studies import CONFIG, Folder
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Folder:
-    return Folder.new(tmp_path_factory.mktemp("workload") / "study")
-
-
-@pytest.fixture
-def here(folder, monkeypatch) -> Folder:
-    """The tiny study, in whose folder the test runs."""
-    monkeypatch.chdir(folder.path)
-    return folder
+from support.running.studies import CONFIG
 
 
 def study(**tasks) -> Study:
@@ -63,7 +51,7 @@ def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
     monkeypatch.setattr(prepare, "prepare", again)
     extent = workload.read(study(), plan)
     assert {name: (size.train, size.validation) for name, size in extent.sizes.items()} == sizes
-    assert all(extent.counted.values())
+    assert all(n.counted for n in extent.lengths.values())
 
 
 def test_tokens_of_words_are_counted(here):
@@ -73,9 +61,9 @@ def test_tokens_of_words_are_counted(here):
     words = study(pos={"source": "texts/bank/trees", "type": "tags"})
     extent = workload.read(words)
     train = prepare.prepare("pos", words.tasks["pos"], 0).train
-    assert extent.sizes["pos"].train == len(train) and all(extent.counted.values())
+    assert extent.sizes["pos"].train == len(train) and all(n.counted for n in extent.lengths.values())
     lengths = train["text_a"].str.split().str.len() + 2
-    assert extent.tokens["bert", "pos"] == pytest.approx(lengths.mean(), abs=1)
+    assert extent.lengths["bert", "pos"].example == pytest.approx(lengths.mean(), abs=1)
 
 
 def test_tokens_are_those_of_the_training_texts(here):
@@ -94,9 +82,9 @@ def test_tokens_are_those_of_the_training_texts(here):
     for name, task in odd.tasks.items():
         whole = parents[name] = prepare.prepare(name, task, 0, parents.get(task.pairs_of or ""))
         frame, _ = tokenization.encode(tokenizer, whole.train, 16, whole.classes)
-        assert extent.tokens["bert", name] == pytest.approx(frame["input_ids"].str.len().mean(), abs=0.8), (
-            name
-        )
+        assert extent.lengths["bert", name].example == pytest.approx(
+            frame["input_ids"].str.len().mean(), abs=0.8
+        ), name
 
 
 def test_a_damaged_task_leaves_the_others_known(here):
@@ -126,14 +114,14 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
         wording = Wording(language.PROMPT, tuple(words), prompted.tasks[name].chat)
         wording = wording.showing(train.head(shots), list(answers))
         prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
-        assert extent.prompts["llama", name] == pytest.approx(
+        assert extent.lengths["llama", name].prompt == pytest.approx(
             prompts.str.len().mean(), abs=3 if shots else 1.5
         )
         if name != "talk":
             begun = len(os.path.commonprefix([list(ids) for ids in prompts]))
-            assert extent.shared["llama", name] == (pytest.approx(begun, abs=5) if shots else 0)
-    assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]
-    assert extent.prompts["llama", "bare"] > extent.tokens["llama", "bare"]
+            assert extent.lengths["llama", name].shared == (pytest.approx(begun, abs=5) if shots else 0)
+    assert extent.lengths["llama", "shown"].prompt > 2 * extent.lengths["llama", "bare"].prompt
+    assert extent.lengths["llama", "bare"].prompt > extent.lengths["llama", "bare"].example
 
 
 def test_tokens_of_continuations_are_those_that_the_model_reads(here):
@@ -169,9 +157,10 @@ def test_tokens_of_continuations_are_those_that_the_model_reads(here):
         train = prepare.prepare(name, study.tasks[name], 0).train
         classes = [*answers] if name == "whole" else []
         examples = Examples(encoder.encode(train, classes)[0])
-        assert extent.prompts["llama", name] == pytest.approx(examples.lengths.mean(), abs=3), name
-    assert extent.scored["llama", "mine"] == 2 and extent.scored["llama", "whole"] > 4
+        assert extent.lengths["llama", name].prompt == pytest.approx(examples.lengths.mean(), abs=3), name
+    assert extent.lengths["llama", "mine"].scored == 2 and extent.lengths["llama", "whole"].scored > 4
     bare = extent.forward("llama", "whole", True)
-    extent.scored["llama", "whole"] += 1
+    lengths = extent.lengths["llama", "whole"]
+    extent.lengths["llama", "whole"] = lengths._replace(scored=lengths.scored + 1)
     config = extent.configs["llama"]
     assert extent.forward("llama", "whole", True) - bare == 2 * config.hidden_size * config.vocab_size

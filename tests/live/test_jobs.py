@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from headspec.live.jobs import Job, Jobs, seconds
+from headspec.live.jobs import Jobs, LiveJob, seconds
 from headspec.progress import Progress, duration
 
 
-def jobs(**more: Job) -> Jobs:
+def jobs(**more: LiveJob) -> Jobs:
     """0 and 1 are needed by 2, which is needed by 3; 4 stands alone."""
     needs = {0: (), 1: (), 2: (0, 1), 3: (2,), 4: ()}
-    return Jobs({id: Job("train", needs=each, **more) for id, each in needs.items()}, 0)
+    return Jobs({id: LiveJob("train", needs=each, **more) for id, each in needs.items()}, 0)
 
 
 @pytest.mark.parametrize("value", (0, 59, 60, 200, 3599, 3600, 7500, 100_000))
@@ -26,7 +26,7 @@ def test_seconds_are_the_inverse_of_words(value):
 
 def test_the_end_of_a_log_is_what_progress_wrote(tmp_path, caplog):
     path = tmp_path / "train.log"
-    job = Job("train", log=str(path), begun=0.0)
+    job = LiveJob("train", log=str(path), begun=0.0)
     with caplog.at_level(logging.INFO, "headspec"):
         progress = Progress(200, "masked examples", interval=0)
         progress.begun -= 100
@@ -44,14 +44,14 @@ def test_the_end_of_work_leaves_nothing(tmp_path, caplog):
         Progress(5, "texts").advance(5)
     path = tmp_path / "a.log"
     path.write_text(caplog.messages[-1])
-    job = Job("train", log=str(path), begun=0.0)
+    job = LiveJob("train", log=str(path), begun=0.0)
     job.read_log(time.time())
     assert (job.percent, job.left) == (100, 0)
 
 
 def test_logs_that_say_nothing(tmp_path):
     path = tmp_path / "train.log"
-    job = Job("train", log=str(path), begun=1000.0)
+    job = LiveJob("train", log=str(path), begun=1000.0)
     for text in (None, "", "data  960 rows, 0 empty\n"):
         if text is not None:
             path.write_text(text)
@@ -63,7 +63,7 @@ def test_the_log_of_an_earlier_attempt_is_not_read(tmp_path):
     path = tmp_path / "train.log"
     path.write_text("train  40 %, 4 of 10 examples, 1 a second, 6 s left\n")
     os.utime(path, (time.time() - 60,) * 2)
-    job = Job("train", log=str(path), begun=1000.0)
+    job = LiveJob("train", log=str(path), begun=1000.0)
     job.read_log(1030.0)
     assert job.percent is None
     job.read_log(1090.0)
@@ -87,7 +87,7 @@ def test_targets_are_no_jobs():
 
 
 def test_operations_are_in_the_order_of_the_jobs():
-    run = Jobs({3: Job("train"), 1: Job("data")}, 0)
+    run = Jobs({3: LiveJob("train"), 1: LiveJob("data")}, 0)
     assert run.forecast(0).wall is None
     run.count([0.0, None])
     assert [job.operations for job in run.jobs.values()] == [0.0, None]
@@ -104,7 +104,7 @@ def test_lost_jobs_are_not_waited_for():
 
 def test_what_progress_is_told_stays_with_it(tmp_path, caplog):
     path = tmp_path / "train.log"
-    job = Job("train", log=str(path), begun=0.0)
+    job = LiveJob("train", log=str(path), begun=0.0)
     with caplog.at_level(logging.INFO, "headspec"):
         progress = Progress(200, "examples", interval=0)
         progress.begun -= 100

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from headspec.live.jobs import Job, Jobs
+from headspec.live.jobs import Jobs, LiveJob
 from headspec.live.picture import closing, picture, status
 
 NAME = "Training minilm on sentiment+topic, tuned, seed {}"
@@ -23,7 +23,7 @@ def drawn(jobs: Jobs, width: int = 100, height: int = 24, cores: int | None = 2)
 
 def run(n: int = 6, running: int = 2, failed: int = 0, finished: int = 1) -> Jobs:
     """Jobs of which some have finished, then some failed, then some run."""
-    jobs = Jobs({i: Job("train", log=LOG.format(i), cores=1) for i in range(n)}, 0.0)
+    jobs = Jobs({i: LiveJob("train", log=LOG.format(i), cores=1) for i in range(n)}, 0.0)
     for i in range(finished + failed + running):
         jobs.start(i, NAME.format(i), 10.0 + i)
         if i < finished:

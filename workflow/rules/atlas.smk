@@ -41,10 +41,7 @@ rule attention:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("attention"),
-        microbatches=microbatches,
-        runtime=runtime("attention", 4 * 60),
+        **requests("attention", 4 * 60),
     params:
         script="attention",
         study=STUDY.study,
@@ -71,10 +68,7 @@ use rule attention as attended with:
     log:
         log(RUN, "atlas/attended"),
     resources:
-        gpu=gpus,
-        mem_mb=memory("attended"),
-        microbatches=microbatches,
-        runtime=runtime("attended", 4 * 60),
+        **requests("attended", 4 * 60),
     params:
         script="attended",
         study=STUDY.study,
@@ -118,10 +112,7 @@ use rule attention as relevance with:
     log:
         log(RUN, "atlas/relevance"),
     resources:
-        gpu=gpus,
-        mem_mb=memory("relevance"),
-        microbatches=microbatches,
-        runtime=runtime("relevance", 4 * 60),
+        **requests("relevance", 4 * 60),
     params:
         script="relevance",
         study=STUDY.study,
@@ -141,10 +132,7 @@ use rule attention as ablation with:
     log:
         log(RUN, "atlas/ablation"),
     resources:
-        gpu=gpus,
-        mem_mb=memory("ablation"),
-        microbatches=microbatches,
-        runtime=runtime("ablation", 8 * 60),
+        **requests("ablation", 8 * 60),
     params:
         script="ablation",
         study=STUDY.study,
@@ -167,10 +155,7 @@ use rule attention as measured with:
     wildcard_constraints:
         measure=any_of(STUDY.atlas.measured),
     resources:
-        gpu=gpus,
-        mem_mb=memory("measured"),
-        microbatches=microbatches,
-        runtime=8 * 60,
+        **requests("measured", 8 * 60) | {"runtime": 8 * 60},
     params:
         script="measured",
         study=STUDY.study,
@@ -221,10 +206,7 @@ use rule attention as cumulative with:
     log:
         log(RUN, "atlas/cumulative"),
     resources:
-        gpu=gpus,
-        mem_mb=memory("cumulative"),
-        microbatches=microbatches,
-        runtime=runtime("cumulative", 8 * 60),
+        **requests("cumulative", 8 * 60),
     params:
         script="cumulative",
         study=STUDY.study,

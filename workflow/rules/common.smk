@@ -55,7 +55,7 @@ from headspec.config.measures import heads as head_measures, similarity as simil
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
 from headspec.cost import graph, memory as memory_of_jobs
-from headspec.cost.requests import COMPARED, Requests, microbatches, processes
+from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
@@ -153,9 +153,8 @@ INPUTS = Inputs(LAYOUT, PLAN)
 PRUNED_RUNS = PrunedRuns(INPUTS)
 GPU, THREADS = model_resources()
 REQUESTS = Requests(INPUTS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
-memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks
-gpus = REQUESTS.gpus
-training_gpus, training_threads = REQUESTS.training_gpus, REQUESTS.training_threads
+requests, by_tasks = REQUESTS.resources, REQUESTS.by_tasks
+training_threads = REQUESTS.training_threads
 share_gpus(STUDY)
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure

@@ -20,10 +20,7 @@ rule learn_gates:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        gpu=training_gpus,
-        mem_mb=memory("learn_gates", training_gpus),
-        microbatches=microbatches,
-        runtime=runtime("learn_gates", 12 * 60),
+        **requests("learn_gates", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         script="learn",
@@ -57,10 +54,7 @@ use rule learn_gates as pruned_run with:
     wildcard_constraints:
         pruning_method=any_of(pruning_methods.PRUNING_METHODS),
     resources:
-        gpu=training_gpus,
-        mem_mb=memory("pruned_run", training_gpus),
-        microbatches=microbatches,
-        runtime=runtime("pruned_run", 12 * 60),
+        **requests("pruned_run", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         script="pruned_run",
@@ -118,10 +112,7 @@ use rule learn_gates as attended_after with:
         of=any_of([ALL, *STUDY.tasks]),
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("attended"),
-        microbatches=microbatches,
-        runtime=runtime("attended_after", 4 * 60),
+        **requests("attended", 4 * 60),
     params:
         script="attended",
         study=STUDY.study,

@@ -17,10 +17,7 @@ rule importance:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("importance"),
-        microbatches=microbatches,
-        runtime=runtime("importance", 4 * 60),
+        **requests("importance", 4 * 60),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
@@ -74,10 +71,7 @@ rule prune:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("prune"),
-        microbatches=microbatches,
-        runtime=runtime("prune", 8 * 60),
+        **requests("prune", 8 * 60),
     params:
         study=STUDY.study,
         metrics=INPUTS.all_metrics,
@@ -115,10 +109,7 @@ rule listed:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("listed"),
-        microbatches=microbatches,
-        runtime=runtime("listed", 8 * 60),
+        **requests("listed", 8 * 60),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,

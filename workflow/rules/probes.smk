@@ -20,10 +20,7 @@ rule probe:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("probe"),
-        microbatches=microbatches,
-        runtime=runtime("probe", 4 * 60),
+        **requests("probe", 4 * 60),
     params:
         study=STUDY.study,
         model=pretrained_model,

@@ -46,10 +46,7 @@ rule prompted:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("evaluate"),
-        microbatches=microbatches,
-        runtime=60,
+        **requests("evaluate", 60) | {"runtime": 60},
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,

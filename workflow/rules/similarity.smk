@@ -75,10 +75,7 @@ rule text_embedding:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("text_embedding"),
-        microbatches=microbatches,
-        runtime=runtime("text_embedding", 4 * 60),
+        **requests("text_embedding", 4 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -109,10 +106,7 @@ rule representations:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("representations"),
-        microbatches=microbatches,
-        runtime=runtime("representations", 4 * 60),
+        **requests("representations", 4 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -139,10 +133,7 @@ rule sensitivity:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("sensitivity"),
-        microbatches=microbatches,
-        runtime=runtime("sensitivity", 8 * 60),
+        **requests("sensitivity", 8 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,

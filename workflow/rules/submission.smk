@@ -17,10 +17,7 @@ rule predict:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("predict"),
-        microbatches=microbatches,
-        runtime=runtime("predict", 4 * 60),
+        **requests("predict", 4 * 60),
     params:
         study=STUDY.study,
         files=lambda wildcards: INPUTS.more_names("test", wildcards.mixture),

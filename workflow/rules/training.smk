@@ -15,10 +15,7 @@ rule features:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("features"),
-        microbatches=microbatches,
-        runtime=runtime("features", 4 * 60),
+        **requests("features", 4 * 60),
     params:
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
@@ -50,10 +47,7 @@ rule train:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        gpu=training_gpus,
-        mem_mb=memory("train", training_gpus),
-        microbatches=microbatches,
-        runtime=runtime("train", 24 * 60),
+        **requests("train", 24 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -103,10 +97,7 @@ rule branch:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        gpu=training_gpus,
-        mem_mb=memory("branch", training_gpus),
-        microbatches=microbatches,
-        runtime=runtime("branch", 8 * 60),
+        **requests("branch", 8 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -143,10 +134,7 @@ rule retrain:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        gpu=training_gpus,
-        mem_mb=memory("retrain", training_gpus),
-        microbatches=microbatches,
-        runtime=runtime("retrain", 12 * 60),
+        **requests("retrain", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -181,10 +169,7 @@ rule evaluate:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=gpus,
-        mem_mb=memory("evaluate"),
-        microbatches=microbatches,
-        runtime=runtime("evaluate", 60),
+        **requests("evaluate", 60),
     params:
         study=STUDY.study,
         metrics=INPUTS.metrics,
@@ -217,10 +202,7 @@ rule transfer:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
-        mem_mb=memory("transfer"),
-        microbatches=microbatches,
-        runtime=runtime("transfer", 8 * 60),
+        **requests("transfer", 8 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,

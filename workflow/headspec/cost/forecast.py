@@ -15,7 +15,7 @@ RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a star
 
 
 @dataclass
-class Job:
+class TimedJob:
     """A job of a run of the workflow, and how far it is.
 
     Attributes
@@ -75,7 +75,7 @@ class Forecast:
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
-def forecast(jobs: Mapping[int, Job], now: float) -> Forecast:
+def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
     """What is done of `jobs`, by their ids, which all finish, and what is left at the time `now`.
 
     As in the plan, stages follow each other, and each keeps as many jobs running as it can; a run lasts at
@@ -108,7 +108,7 @@ def forecast(jobs: Mapping[int, Job], now: float) -> Forecast:
     return Forecast(done, sum(left.values()), wall)
 
 
-def _longest_chain(jobs: Mapping[int, Job], left: Mapping[int, float]) -> float:
+def _longest_chain(jobs: Mapping[int, TimedJob], left: Mapping[int, float]) -> float:
     """Seconds of the longest chain of jobs of which each needs the one before; `left` has those of each."""
     ends: dict[int, float] = {}
 
@@ -120,7 +120,7 @@ def _longest_chain(jobs: Mapping[int, Job], left: Mapping[int, float]) -> float:
     return max(map(end, left), default=0.0)
 
 
-def _shown(job: Job, now: float) -> float | None:
+def _shown(job: TimedJob, now: float) -> float | None:
     """Seconds that `job` took, or will have taken by what it says."""
     if job.taken is not None:
         return job.taken

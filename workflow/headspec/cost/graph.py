@@ -16,7 +16,7 @@ from headspec.pipeline.state import SNAKEFILES
 listed: tuple[Study, Planned] | None = None
 
 
-class Job(NamedTuple):
+class PlannedJob(NamedTuple):
     """A job of the workflow."""
 
     rule: str
@@ -35,7 +35,7 @@ def stage(rule: str) -> str:
     return rule.removesuffix("_and_keep").removesuffix("_after")
 
 
-def jobs(study: Study, plan: Planned) -> list[Job]:
+def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
     """All jobs, in the order of the rules and of their outputs; targets, which have no outputs, are left out.
 
     Parameters
@@ -61,20 +61,20 @@ def jobs(study: Study, plan: Planned) -> list[Job]:
         listed = None
 
 
-def _in_order(rules: Iterable, jobs: Iterable) -> list[Job]:
+def _in_order(rules: Iterable, jobs: Iterable) -> list[PlannedJob]:
     """Jobs of Snakemake as ours."""
     place = {rule.name: i for i, rule in enumerate(rules)}
     ours = [
-        Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
+        PlannedJob(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
         for job in jobs
         if job.output
     ]
     return sorted(ours, key=lambda job: (place[job.rule], job.outputs))
 
 
-def by_stage(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+def by_stage(jobs: Iterable[PlannedJob]) -> dict[str, list[PlannedJob]]:
     """Stage: its jobs."""
-    stages: dict[str, list[Job]] = {}
+    stages: dict[str, list[PlannedJob]] = {}
     for job in jobs:
         stages.setdefault(job.stage, []).append(job)
     return stages

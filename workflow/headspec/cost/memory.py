@@ -1,7 +1,7 @@
 """Memory that jobs request, by the sizes of their models.
 
 A job holds copies of the weights (gradients, moments, a state to continue from), what the backward pass keeps
-of the forward pass, and the tokens of its examples. docs/performance.md has what was measured. Rules ask here
+of the forward pass, and the tokens of its examples. docs/performance.md has measurements. Rules ask here
 while they are planned, so nothing imports torch.
 """
 
@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,12 @@ from headspec.attention import CROSS, DECODER
 from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
-from headspec.cost import stages
+from headspec.cost.stages import stage_cost
 from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
+from headspec.models.passes import Stage
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
-from headspec.similarity.cosines import BLOCK
 from headspec.tasks.kinds import kind
 
 NUMBER = 4  # bytes; bfloat16 needs less
@@ -34,8 +35,6 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 
 #: copies of the weights of a model in bfloat16 that is prompted: what is read of it, and itself
 HALF = 2
-#: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
-ADAPTED = 3
 
 #: names in configs
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
@@ -48,32 +47,25 @@ ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_fo
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of an encoder: layers, most heads of one, widths of states and inside a layer, parameters.
-
-    `embedded` of these are of words and positions. A language model has `head` more, if its head is not its
-    embedding of words.
-    """
+    """Sizes of an encoder."""
 
     layers: int
-    heads: int
+    heads: int  #: of the layer with most
     hidden: int
     inner: int
     parameters: int
-    embedded: int = 0
-    head: int = 0
+    embedded: int = 0  #: parameters of words and positions
+    head: int = 0  #: further parameters of a language model whose head is not its embedding of words
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Sizes:
+    def read(cls, config: dict[str, Any]) -> Sizes:
         """The sizes in a config.json; parameters as if no layers share weights."""
-        hidden, inner = (
-            next((config[name] for name in names if config.get(name)), None) for names in (HIDDEN, INNER)
-        )
-        kinds = heads_by_layer(config)
+        hidden, kinds = _first(config, HIDDEN), heads_by_layer(config)
         if not (kinds and hidden):
             return BERT_LARGE
-        by_layer = [heads for of_layers in kinds.values() for heads in of_layers]
+        by_layer = list(itertools.chain.from_iterable(kinds.values()))
         layers, heads = len(by_layer), max(by_layer)
-        inner = inner or 4 * hidden
+        inner = _first(config, INNER) or 4 * hidden
         shared = config.get("num_key_value_heads") or heads  # of queries, each with a head of keys and values
         width = (config.get("head_dim") or hidden // heads) * (2 * heads + 2 * shared)
         # two projections of positions beside the four of attention
@@ -99,16 +91,19 @@ class Sizes:
         return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
 
 
+def _first(config: dict[str, Any], names: Iterable[str]) -> Any:
+    """The first of these entries that is there."""
+    return next((config[name] for name in names if config.get(name)), None)
+
+
 def _feed_forward(config: dict[str, Any], inner: int) -> int:
-    """The widths of all matrices of a layer after its attention, those of all experts included."""
-    activation = str(next((config[name] for name in ACTIVATION if config.get(name)), ""))
-    kind = config.get("model_type", "")
+    """Widths of all matrices of a layer after its attention, including all experts."""
+    activation, kind = str(_first(config, ACTIVATION)), config.get("model_type", "")
     # gated layers have three matrices, not two; some are gated whatever the activation
     gated = (
         activation in ("silu", "swish") or "gated" in activation or kind.startswith(("gemma", "modernbert"))
     )
-    experts = next((config[name] for name in EXPERTS if config.get(name)), 0)
-    if experts:
+    if experts := _first(config, EXPERTS):
         one = config.get("moe_intermediate_size") or inner
         return 3 * one * (experts + (config.get("n_shared_experts") or 0))
     return (3 if gated else 2) * inner
@@ -121,7 +116,7 @@ BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 @functools.cache
 def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
     """The sizes of a model, by its config.json, or as the config describes it; uses no network."""
-    return Sizes.of(_content(Model(source=source, transformer=transformer)))
+    return Sizes.read(_content(Model(source=source, transformer=transformer)))
 
 
 def _content(model: Model) -> dict[str, Any]:
@@ -137,44 +132,63 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 
     Parameters
     ----------
-    stage : of `headspec.cost.stages`
     gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
     trains : what is trained, of `headspec.config.methods`
     """
-    of_model = sizes(study.models[model].source, study.models[model].transformer)
-    length = study.models[model].max_length
-    cost = stages.of(stage)
-    copies = ADAPTED if (stage, trains) == ("train", "adapters") else cost.copies
-    layers = of_model.layers if cost.backward else 0
+    cost, settings = stage_cost(stage), study.models[model]
+    size, length = sizes(settings.source, settings.transformer), settings.max_length
     examples = evaluated = max(1, SIZES["cpu"][0] // length)
     if cost.batch:
         examples = getattr(study, cost.batch).batch_size
+    copies = cost.adapted if cost.adapted and trains == "adapters" else cost.copies
     if trains == "nothing":
-        dtype = study.models[model].dtype
-        weights = (HALF if dtype == "bf16" else copies) * of_model.prompted(dtype)
+        copies = HALF if settings.dtype == "bf16" else copies
+        weights = copies * size.prompted(settings.dtype)
     else:
-        weights = NUMBER * copies * of_model.parameters
-    if stage == "sensitivity":
-        weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
-    activations = 0 if gpu else of_model.activations(examples, length, layers)
-    if cost.writes and not gpu:
-        written = of_model.activations(evaluated, length, 0) + writing(study, model, evaluated)
-        activations = max(activations, written)
-    needed = PROCESS + weights + activations + vectors(study, stage, of_model)
+        weights = NUMBER * copies * size.parameters
+    activations = 0.0
+    if not gpu:
+        activations = size.activations(examples, length, size.layers if cost.backward else 0)
+        if cost.writes:
+            written = size.activations(evaluated, length, 0) + writing(study, model, evaluated)
+            activations = max(activations, written)
+    needed = PROCESS + weights + cost.held(study) + activations + _vectors(study, cost, size.hidden)
     return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)
 
 
 def writing(study: Study, model: str, examples: int) -> float:
     """Bytes of the unfinished translations of a batch: log-probabilities of tokens, thrice, and the cache of
-    keys and values. A batch has the fewer of `examples` the more beams, but one at least.
+    keys and values. The more beams, the fewer of `examples` are in a batch, but at least one.
     """
     most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
     if not (kinds := heads_by_layer(config)):
         return 0
-    of_model, length = Sizes.of(config), study.models[model].max_length
-    cache = 2 * length * of_model.hidden * (len(kinds[DECODER]) + len(kinds[CROSS]))
+    layers = len(kinds[DECODER]) + len(kinds[CROSS])
+    cache = 2 * study.models[model].max_length * Sizes.read(config).hidden * layers
     return NUMBER * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
+
+
+def _vectors(study: Study, cost: Stage, hidden: int) -> float:
+    """Bytes of the vectors of training examples on which frozen runs learn, four times: in tables and out."""
+    if "frozen" not in study.methods or not cost.vectors:
+        return 0
+    numbers = {name: task.train_examples for name, task in study.tasks.items()}
+    known = {
+        name: n or numbers.get(study.tasks[name].pairs_of or "") or EXAMPLES for name, n in numbers.items()
+    }
+    mixtures = [[name] for name in known] if cost.vectors == "task" else study.mixture_tasks.values()
+    most = max((sum(known[name] for name in tasks) for tasks in mixtures), default=0)
+    return 4 * NUMBER * hidden * most
+
+
+def gpus(study: Study, model: str, stage: str) -> int:
+    """GPUs of a job, where there are any: those that share its training (runs of the method frozen take
+    one), or in studies that train nothing those that hold the layers of its model.
+    """
+    shares = stage_cost(stage).gpus
+    holding = shares == "layers" and METHODS[alone(study.methods)].trains == "nothing"
+    return study.models[model].gpus if shares == "all" or holding else 1
 
 
 def warnings(study: Study) -> list[str]:
@@ -189,25 +203,3 @@ def warnings(study: Study) -> list[str]:
                 f"{needed / 1e3:,.0f} GB; this machine has {here / 1e3:,.0f} GB"
             )
     return lines
-
-
-def gpus(study: Study, model: str, stage: str) -> int:
-    """GPUs of a job, where there are any: those that share its training (runs of the method frozen take
-    one), or in studies that train nothing those that hold the layers of its model.
-    """
-    holds = stages.of(stage).gpus
-    holding = holds == "layers" and METHODS[alone(study.methods)].trains == "nothing"
-    return study.models[model].gpus if holds == "all" or holding else 1
-
-
-def vectors(study: Study, stage: str, of_model: Sizes) -> float:
-    """Bytes of the vectors of training examples on which frozen runs learn, four times: in tables and out."""
-    if "frozen" not in study.methods or not stages.of(stage).vectors:
-        return 0
-    numbers = {name: task.train_examples for name, task in study.tasks.items()}
-    known = {
-        name: n or numbers.get(study.tasks[name].pairs_of or "") or EXAMPLES for name, n in numbers.items()
-    }
-    mixtures = [[name] for name in known] if stage == "features" else study.mixture_tasks.values()
-    most = max((sum(known[name] for name in tasks) for tasks in mixtures), default=0)
-    return 4 * NUMBER * of_model.hidden * most

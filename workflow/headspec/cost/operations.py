@@ -8,50 +8,53 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import pandas as pd
 
 from headspec.config.methods import prompts
 from headspec.cost import graph, workload
-from headspec.cost.stages import STAGES, Load, Passes
-from headspec.cost.throughput import PASSES
+from headspec.cost.stages import STAGES
 from headspec.cost.workload import Extent
+from headspec.models.passes import PASSES, Load, StageJob
 from headspec.pipeline import preflight
 
 
-def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> list[Load]:
-    """What passes through the encoder in a job; nothing if it runs no model, or an unknown one."""
+def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[tuple[Load, float]]:
+    """Passes of a job, with their operations; none if it runs no model, or an unknown one."""
     if stage not in STAGES or not extent.knows(wildcards):
-        return []
-    return list(STAGES[stage].loads(Passes(extent, wildcards)))
+        return
+    job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)
+    prompted = prompts([wildcards.get("method", "")])
+    for load in STAGES[stage].loads(job):
+        evaluated = load.kind == "prune"
+        once = evaluated and STAGES[stage].under_masks
+        example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
+        yield load, PASSES[load.kind] * load.examples * example
 
 
-def of_job(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
+def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
     """Floating-point operations of a job; None if it runs no model, or they are not known here."""
-    passed = loads(extent, stage := graph.stage(rule), wildcards)
-    return sum(_operations(extent, stage, wildcards, load) for load in passed) if passed else None
+    counts = [count for _, count in loads(extent, graph.stage(rule), wildcards)]
+    return sum(counts) if counts else None
 
 
-def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str, str, str], float]:
-    """(model, stage, pass of `PASSES`, task): floating-point operations of all its jobs."""
-    total: dict[tuple[str, str, str, str], float] = {}
-    for job in jobs:
-        for load in loads(extent, job.stage, job.wildcards):
-            key = job.wildcards["model"], job.stage, load.kind, load.task
-            total[key] = total.get(key, 0.0) + _operations(extent, job.stage, job.wildcards, load)
-    return total
-
-
-def _operations(extent: Extent, stage: str, wildcards: Mapping[str, str], load: Load) -> float:
-    prompted, evaluated = prompts([wildcards.get("method", "")]), load.kind == "prune"
-    once = evaluated and STAGES[stage].under_masks
-    of_example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
-    return PASSES[load.kind] * load.examples * of_example
+def operations(extent: Extent, jobs: Iterable[graph.PlannedJob]) -> pd.Series:
+    """Floating-point operations of all jobs, by model, stage, kind of pass and task."""
+    rows = [
+        (job.wildcards["model"], job.stage, load.kind, load.task, count)
+        for job in jobs
+        for load, count in loads(extent, job.stage, job.wildcards)
+    ]
+    levels = ["model", "stage", "kind", "task"]
+    frame = pd.DataFrame(rows, columns=[*levels, "operations"]).astype({"operations": float})
+    return frame.groupby(levels, sort=False)["operations"].sum()
 
 
 def main() -> None:
     asked = json.load(sys.stdin)
     extent = workload.read(preflight.load(asked["config"]))
-    print(json.dumps([of_job(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))
+    print(json.dumps([job_operations(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from headspec.redaction import redacted
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
-    from headspec.cost.graph import Job
+    from headspec.cost.graph import PlannedJob
     from headspec.data.planned import Planned
 
 
@@ -84,7 +84,7 @@ def _by(python: str, rest: tuple[Any, ...]) -> tuple[str, str]:
 
 
 def counted(
-    study: Study, planned: Planned, jobs: list[Job], missing: list[str], cores: int, gpus: int,
+    study: Study, planned: Planned, jobs: list[PlannedJob], missing: list[str], cores: int, gpus: int,
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
     """The plan of a study, and what of it could not be counted or checked.
@@ -94,20 +94,22 @@ def counted(
     missing : problems with what is not here
     python : command by which jobs start
     """
-    from headspec.cost import memory, plan, workload
-    from headspec.cost.throughput import PASSES, Speed
+    from headspec.cost import memory, workload
+    from headspec.cost.plan import Plan, several
+    from headspec.cost.throughput import PASSES, Speed, find_speed
 
     extent = workload.read(study, planned)
     if rate:
-        measured = Speed([dict.fromkeys(PASSES, rate) for _ in extent.configs], *STARTS)
+        speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, *STARTS)
         source = "as given"
     else:
         here = len(os.sched_getaffinity(0))
         at_once = min(gpus * study.jobs_per_gpu or cores, here, max(len(extent.runs), 1))
         load = os.getloadavg()[0]
-        measured = plan.find_speed(extent, python, at_once, gpus > 0)
-        source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
-    lines = [plan.text(extent, jobs, measured, source, cores, gpus)]
+        tokens = extent.mean_tokens
+        speed = find_speed(extent.configs, tokens, study, python, at_once, gpus > 0)
+        source = f"measured here with {several(at_once, 'job')} at once (load before that: {load:.1f})"
+    lines = [Plan(extent, jobs, speed, source, cores, gpus).text()]
     lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
     problems = []
     if extent.problems:

@@ -1,8 +1,4 @@
-"""What jobs request of the machine or the cluster: GPUs, threads, memory and time, and which start first.
-
-Methods with a parameter `wildcards` are functions of Snakemake's resources, threads and priorities; methods
-that return a `Request` build one.
-"""
+"""What jobs request of the machine or the cluster: GPUs, threads, memory and time, and which start first."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headspec.config.as_text import named
 from headspec.config.runs import Run
 from headspec.cost import memory
+from headspec.cost.stages import stage_cost
 from headspec.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -28,7 +25,7 @@ COMPARED = 9  # priority of what compares models
 
 
 class Requests:
-    """Resources of the rules of a study.
+    """Resources, threads and priorities of the rules of a study, as functions of wildcards.
 
     Parameters
     ----------
@@ -48,16 +45,29 @@ class Requests:
 
         return workload.read(self.study, self.plan)
 
-    def memory(self, stage: str, gpus: Callable[[Any], int] = lambda wildcards: 1) -> Request:
+    def resources(self, stage: str, unknown: int) -> dict[str, Any]:
+        """Resources of a rule that runs a model; `unknown` minutes where its operations are unknown."""
+        shares = stage_cost(stage).gpus
+        gpus = {"one": self.gpu, "all": self.training_gpus, "layers": self.gpus}[shares]
+        return {
+            "gpu": gpus,
+            "mem_mb": self.memory(stage),
+            "microbatches": microbatches,
+            "runtime": self.runtime(stage, unknown),
+        }
+
+    def memory(self, stage: str) -> Request:
         """Memory in MB of a job that runs a model, more after each failed attempt."""
+        spread = stage_cost(stage).gpus == "all"
 
         @functools.cache
-        def of_model(model: str, trains: str) -> int:
+        def process(model: str, trains: str) -> int:
             return memory.megabytes(self.study, model, stage, bool(self.gpu), trains)
 
         def function(wildcards: Any, attempt: int) -> int:
             trains = self.layout.trains(wildcards.get("method", ""))
-            return attempt * max(1, gpus(wildcards)) * of_model(wildcards.model, trains)
+            processes = max(1, self.training_gpus(wildcards)) if spread else 1
+            return attempt * processes * process(wildcards.model, trains)
 
         return function
 
@@ -71,9 +81,9 @@ class Requests:
 
     def minutes(self, rule: str, wildcards: dict[str, str], unknown: int) -> int:
         """Minutes of a job at the slowest speed; `unknown` if its operations are."""
-        from headspec.cost import operations
+        from headspec.cost.operations import job_operations
 
-        if (count := operations.of_job(self.extent, rule, wildcards)) is None:
+        if (count := job_operations(self.extent, rule, wildcards)) is None:
             return unknown
         rate = self.gpu * SLOWEST["gpu"] or self.threads * SLOWEST["thread"]
         return LEAST + int(count / rate / 60)
@@ -91,7 +101,7 @@ class Requests:
         return self.gpu * self.study.models[wildcards.model].gpus
 
     def training_threads(self, wildcards: Any) -> int:
-        """Threads of a job that trains: those of any job for each GPU."""
+        """Threads of a job that trains, the same for each GPU."""
         return self.threads * max(1, self.training_gpus(wildcards))
 
     def by_tasks(self, wildcards: Any) -> int:

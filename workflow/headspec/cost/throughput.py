@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,13 +36,12 @@ from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.models.passes import PASSES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 
-#: kinds of pass that are measured: operations per example, relative to a forward pass
-PASSES = {"train": 3, "importance": 2, "prune": 1}
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
 SECONDS = 1.0  # spent measuring a model, at least
 #: says whether what jobs import is there
@@ -59,12 +59,15 @@ save(Figure(), [tempfile.mkdtemp() + "/figure.png"], 100)
 
 @dataclass(frozen=True)
 class Speed:
-    """Speed of jobs: FLOP/s in each of `PASSES` for each model, and seconds of start-up.
+    """Speed of jobs.
 
-    `model_start` is for a job that runs a model, `light_start` for any other.
+    Attributes
+    ----------
+    rates : FLOP/s of each model in each of `PASSES`
+    model_start, light_start : seconds to start a job that runs a model, and any other
     """
 
-    rates: list[dict[str, float]]
+    rates: dict[str, dict[str, float]]
     model_start: float
     light_start: float
 
@@ -170,10 +173,12 @@ def measure(
     return {stage: PASSES[stage] * operations[stage] * examples[stage] / taken[stage] for stage in PASSES}
 
 
-def rates(
-    configs: list[PretrainedConfig], tokens: int, study: Study, python: str, at_once: int, gpu: bool
+def find_speed(
+    configs: dict[str, PretrainedConfig], tokens: int, study: Study, python: str, at_once: int, gpu: bool
 ) -> Speed:
     """The speed of a study's jobs while `at_once` of them run, averaged over that many processes.
+
+    Equal configs are measured once.
 
     Parameters
     ----------
@@ -182,14 +187,16 @@ def rates(
     """
     settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings
+    texts = {name: config.to_json_string() for name, config in configs.items()}
+    distinct = {text: configs[name] for name, text in texts.items()}
     with tempfile.TemporaryDirectory() as folder:
         while python != sys.executable and _run(python, folder, READY, environment):
             time.sleep(0.1)
-        names = [f"{folder}/{i}" for i in range(len(configs))]
-        for config, name in zip(configs, names, strict=True):
-            config.save_pretrained(name)
+        folders = [f"{folder}/{i}" for i in range(len(distinct))]
+        for config, path in zip(distinct.values(), folders, strict=True):
+            config.save_pretrained(path)
         numbers = [str(tokens), str(study.training.batch_size), study.precision, "2" if gpu else "1"]
-        command = [python, "-m", "headspec.cost.throughput", *numbers, *names]
+        command = [python, "-m", "headspec.cost.throughput", *numbers, *folders]
         begun = time.time()
         children = [
             subprocess.Popen(
@@ -207,12 +214,12 @@ def rates(
         if child.returncode:
             raise HeadspecError(f"cannot measure the speed ({error.strip().splitlines()[-1]}); give --rate")
     answers = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
-    mean_rates = [
-        {stage: float(np.mean([answer["rates"][i][stage] for answer in answers])) for stage in PASSES}
-        for i in range(len(configs))
-    ]
+    measured: dict[str, Any] = {
+        text: pd.DataFrame([answer["rates"][i] for answer in answers]).mean().to_dict()
+        for i, text in enumerate(distinct)
+    }
     model_start = float(np.mean([answer["ready"] for answer in answers])) - begun
-    return Speed(mean_rates, model_start, light_start)
+    return Speed({name: measured[text] for name, text in texts.items()}, model_start, light_start)
 
 
 def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> int:

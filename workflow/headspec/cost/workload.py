@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,38 +46,39 @@ SAMPLE = 300  # texts per task in which tokens are counted
 
 @dataclass(frozen=True)
 class Size:
-    """Examples of a task in each split; `prepared` and a sample of `texts` if they were read.
-
-    `note` names the source of the numbers.
-    """
+    """Examples of a task in each split, and a sample of its `texts` if they were read."""
 
     train: int
     validation: int
     prepared: Prepared | None
     texts: pd.DataFrame | None
-    note: str
+    note: str  #: source of the numbers
+
+
+class Lengths(NamedTuple):
+    """Tokens of a task's examples for a model, means over a sample."""
+
+    example: int
+    target: int = 0  #: of a translation
+    prompt: int = 0  #: for the method `prompted`
+    shared: int = 0  #: with which all prompts begin, if passes under masks read them once
+    scored: int = 0  #: of answers, or texts in them, that the head of the language model scores
+    counted: bool = True  #: not assumed
 
 
 @dataclass
 class Extent:
-    """What is known of a study, filled in step by step; `problems` lists what is missing."""
+    """What is known of a study; `problems` lists what is missing."""
 
     study: Study
     sizes: dict[str, Size] = field(default_factory=dict)
     configs: dict[str, PretrainedConfig] = field(default_factory=dict)
-    #: (model, task): tokens per example
-    tokens: dict[tuple[str, str], int] = field(default_factory=dict)
-    counted: dict[tuple[str, str], bool] = field(default_factory=dict)
-    #: of translation, tokens of the target
-    targets: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: the same of prompts, for the method `prompted`
-    prompts: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: the first of these, if all prompts of a task begin with them, and passes under masks read them once
-    shared: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: tokens of answers or texts in them that are scored by the head of the language model
-    scored: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: by model and task
+    lengths: dict[tuple[str, str], Lengths] = field(default_factory=dict)
     pooled: dict[str, Pooled] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    #: operations that were counted once
+    counts: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[Run]:
@@ -87,50 +89,61 @@ class Extent:
     def layout(self) -> Layout:
         return Layout(self.study)
 
+    @functools.cached_property
+    def examples(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Training and validation examples of each task."""
+        sizes = self.sizes.items()
+        return {task: size.train for task, size in sizes}, {task: size.validation for task, size in sizes}
+
     def knows(self, wildcards: Mapping[str, str]) -> bool:
-        """Whether the model and the tasks of a job, as far as its wildcards name them, are known."""
+        """Whether the model and the tasks that wildcards of a job name are known."""
         mixture = self.layout.mixtures.get(wildcards.get("mixture", ""), ())
         tasks = [wildcards["task"]] if "task" in wildcards else mixture
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
+
+    @property
+    def mean_tokens(self) -> int:
+        """Tokens per example or prompt, the mean over models and tasks."""
+        every = [n.example for n in self.lengths.values()]
+        every += [n.prompt for n in self.lengths.values() if n.prompt]
+        return round(sum(every) / max(len(every), 1))
 
     def heads(self, model: str) -> int:
         """Heads of all layers."""
         kinds = heads_by_layer(self.configs[model].to_dict())
         return sum(map(sum, kinds.values())) if kinds else BERT_LARGE.layers * BERT_LARGE.heads
 
-    @functools.cached_property
-    def forward(self) -> Callable[..., float]:
+    def forward(
+        self, model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
+    ) -> float:
         """Operations of an example's forward pass.
 
-        A function of a model, a task, whether it is prompted, whether it is evaluated, which of translations
-        writes them, and whether what all prompts begin with is read once for a batch.
+        Parameters
+        ----------
+        evaluated : whether translations are written
+        once : whether the common beginning of prompts is read once for a batch
         """
-        size = self.study.training.batch_size
-        of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
-        known = functools.cache(
-            lambda model, source, target: translated.known(self.configs[model], source, target, size)
-        )
-        written = functools.cache(
-            lambda model, source, target, beams: translated.written(
-                self.configs[model], source, target, size, beams
-            )
-        )
+        n, size = self.lengths[model, task], self.study.training.batch_size
+        if n.target and evaluated:
+            beams = kind(self.study.tasks[task]).beams(self.study.tasks[task])
+            return self.count(translated.written, model, n.example, n.target, size, beams)
+        if n.target:
+            return self.count(translated.known, model, n.example, n.target, size)
+        if not prompted:
+            return self.count(throughput.forward, model, n.example, size)
+        config = self.configs[model]
+        head = 2 * config.hidden_size * config.vocab_size * n.scored
+        whole = head + self.count(throughput.forward, model, n.prompt, size)
+        if not (once and n.shared):
+            return whole
+        rows = max(1, SIZES["cpu"][0] // (n.prompt - n.shared + n.shared // ATTENDED))  # more on a GPU
+        return whole - self.count(throughput.forward, model, n.shared, size) * (1 - 1 / rows)
 
-        def operations(
-            model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
-        ) -> float:
-            if target := self.targets.get((model, task)):
-                of_task = self.study.tasks[task]
-                source, beams = self.tokens[model, task], kind(of_task).beams(of_task)
-                return written(model, source, target, beams) if evaluated else known(model, source, target)
-            config, n = self.configs[model], (self.prompts if prompted else self.tokens)[model, task]
-            head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
-            if not (prefix := self.shared.get((model, task), 0) * prompted * once):
-                return head + of_length(model, n)
-            rows = max(1, SIZES["cpu"][0] // (n - prefix + prefix // ATTENDED))  # more on a GPU
-            return head + of_length(model, n) - of_length(model, prefix) * (1 - 1 / rows)
-
-        return operations
+    def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
+        """A number from the config of a model, computed once."""
+        if (key := (count, model, *numbers)) not in self.counts:
+            self.counts[key] = count(self.configs[model], *numbers)
+        return self.counts[key]
 
 
 def read(study: Study, plan: Planned | None = None) -> Extent:
@@ -138,7 +151,7 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
 
     Parameters
     ----------
-    plan : the tasks as they were read, to read them no second time
+    plan : tasks that have been read
     """
     silence()
     plan = plan or planned.prepare_possible(study)[0]
@@ -157,20 +170,28 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             extent.problems.append(str(error))
             continue
         tokenizer = _tokenizer(path, extent.configs[name])
-        for task, task_size in extent.sizes.items():
-            of, most = study.tasks[task], model.max_length
-            counted, guess = counts(of), min(TOKENS[of.paradigm], most)
-            found = counted.tokens(tokenizer, most, of, task_size.texts)
-            extent.counted[name, task] = found is not None
-            extent.tokens[name, task], target = found or (guess, guess * kind(of).writes)
-            if target:
-                extent.targets[name, task] = target
-            if prompts(study.methods):
-                length, shared = counted.prompt_tokens(tokenizer, most, of, task_size.texts)
-                shares = shared >= LEAST_SHARED and caches(extent.configs[name].to_dict())
-                extent.prompts[name, task], extent.shared[name, task] = length or most, shares * shared
-                extent.scored[name, task] = counted.scored(of, tokenizer, extent.prompts[name, task])
+        for task, known in extent.sizes.items():
+            extent.lengths[name, task] = _lengths(study, name, task, extent.configs[name], known, tokenizer)
     return extent
+
+
+def _lengths(
+    study: Study, model: str, task: str, config: PretrainedConfig, known: Size,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> Lengths:  # fmt: skip
+    """Tokens of a task for a model, counted if its texts and tokenizer are here."""
+    settings, most = study.tasks[task], study.models[model].max_length
+    counter, guess = counts(settings), min(TOKENS[settings.paradigm], most)
+    found = counter.tokens(tokenizer, most, settings, known.texts)
+    example, target = found or (guess, guess * kind(settings).writes)
+    lengths = Lengths(example, target, counted=found is not None)
+    if not prompts(study.methods):
+        return lengths
+    prompt, shared = counter.prompt_tokens(tokenizer, most, settings, known.texts)
+    shared *= shared >= LEAST_SHARED and caches(config.to_dict())
+    prompt = prompt or most
+    scored = counter.scored(settings, tokenizer, prompt)
+    return lengths._replace(prompt=prompt, shared=shared, scored=scored)
 
 
 def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size:

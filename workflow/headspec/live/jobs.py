@@ -18,7 +18,7 @@ END = 4096  # bytes of a log that are read
 
 
 @dataclass
-class Job(forecast.Job):
+class LiveJob(forecast.TimedJob):
     """A job, and where it writes.
 
     Attributes
@@ -55,7 +55,7 @@ class Job(forecast.Job):
             self.left = max(seconds(match[2] or "0 s") - age, 0.0)
 
 
-def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, Job]:
+def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
     """The jobs that Snakemake will run, by its ids; targets, which have no outputs, are left out.
 
     Parameters
@@ -67,7 +67,7 @@ def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, Job]:
     for job in dag.needrun_jobs():
         wanted = {name: n for name, n in job.scheduler_resources.items() if n and name in limits}
         if job.output:
-            jobs[dag.jobid(job)] = Job(
+            jobs[dag.jobid(job)] = LiveJob(
                 rule=job.rule.name,
                 model=job.wildcards.get("model", ""),
                 at_once=max(1, min((limits[name] // n for name, n in wanted.items()), default=1)),
@@ -95,25 +95,25 @@ class Jobs:
     counted : whether the operations of jobs are known
     """
 
-    jobs: dict[int, Job]
+    jobs: dict[int, LiveJob]
     begun: float
     failed: list[int] = field(default_factory=list)
     counted: bool = False
 
-    def start(self, job_id: int, name: str | None, now: float) -> Job | None:
+    def start(self, job_id: int, name: str | None, now: float) -> LiveJob | None:
         """The job that starts, perhaps once more; None for a target, which has no job."""
         if job := self.jobs.get(job_id):
             self.failed = [other for other in self.failed if other != job_id]
             job.begun, job.name = now, name or job.rule
         return job
 
-    def finish(self, job_id: int, now: float) -> Job | None:
+    def finish(self, job_id: int, now: float) -> LiveJob | None:
         """The job that has finished."""
         if job := self.jobs.get(job_id):
             job.taken = now - (now if job.begun is None else job.begun)
         return job
 
-    def fail(self, job_id: int) -> Job | None:
+    def fail(self, job_id: int) -> LiveJob | None:
         """The job that has failed; None also if this is known."""
         job = self.jobs.get(job_id)
         if job is None or job_id in self.failed:
@@ -129,7 +129,7 @@ class Jobs:
         self.counted = True
 
     @property
-    def running(self) -> list[Job]:
+    def running(self) -> list[LiveJob]:
         return [job for job in self.jobs.values() if job.begun is not None and job.taken is None]
 
     @property

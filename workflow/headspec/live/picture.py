@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headspec.live.jobs import Job, Jobs
+from headspec.live.jobs import Jobs, LiveJob
 from headspec.progress import duration
 
 FAILED = 3  # failed jobs in the picture
@@ -48,7 +48,7 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
     return line
 
 
-def _running(running: list[Job], rows: int, width: int, now: float) -> Table:
+def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
     """A row for each running job, the longest-running first; if there are too many, the last says so.
 
     Where there is room, another row has what a job tells.

@@ -1,0 +1,37 @@
+"""Passes of the stages that compare tasks by models."""
+
+from __future__ import annotations
+
+from headspec.models.passes import Load, StageJob, stage
+from headspec.similarity.cosines import BLOCK
+
+
+@stage({"prune": "similarity.samples"}, copies=3)
+def text_embedding(job: StageJob) -> list[Load]:
+    return _compared(job, "prune")
+
+
+@stage(
+    {"train": "similarity.samples"},
+    copies=5,
+    # blocks of vectors are read, and stacked in double precision
+    held=lambda study: 4 * 4 * BLOCK * len(study.mixtures.pairs),
+)
+def sensitivity(job: StageJob) -> list[Load]:
+    return _compared(job, "train")
+
+
+@stage({"prune": "similarity.max_sentences"}, copies=4)
+def representations(job: StageJob) -> list[Load]:
+    """A sentence counts as an example; stimuli are not read while a study is planned.
+
+    Weights are in memory once more, as a model is loaded beside the last one.
+    """
+    if job.wildcards["texts"] != "sentences":
+        return []
+    return [load._replace(examples=job.study.similarity.max_sentences) for load in _compared(job, "prune")]
+
+
+def _compared(job: StageJob, kind: str) -> list[Load]:
+    samples, n = job.study.similarity.samples, job.n_train
+    return [Load(kind, task, min(samples, n[task])) for task in job.layout.compared if task in n]
