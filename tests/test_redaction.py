@@ -84,7 +84,7 @@ def test_secrets_are_hidden_wherever_a_message_is_made(tmp_path, case):
     assert redacted(secret) == shown
     assert (
         str(DataError(secret)) == shown
-        and str(HeadspecError.of([DataError(secret)] * 2)) == f"{shown}\n{shown}"
+        and str(HeadspecError.combined([DataError(secret)] * 2)) == f"{shown}\n{shown}"
     )
     file = tmp_path / "log"
     job = SimpleNamespace(

@@ -68,10 +68,10 @@ def test_summary_has_the_largest_of_each_rule_and_model(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         values = ["train", "bert", 2, seconds, cpu, memory, 0, 60, 4000]
         file.write_text("\t".join(usage.COLUMNS) + "\n" + "\t".join(map(str, values)) + "\n")
-    (line,) = usage.of_results(tmp_path).splitlines()[1:]
+    (line,) = usage.summary(tmp_path).splitlines()[1:]
     assert line.split() == ["train", "bert", "3", "2.0", "10.0", "60", "3000", "4000", "-", "1.0", "of", "2"]
 
 
 def test_without_records_there_is_no_summary(tmp_path: Path) -> None:
     with pytest.raises(HeadspecError, match="no logs"):
-        usage.of_results(tmp_path)
+        usage.summary(tmp_path)

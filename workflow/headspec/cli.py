@@ -79,7 +79,7 @@ def summary(
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    said, finished = (jobs.of_results(results), True) if usage else summarize(results, width)
+    said, finished = (jobs.summary(results), True) if usage else summarize(results, width)
     _say(said)
     raise typer.Exit(0 if finished else 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable
 from typing import Self
@@ -21,12 +22,7 @@ CLOSE = 0.6
 
 
 class HeadspecError(Exception):
-    """Base of every error that headspec raises on purpose; its message shows no secrets.
-
-    Attributes
-    ----------
-    errors : the errors that `of` combined; of any other error, the error itself
-    """
+    """Base of every error that headspec raises on purpose; its message shows no secrets."""
 
     _errors: tuple[HeadspecError, ...] = ()
 
@@ -34,15 +30,16 @@ class HeadspecError(Exception):
         super().__init__(redacted(str(message)))
 
     @classmethod
-    def of(cls, problems: Iterable[HeadspecError]) -> Self:
+    def combined(cls, problems: Iterable[HeadspecError]) -> Self:
         """One error with the messages of all `problems`, a line each."""
-        errors = tuple(error for problem in problems for error in problem.errors)
-        combined = cls("\n".join(map(str, errors)))
-        combined._errors = errors
-        return combined
+        errors = tuple(itertools.chain.from_iterable(problem.errors for problem in problems))
+        error = cls("\n".join(map(str, errors)))
+        error._errors = errors
+        return error
 
     @property
     def errors(self) -> tuple[HeadspecError, ...]:
+        """The errors that were combined, or the error itself."""
         return self._errors or (self,)
 
 
@@ -85,9 +82,8 @@ class NumericalError(HeadspecError):
 def nearest(name: object, valid: Iterable[object]) -> str:
     """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close.
 
-    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones. Close
-    are the initials of a name, too, and a name of some of its words. If one of both is a boolean that may
-    have been written otherwise, what to do.
+    Case, and the order of tasks in a mixture, do not count. Initials of a name are close, and so are some of
+    its words. A boolean that YAML made of a word is explained.
     """
     names, wanted = list(map(str, valid)), _form(str(name))
     if str(name) not in names and _meant(str(name).lower(), {other.lower() for other in names}):
@@ -102,7 +98,7 @@ def nearest(name: object, valid: Iterable[object]) -> str:
 
 
 def _meant(name: str, valid: set[str]) -> bool:
-    """Whether `name` is a boolean for which there is a word in `valid`, or the reverse."""
+    """Whether YAML read a word of `valid` as the boolean `name`, or the reverse."""
     return any(
         (name == boolean and not words.isdisjoint(valid)) or (name in words and boolean in valid)
         for boolean, words in BOOLEANS.items()
@@ -124,9 +120,8 @@ def _abbreviated(name: str, other: str) -> float:
 
 
 def listing(names: Iterable[object], most: int = LISTED) -> str:
-    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Names that cannot be seen are quoted.
-
-    Beyond `most`, the others are counted.
+    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Invisible names are quoted; those beyond `most`
+    are counted.
     """
     texts = list(map(str, names))
     more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
@@ -135,7 +130,7 @@ def listing(names: Iterable[object], most: int = LISTED) -> str:
 
 
 def lines(problems: Iterable[str]) -> str:
-    """Problems, a line each; characters that cannot be seen, such as a line break in a name, are escaped."""
+    """Problems, a line each; invisible characters, such as a line break in a name, are escaped."""
     return "\n".join(
         "".join(c if c.isprintable() else repr(c)[1:-1] for c in problem) for problem in problems
     )

@@ -1,11 +1,13 @@
-"""Time and memory of jobs: what they used, beside what their rules requested."""
+"""Time and memory of jobs: what they used, beside what their rules requested.
+
+Snakemake's `benchmark` does not see them: jobs are forks of a server, not its children, and it knows no GPU.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -60,9 +62,8 @@ def path(log: str) -> Path:
 
 
 def _inherited() -> int:
-    """Memory that this process still shares with the one it was forked from, in KiB.
-
-    Its peak contains these pages. A page that either of the two writes to is copied, and shared no more.
+    """KiB of its peak that this process still shares with the one it was forked from; a page that either
+    writes to is copied.
     """
     with contextlib.suppress(OSError), open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Shared_Dirty:"))
@@ -77,7 +78,7 @@ def _gpu_memory() -> int:
     return int(torch.cuda.max_memory_reserved() / 1e6)
 
 
-def of_results(folder: Path) -> str:
+def summary(folder: Path) -> str:
     """A table of all jobs in the results at `folder`: used and requested, by rule and model.
 
     Minutes are the median and the longest, without start-up; memory is the largest of a job, without what it
@@ -88,27 +89,24 @@ def of_results(folder: Path) -> str:
     HeadspecError
         No job of `folder` has left a record.
     """
-    jobs: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for file in sorted((folder / "logs").rglob("*.usage.tsv")):
-        with open(file, newline="") as lines:
-            for row in csv.DictReader(lines, delimiter="\t"):
-                key = row.pop("rule"), row.pop("model")
-                jobs.setdefault(key, []).append({name: float(value or 0) for name, value in row.items()})
-    if not jobs:
+    import pandas as pd  # which not every job needs
+
+    paths = sorted((folder / "logs").rglob("*.usage.tsv"))
+    if not paths:
         raise HeadspecError(
             f"{folder}: no logs/**/*.usage.tsv; expected the results of a study, such as results/demo"
         )
-    return "\n".join([SHOWN, *(_line(rule, model, used) for (rule, model), used in sorted(jobs.items()))])
-
-
-def _line(rule: str, model: str, jobs: list[dict[str, float]]) -> str:
-    def most(name: str) -> float:
-        return max(job[name] for job in jobs)
-
-    minutes = [job["seconds"] / 60 for job in jobs]
-    cores = sum(job["cpu_seconds"] for job in jobs) / max(sum(job["seconds"] for job in jobs), 1e-9)
-    return (
-        f"{rule:<22} {model:<16} {len(jobs):5}  {statistics.median(minutes):6.1f} {max(minutes):6.1f} "
-        f"{most('asked_minutes'):5.0f}  {most('memory_mb'):6.0f} {most('asked_mb'):6.0f}  "
-        f"{most('gpu_memory_mb') or '-':>6}  {cores:.1f} of {most('threads'):.0f}"
-    )
+    text = dict.fromkeys(("rule", "model"), str)
+    jobs = pd.concat([pd.read_csv(path, sep="\t", dtype=text, keep_default_na=False) for path in paths])
+    numbers = jobs.columns.drop(["rule", "model"])
+    jobs[numbers] = jobs[numbers].apply(pd.to_numeric, errors="coerce").fillna(0)
+    lines = []
+    for (rule, model), used in jobs.groupby(["rule", "model"]):
+        most, minutes = used[numbers].max(), used["seconds"] / 60
+        cores = used["cpu_seconds"].sum() / max(used["seconds"].sum(), 1e-9)
+        lines.append(
+            f"{rule:<22} {model:<16} {len(used):5}  {minutes.median():6.1f} {minutes.max():6.1f} "
+            f"{most.asked_minutes:5.0f}  {most.memory_mb:6.0f} {most.asked_mb:6.0f}  "
+            f"{most.gpu_memory_mb or '-':>6}  {cores:.1f} of {most.threads:.0f}"
+        )
+    return "\n".join([SHOWN, *lines])

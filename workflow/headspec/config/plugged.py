@@ -129,7 +129,7 @@ def load(names: Iterable[str]) -> None:
         except DataError as error:
             problems.append(ConfigError(error))
     if problems:
-        raise ConfigError.of(problems)
+        raise ConfigError.combined(problems)
     entries.plug()
 
 
@@ -147,4 +147,4 @@ def _add(entries: Entries, where: str) -> None:
         expected = "functions under a decorator of headspec.plugins, such as @head_measure"
         problems.append(ConfigError(f"{where} declares nothing; expected {expected}"))
     if problems:
-        raise ConfigError.of(problems)
+        raise ConfigError.combined(problems)

@@ -54,7 +54,7 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
     """
     plan, problems = prepare_possible(study, folder)
     if problems:
-        raise DataError.of(problems)
+        raise DataError.combined(problems)
     return plan
 
 

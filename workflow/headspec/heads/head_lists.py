@@ -64,4 +64,4 @@ def check(study: Study) -> None:
             except DataError as error:
                 errors += error.errors
     if errors:
-        raise HeadspecError.of(errors)
+        raise HeadspecError.combined(errors)

@@ -42,7 +42,7 @@ def load(config: dict[str, Any]) -> Study:
     try:
         study = loading.load(config)
     except ConfigError as error:
-        raise ConfigError.of([error, *_missing_sources(config, str(error))]) from None
+        raise ConfigError.combined([error, *_missing_sources(config, str(error))]) from None
     found = {name: splits.text_columns(task) for name, task in study.tasks.items()}
     if not any(found.values()):
         return study
@@ -71,7 +71,7 @@ def check(study: Study) -> Planned:
     """The tasks as they were read; one HeadspecError with all problems of a study that cannot be run here."""
     plan, errors = problems(study)
     if errors:
-        raise HeadspecError.of(errors)
+        raise HeadspecError.combined(errors)
     return plan
 
 
@@ -108,7 +108,7 @@ def check_gpus(study: Study, usable: int) -> None:
         if model.gpus > usable
     ]
     if problems:
-        raise ConfigError.of(problems)
+        raise ConfigError.combined(problems)
 
 
 def _kinds(study: Study) -> None:
@@ -132,7 +132,7 @@ def _wildcards(study: Study, plan: Planned) -> None:
                 )
             )
     if errors:
-        raise DataError.of(errors)
+        raise DataError.combined(errors)
 
 
 def _atlas(study: Study, plan: Planned) -> None:
@@ -179,7 +179,7 @@ def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
     """The tasks, and errors about files missing on this machine; raises as `check` for other problems."""
     plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
-        raise HeadspecError.of(errors)
+        raise HeadspecError.combined(errors)
     return plan, errors
 
 
@@ -197,7 +197,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         nonlocal plan
         plan, errors_of_tasks = planned.prepare_possible(study)
         if errors_of_tasks:
-            raise HeadspecError.of(errors_of_tasks)
+            raise HeadspecError.combined(errors_of_tasks)
 
     errors: list[HeadspecError] = []
     for check in (

@@ -72,7 +72,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         except HeadspecError as error:
             problems.append(error)
     if problems:
-        raise HeadspecError.of(problems)
+        raise HeadspecError.combined(problems)
 
 
 def check_model(path: Path, model: Model, key: str) -> None:

@@ -71,4 +71,4 @@ def check(study: Study) -> None:
         except HeadspecError as error:
             problems.append(error)
     if problems:
-        raise EncoderError.of(problems)
+        raise EncoderError.combined(problems)

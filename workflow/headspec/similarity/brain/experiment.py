@@ -38,7 +38,7 @@ def check(study: Study) -> None:
         problems.append(error)
     problems += map(DataError, _too_few(brain, texts, len(subjects)))
     if problems:
-        raise DataError.of(problems)
+        raise DataError.combined(problems)
 
 
 def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:

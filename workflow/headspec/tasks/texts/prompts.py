@@ -159,7 +159,7 @@ class Prompts(Prompting):
                 )
             tokens.append(own)
         if problems:
-            raise EncoderError.of(problems)
+            raise EncoderError.combined(problems)
         return tokens
 
     @cached_property

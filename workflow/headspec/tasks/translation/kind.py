@@ -88,7 +88,7 @@ class Translation(Kind):
                 except EncoderError as error:
                     problems.append(error)
         if problems:
-            raise EncoderError.of(problems)
+            raise EncoderError.combined(problems)
 
     def languages(self, task: Any) -> list[str]:
         return [task.target_language] if task.target_language else []
