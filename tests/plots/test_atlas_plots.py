@@ -23,7 +23,7 @@ from headspec.plots.atlas import (
     heads,
     ranked,
 )
-from headspec.plots.drawing.style import number, of_wildcards
+from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.majority import majority
 from headspec.statistics.atlas.measures import HEADS
 from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
@@ -34,6 +34,7 @@ COMPARED = head_measures.compared(head_measures.rankings())
 MEASURES = [*COMPARED, *(measure for measure in attention.MEASURES if measure not in COMPARED)]
 RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.rankings())))
 PLACES = head_measures.places(head_measures.rankings())
+METRICS = {task: "spearman" if task == "imdb" else "accuracy" for task in (*SMALL, *LONG, *LARGE)}
 RELATIONS = ["nsubj", "obj", "amod", "advmod", "det", "compound", "nmod:poss", "acl:relcl", "mark"]
 
 
@@ -87,6 +88,17 @@ def curves_table(tasks: list[str], seeds: int, orders: tuple[str, ...] = ("top",
             spread = 0.3 * fraction * (1 - fraction) if ranking == "random" else np.nan
             rows.append(row | dict(draws_low=value - spread, draws_high=value + spread))
     return frame("pruning_curves", rows)
+
+
+def cumulative_table(tasks: list[str]) -> pd.DataFrame:
+    """Table 'cumulative' without pruning: two labels, equally frequent."""
+    label = np.arange(10) % 2
+    rows = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in tasks]
+    return pd.concat(rows).assign(ranking="random", draw=0, fraction=0.0)
+
+
+def both(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([before.assign(method="before"), after])
 
 
 def agreement_table(tasks: list[str], measures: list[str] = COMPARED, seeds: int = 1) -> pd.DataFrame:
@@ -157,11 +169,11 @@ def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, s
         "ablation": (ablation, (table, tasks)),
         "ranked": (
             ranked,
-            (curves_table(tasks, seeds), tasks, dict.fromkeys(tasks) | {tasks[0]: 0.5}, LABELS, PLACES),
+            (curves_table(tasks, seeds), cumulative_table(tasks), tasks, METRICS, LABELS, PLACES),
         ),
         "agreement": (agreement, (agreement_table(tasks), LABELS)),
         "confidence": (confidence, (table, tasks)),
-        "change": (change, (other, table, tasks, LABELS)),
+        "change": (change, (both(other, table), "tuned", "before", tasks, LABELS)),
         "differences": (differences, (differences_table(compared, layers, in_layer), LABELS)),
         "believe": (believe, (belief_table(blocks), LABELS, list(mixtures))),
     }
@@ -284,7 +296,7 @@ def test_one_kind_of_ablation_and_no_strong_head():
 
 def test_lines_are_the_curves_of_the_rankings():
     table = curves_table(SMALL, 2)
-    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL, 0.5), LABELS, PLACES)
+    figure = ranked.draw(table, cumulative_table(SMALL), SMALL, METRICS, LABELS, PLACES)
     for axes, task in zip(figure.axes, SMALL, strict=True):
         for ranking in RANKINGS:
             rows = table[(table["task"] == task) & (table["ranking"] == ranking)]
@@ -303,7 +315,7 @@ def test_lines_are_the_curves_of_the_rankings():
 
 def test_both_orders_have_panels_of_their_own():
     table = curves_table(SMALL, 2, ("top", "bottom"))
-    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL), LABELS, PLACES)
+    figure = ranked.draw(table, cumulative_table(SMALL), SMALL, METRICS, LABELS, PLACES)
     shown = [(axes.get_title(), labelled(axes, "ablation")[0].get_xydata()) for axes in figure.axes]
     expected = []
     for task, order in itertools.product(SMALL, ("top", "bottom")):
@@ -371,7 +383,7 @@ def test_confidence_maps_share_a_scale():
 
 def test_change_is_after_minus_before_with_marked_decreases():
     before, after = heads_table(SMALL, 6, 12, 2), heads_table(SMALL, 6, 12, 2, shift=1)
-    figure = change.draw(before, after, SMALL, LABELS)
+    figure = change.draw(both(before, after), "tuned", "before", SMALL, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_xlabel() != "decrease"][:6]
     scales = {}
     for axes, (task, measure) in zip(maps, itertools.product(SMALL, change.UNITS), strict=True):
@@ -390,7 +402,7 @@ def test_change_is_after_minus_before_with_marked_decreases():
 
 def test_change_of_nothing_is_white():
     table = heads_table(SMALL, 2, 2, 1)
-    figure = change.draw(table, table, SMALL, LABELS)
+    figure = change.draw(both(table, table), "tuned", "before", SMALL, LABELS)
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
 
 
@@ -421,7 +433,7 @@ def test_differences_of_three_tasks_have_a_row_each():
 
 def test_figures_are_of_one_run():
     table = pd.concat([differences_table(SMALL, 2, 2), differences_table(SMALL, 2, 2, "frozen")])
-    wanted = of_wildcards(table, RUN | {"seed": 0})
+    wanted = wildcard_rows(table, RUN | {"seed": 0})
     assert set(wanted["method"]) == {"tuned"} and len(wanted) == len(table) / 2
 
 
@@ -472,7 +484,9 @@ def test_belief_without_any_dissociation():
 # --- how all of them are drawn ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", ["one", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != "one")]
+)
 @pytest.mark.parametrize("name", FIGURES)
 def test_texts_neither_overlap_nor_leave_the_figure(name, case):
     module, arguments = every_figure(*CASES[case])[name]

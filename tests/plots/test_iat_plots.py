@@ -14,10 +14,10 @@ from matplotlib.patches import Rectangle
 from headspec import tables
 from headspec.config import variants
 from headspec.config.sections.iat import IAT
-from headspec.config.study import Study
+from headspec.config.study import Study, plain
 from headspec.pipeline.commands import summary
-from headspec.plots import alpha_delta, improvement, specialization, verdict
 from headspec.plots.drawing.style import interval_label
+from headspec.plots.training import alpha_delta, improvement, specialization, verdict
 from headspec.statistics.training.improvement import against, by_seed
 from support.figures import LONG, NINE, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.schemas import SCHEMAS
@@ -111,7 +111,7 @@ def specialization_tables(tasks: list[str], seeds: int) -> tuple[pd.DataFrame, p
             combined.append(row | dict(ci_low=mean - 0.03, ci_high=mean + 0.03, ci_over="examples"))
             if task != "mean":
                 runs += [
-                    where | dict(method=method, task=task, seed=s, dissociation=d[method][s, i])
+                    where | dict(method=method, task=task, seed=s, dissociation=d[method][s, i], fraction=0.3)
                     for s in range(seeds)
                 ]
     return frame("specialization", of), frame("combined", combined), frame("dissociation", runs)
@@ -122,10 +122,10 @@ def every_figure(tasks: list[str], seeds: int, iat: IAT) -> dict[str, tuple]:
     config = study(tasks, seeds, iat)
     scores = iat_table(config)
     table = improvement_table(config, scores)
-    of_seeds = by_seed(scores, {"all": tasks}, config.variants)
+    more = ("all", tasks, metrics(tasks), [plain(variant) for variant in config.variants], labels(config))
     return {
-        "improvement": (improvement, (table, of_seeds, metrics(tasks), labels(config))),
-        "specialization": (specialization, (*specialization_tables(tasks, seeds), tasks)),
+        "improvement": (improvement, (table, scores, *more)),
+        "specialization": (specialization, (*specialization_tables(tasks, seeds), tasks, 0.3)),
         "alpha-delta": (alpha_delta, (table,)),
         "verdict": (verdict, (table, labels(config))),
     }
@@ -139,11 +139,12 @@ def case(request) -> tuple[list[str], Study, dict[str, tuple]]:
 
 def test_improvement_shows_every_difference_of_every_method(case):
     tasks, config, figures = case
-    table, seeds, *rest = figures["improvement"][1]
-    figure = improvement.draw(table, seeds, *rest)
+    table, scores, *rest = figures["improvement"][1]
+    seeds = by_seed(scores, {"all": tasks}, config.variants)
+    figure = improvement.draw(table, scores, *rest)
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[0] == "IAT" and titles[-1] == "single-task"
-    methods = list(improvement.shown(table, rest[1])["method"])
+    methods = list(improvement.shown(table, rest[-1])["method"])
     assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
@@ -173,17 +174,17 @@ def test_methods_that_continue_from_mtl_share_a_scale():
 
 
 def test_rounding_does_not_fill_the_scale():
-    table, seeds, *rest = every_figure(*CASES["small"])["improvement"][1]
+    table, scores, *rest = every_figure(*CASES["small"])["improvement"][1]
     columns = ["difference", "ci_low", "ci_high"]
-    table[columns], seeds["difference"] = 1e-17 * np.sign(table[columns]), 0.0
-    for axes in improvement.draw(table, seeds, *rest).axes:
+    table[columns], scores["value"] = 1e-17 * np.sign(table[columns]), 0.5
+    for axes in improvement.draw(table, scores, *rest).axes:
         assert axes.get_xlim() == pytest.approx((-0.1, 0.1))
 
 
 def test_specialization_bars_and_differences_equal_the_tables(case):
     tasks, config, figures = case
     table, combined, runs = figures["specialization"][1][:3]
-    left, right = specialization.draw(table, combined, runs, tasks).axes
+    left, right = specialization.draw(table, combined, runs, tasks, 0.3).axes
     rows = ["mean", *tasks]
     assert [label.get_text() for label in left.get_yticklabels()] == rows
     expected = table.set_index("task").loc[rows]
@@ -250,7 +251,7 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
     assert set(drawn) == {v.method for v in config.variants if v.heads and v.base == "tuned"}
 
 
-def test_differences_of_ways_that_learnt_nothing_are_crossed_and_hollow():
+def test_differences_of_methods_that_learnt_nothing_are_crossed_and_hollow():
     tasks, seeds, iat = CASES["small"]
     figures = every_figure(tasks, seeds, iat)
     for name in ("improvement", "verdict"):
@@ -265,6 +266,7 @@ def test_differences_of_ways_that_learnt_nothing_are_crossed_and_hollow():
         np.testing.assert_allclose(np.unique(drawn), np.unique(100 * rows["difference"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta", "verdict"])
 def test_texts_neither_overlap_nor_leave_the_figure(case, name):
     module, arguments = case[2][name]

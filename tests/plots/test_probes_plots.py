@@ -98,7 +98,7 @@ def test_without_runs_alone_changes_are_those_from_before_training():
 
 
 def test_heads_are_drawn_in_their_better_direction_and_the_best_is_marked():
-    figure = heads.draw({"pretrained": [probed(4)], "alone": [probed(4), probed(5)]})
+    figure = heads.draw([probed(4), probed(4), probed(5)], [("pretrained", 1), ("alone", 2)])
     before, after = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert before.tolist() == [[0, 0, 0, 0, 100, 0]] * 3 and after.tolist() == [[0, 0, 0, 0, 50, 50]] * 3
     assert figure.axes[0].get_lines()[0].get_xdata().tolist() == [4] * 3

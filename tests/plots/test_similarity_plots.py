@@ -54,7 +54,14 @@ def made_up_study(tasks: list[str], models: tuple[str, ...] = MODELS[:1], measur
     tables = {"similarity": frame("similarity", alike), "combined": frame("combined", combined)}
     tables["pairs"] = paired(tables["similarity"], tables["combined"], paradigms, "tuned")
     tables["correlation"] = correlate(tables["pairs"], 0)
+    tables["paradigms"] = paradigms
     return tables
+
+
+def drawn(module, study: dict, **more):
+    """The figure of `module` from the tables of a study."""
+    arguments = {name: study[name] for name in ("similarity", "combined", "correlation", "paradigms")}
+    return module.draw(**arguments, method="tuned", labels=MEASURES, **more)
 
 
 # --- what the figures show ----------------------------------------------------------------------
@@ -73,7 +80,7 @@ def expected_dots(part: pd.DataFrame) -> np.ndarray:
 
 def test_points_intervals_line_and_title_of_a_scatter():
     study = made_up_study(SIX, MODELS)
-    figure = scatter.draw(study["pairs"], study["correlation"], "cnm", MEASURES["cnm"])
+    figure = drawn(scatter, study, measure="cnm")
     for axes, model in zip(figure.axes, MODELS, strict=True):
         part = study["pairs"].query("model == @model and measure == 'cnm'")
         result = study["correlation"].query("model == @model and measure == 'cnm'").iloc[0]
@@ -96,8 +103,11 @@ def test_points_intervals_line_and_title_of_a_scatter():
 
 def test_pairs_that_are_left_out_are_crossed():
     study = made_up_study(SIX)
-    pairs = study["pairs"].assign(left_out=study["pairs"]["mixture"].str.contains("cola"))
-    (axes,) = scatter.draw(pairs, correlate(pairs, 0), "rsa", MEASURES["rsa"]).axes
+    nothing = {"model": MODELS[0], "mixture": "cola+mnli", "method": "tuned", "task": "cola"}
+    study["combined"] = pd.concat([study["combined"], pd.DataFrame([nothing | {"unpruned_at_chance": True}])])
+    pairs = paired(study["similarity"], study["combined"], study["paradigms"], "tuned")
+    study["correlation"] = correlate(pairs, 0)
+    (axes,) = drawn(scatter, study, measure="rsa").axes
     (crossed,) = labelled(axes, LEFT_OUT)
     part = pairs.query("measure == 'rsa' and left_out")
     np.testing.assert_allclose(crossed.get_ydata(), 100 * part["dissociation"])
@@ -106,7 +116,7 @@ def test_pairs_that_are_left_out_are_crossed():
 
 def test_numbers_of_a_scatter_name_their_pairs():
     study = made_up_study(SIX)
-    figure = scatter.draw(study["pairs"], study["correlation"], "rsa", MEASURES["rsa"])
+    figure = drawn(scatter, study, measure="rsa")
     part = study["pairs"].query("measure == 'rsa'")
     key = dict(text.get_text().split(maxsplit=1) for text in figure.legends[0].get_texts())
     assert list(key.values()) == [mixture.replace("+", " + ") for mixture in part["mixture"]]
@@ -122,14 +132,13 @@ def test_numbers_of_a_scatter_name_their_pairs():
 def test_a_pair_without_value_is_left_out():
     study = made_up_study(["cola", "mnli", "qnli", "qqp"])
     study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
-    paradigms = dict.fromkeys(["cola", "mnli", "qnli", "qqp"], "single")
-    pairs = paired(study["similarity"], study["combined"], paradigms, "tuned")
-    results = correlate(pairs, 0)
-    axes = scatter.draw(pairs, results, "rsa", MEASURES["rsa"]).axes[0]
+    pairs = paired(study["similarity"], study["combined"], study["paradigms"], "tuned")
+    study["correlation"] = correlate(pairs, 0)
+    axes = drawn(scatter, study, measure="rsa").axes[0]
     assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
     assert {text.get_text() for text in axes.texts} == {"2", "3", "4", "5", "6"}
     assert not labelled(axes, "least squares")
-    titles = [axes.get_title() for axes in correlation.draw(pairs, results, MEASURES).axes]
+    titles = [axes.get_title() for axes in drawn(correlation, study).axes]
     assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
 
 
@@ -139,7 +148,7 @@ def test_measures_are_in_the_order_of_their_strength():
     table = study["correlation"]
     mean = table[table["model"] != "pooled"]["pearson_r"].abs().groupby(table["measure"]).mean()
     expected = list(mean.sort_values(ascending=False).index)
-    figure = correlation.draw(study["pairs"], table, MEASURES)
+    figure = drawn(correlation, study)
     pairs = study["pairs"].groupby(["model", "measure"])
     panels = itertools.product(MODELS, expected)
     for axes, (model, measure) in zip(figure.axes, panels, strict=True):
@@ -198,10 +207,10 @@ def test_a_missing_similarity_is_a_dash_and_has_no_tree():
 
 def figures(tasks: list[str], models: tuple[str, ...], measures=tuple(MEASURES)) -> list:
     study = made_up_study(tasks, models, measures)
-    pairs, results, table = study["pairs"], study["correlation"], study["similarity"]
+    table = study["similarity"]
     return [
-        scatter.draw(pairs, results, measures[-1], MEASURES[measures[-1]]),
-        correlation.draw(pairs, results, MEASURES),
+        drawn(scatter, study, measure=measures[-1]),
+        drawn(correlation, study),
         similarity.draw(table[table["model"] == models[0]], tasks, MEASURES),
     ]
 
@@ -239,7 +248,7 @@ def test_two_tasks_are_drawn_without_correlation():
 
 def test_names_keep_clear_of_points_and_intervals():
     study = made_up_study(["cola", *PAIRS - {LONG[1], "wnli"}])
-    axes = scatter.draw(study["pairs"], study["correlation"], "rsa", MEASURES["rsa"]).axes[0]
+    axes = drawn(scatter, study, measure="rsa").axes[0]
     axes.figure.draw_without_rendering()
     centres = axes.transData.transform(dots(axes))
     boxes = [text.get_window_extent() for text in axes.texts]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from headspec.config.variants import places
-from headspec.plots import transfer as figure
+from headspec.plots.training import transfer
 from support.data.transfers import METHODS, NINE, summarised
-from support.figures import assert_readable, assert_same_bytes
+from support.figures import assert_readable, assert_same_bytes, labelled
 
 #: half of them, of every kind
 CONTROLS = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
 
 
-def labelled(axes: Any, label: str) -> list:
-    handles, labels = axes.get_legend_handles_labels()
-    return [handle for handle, name in zip(handles, labels, strict=True) if name == label]
+def draw(summary, controls):
+    return transfer.draw(summary, "t", {"t": "accuracy"}, controls)
 
 
 def test_lines_are_the_means_of_the_table():
     means = summarised({"glue": NINE}, METHODS)
-    axes = figure.draw(means, {}).axes
+    axes = draw(means, {}).axes
     assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear classifier"]
     (line,) = labelled(axes[1], "multi-task + IAT")
     rows = means[(means["method"] == "iat") & (means["tuning"] == "linear")].sort_values("samples")
@@ -44,11 +41,11 @@ def test_lines_are_the_means_of_the_table():
 )
 @pytest.mark.slow
 def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
-    assert_readable(figure.draw(summarised(mixtures, methods), CONTROLS))
-    assert_same_bytes(lambda: figure.draw(summarised(mixtures, methods), CONTROLS), tmp_path)
+    assert_readable(draw(summarised(mixtures, methods), CONTROLS))
+    assert_same_bytes(lambda: draw(summarised(mixtures, methods), CONTROLS), tmp_path)
 
 
 def test_close_tick_labels_are_left_out():
-    assert figure._tick_labels([4, 16, 32, 100]) == ["4", "16", "32", "100"]
-    assert figure._tick_labels([4, 5, 100, 101]) == ["4", "", "100", ""]
-    assert figure._tick_labels([8]) == ["8"]
+    assert transfer._tick_labels([4, 16, 32, 100]) == ["4", "16", "32", "100"]
+    assert transfer._tick_labels([4, 5, 100, 101]) == ["4", "", "100", ""]
+    assert transfer._tick_labels([8]) == ["8"]

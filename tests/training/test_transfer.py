@@ -369,6 +369,6 @@ def test_transfer_of_a_tiny_study(tmp_path):
     assert folder.plan(target).rules == {}
     jobs = folder.plan("iat").rules
     assert jobs["retrain"] == 2 and jobs["evaluate"] == 5  # iat and its control; transfer is up to date
-    assert not {"transfer", "transfer_scores", "figure_transfer"} & set(jobs)
+    assert not {"transfer", "transfer_scores", "figure_training_transfer"} & set(jobs)
     folder.set("transfer.samples", [4, 16, 500])
     assert "transfer.samples.2: got 500, expected at most" in folder.snakemake("-n", "iat", fails=True)

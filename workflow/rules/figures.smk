@@ -2,7 +2,7 @@
 # A cluster draws several in one job: the profile says how many are in a group.
 from headspec.pipeline.figures import Figure
 
-OF_RUN = ("model", "mixture", "method")
+RUN_WILDCARDS = ("model", "mixture", "method")
 MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}
 PRUNED = {
     "pruning": INPUTS.seed_files("pruning.parquet"),
@@ -16,15 +16,15 @@ COMPARED_TASKS = {
 HEADS = {"heads": rules.heads.output.heads}
 ROLES = {"roles": rules.heads.output.roles}
 GATES = {"gates": rules.gate_tables.output.gates}
-OF_TASKS = {"tasks": INPUTS.tasks}
-OF_PAIRS = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
-OF_MEASURES = {"labels": similarity_measures.labels(STUDY.similarity.measures)}
-OF_VARIANTS = {"labels": variants.labels(variant.heads for variant in STUDY.variants)}
+TASKS = {"tasks": INPUTS.tasks}
+PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
+MEASURE_LABELS = {"labels": similarity_measures.labels(STUDY.similarity.measures)}
+VARIANT_LABELS = {"labels": variants.labels(variant.heads for variant in STUDY.variants)}
 METHOD_LOOKS = {
     "labels": pruning_methods.labels(PRUNED_RUNS.names),
     "places": pruning_methods.places(PRUNED_RUNS.names),
 }
-PRUNING = OF_TASKS | {
+PRUNING = TASKS | {
     "seeds": STUDY.seeds,
     "fraction": STUDY.pruning.fraction,
     "metrics": INPUTS.main_metrics,
@@ -36,9 +36,9 @@ FIGURES = [
         "importance",
         "importance",
         "Importance",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"importance": INPUTS.seed_files("importance.parquet")},
-        {"seeds": STUDY.seeds, "fraction": STUDY.pruning.fraction} | OF_TASKS,
+        {"seeds": STUDY.seeds, "fraction": STUDY.pruning.fraction} | TASKS,
     ),
     Figure(
         "reliability",
@@ -48,12 +48,12 @@ FIGURES = [
         {"reliability": rules.reliability.output[0]},
         {"mixtures": MIXTURES},
     ),
-    Figure("matrix", "matrix", "Pruning", OF_RUN, PRUNED, PRUNING),
+    Figure("matrix", "matrix", "Pruning", RUN_WILDCARDS, PRUNED, PRUNING),
     Figure(
         "curves",
         "curves",
         "Pruning",
-        OF_RUN,
+        RUN_WILDCARDS,
         PRUNED,
         PRUNING | {"counted": bool(STUDY.pruning.heads)},
     ),
@@ -89,7 +89,7 @@ FIGURES = [
         "Similarity",
         ("model",),
         {"similarity": result("tables/similarity.parquet")},
-        {"tasks": list(LAYOUT.paradigms)} | OF_MEASURES,
+        {"tasks": list(LAYOUT.paradigms)} | MEASURE_LABELS,
     ),
     Figure(
         "scatter",
@@ -97,7 +97,7 @@ FIGURES = [
         "Similarity",
         ("measure",),
         COMPARED_TASKS,
-        OF_PAIRS | OF_MEASURES,
+        PAIRED | MEASURE_LABELS,
     ),
     Figure(
         "correlation",
@@ -105,10 +105,10 @@ FIGURES = [
         "Similarity",
         (),
         COMPARED_TASKS,
-        OF_PAIRS | OF_MEASURES,
+        PAIRED | MEASURE_LABELS,
     ),
     Figure(
-        "improvement",
+        "training/improvement",
         "improvement",
         "IAT",
         ("model", "mixture"),
@@ -117,11 +117,12 @@ FIGURES = [
             "metrics": LAYOUT.main_metrics,
             "variants": [plain(variant) for variant in STUDY.variants],
         }
-        | OF_TASKS
-        | OF_VARIANTS,
+        | TASKS
+        | VARIANT_LABELS,
+        file="improvement",
     ),
     Figure(
-        "specialization",
+        "training/specialization",
         "specialization",
         "IAT",
         ("model", "mixture"),
@@ -130,18 +131,20 @@ FIGURES = [
             "combined": rules.iat_dissociation.output.combined,
             "dissociation": rules.iat_dissociation.output.dissociation,
         },
-        {"fraction": STUDY.pruning.fraction} | OF_TASKS,
+        {"fraction": STUDY.pruning.fraction} | TASKS,
+        file="specialization",
     ),
     Figure(
-        "verdict",
+        "training/verdict",
         "verdict",
         "IAT",
         ("model", "mixture"),
         {"improvement": rules.improvement.output[0]},
-        OF_VARIANTS,
+        VARIANT_LABELS,
+        file="verdict",
     ),
     Figure(
-        "alpha_delta",
+        "training/alpha_delta",
         "alpha and delta",
         "IAT",
         ("model", "mixture"),
@@ -149,20 +152,23 @@ FIGURES = [
         file="alpha-delta",
     ),
     Figure(
-        "transfer",
+        "training/transfer",
         "few-shot transfer",
         "Transfer",
         ("model", "task"),
         {"summary": rules.transfer_scores.output.summary},
         {"metrics": LAYOUT.main_metrics, "controls": variants.places(STUDY.transfer.methods)},
+        file="transfer",
     ),
-    Figure("atlas/heads", "roles and importance", "Head atlas", OF_RUN, HEADS | ROLES, OF_TASKS),
-    Figure("atlas/ablation", "single-head ablation", "Head atlas", OF_RUN, HEADS, OF_TASKS),
+    Figure(
+        "atlas/heads", "roles and importance", "Head atlas", RUN_WILDCARDS, HEADS | ROLES, TASKS
+    ),
+    Figure("atlas/ablation", "single-head ablation", "Head atlas", RUN_WILDCARDS, HEADS, TASKS),
     Figure(
         "atlas/ranked",
         "cumulative pruning",
         "Head atlas",
-        OF_RUN,
+        RUN_WILDCARDS,
         {
             "curves": rules.rankings.output.pruning_curves,
             "cumulative": INPUTS.first_seed_file("atlas/cumulative.parquet"),
@@ -172,34 +178,34 @@ FIGURES = [
             "labels": head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
             "places": head_measures.places(STUDY.atlas.rankings),
         }
-        | OF_TASKS,
+        | TASKS,
     ),
     Figure(
         "atlas/agreement",
         "agreement of measures",
         "Head atlas",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"agreement": rules.heads.output.agreement},
         {"labels": head_measures.labels(head_measures.compared(STUDY.atlas.rankings))},
     ),
-    Figure("atlas/confidence", "confidence", "Head atlas", OF_RUN, HEADS, OF_TASKS),
+    Figure("atlas/confidence", "confidence", "Head atlas", RUN_WILDCARDS, HEADS, TASKS),
     Figure(
         "atlas/change",
         "before and after",
         "Head atlas",
-        OF_RUN,
+        RUN_WILDCARDS,
         HEADS,
         {
             "before": lambda wildcards: LAYOUT.before[wildcards.method],
             "labels": head_measures.labels(["importance", "confidence", "ablation"]),
         }
-        | OF_TASKS,
+        | TASKS,
     ),
     Figure(
         "atlas/differences",
         "differences between tasks",
         "Head atlas",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"differences": rules.heads.output.differences},
         {
             "labels": head_measures.labels(
@@ -222,12 +228,12 @@ FIGURES = [
         "gates/budgets",
         "metric by heads kept",
         "Gates",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"budgets": rules.gate_tables.output.budgets},
         {"metrics": INPUTS.main_metrics} | METHOD_LOOKS,
     ),
-    Figure("gates/kept", "heads kept", "Gates", OF_RUN, GATES, METHOD_LOOKS | OF_TASKS),
-    Figure("gates/learning", "gates while they learn", "Gates", OF_RUN, GATES, METHOD_LOOKS),
+    Figure("gates/kept", "heads kept", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS | TASKS),
+    Figure("gates/learning", "gates while they learn", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS),
     Figure(
         "gates/overlap",
         "overlap of kept heads",
@@ -240,17 +246,17 @@ FIGURES = [
         "gates/kept_roles",
         "roles of kept heads",
         "Gates",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"counts": rules.kept_roles.output.counts},
-        METHOD_LOOKS | OF_TASKS,
+        METHOD_LOOKS | TASKS,
     ),
     Figure(
         "gates/kept_kinds",
         "kinds of attention kept",
         "Gates",
-        OF_RUN,
+        RUN_WILDCARDS,
         {"kinds": rules.gate_tables.output.kinds},
-        METHOD_LOOKS | OF_TASKS,
+        METHOD_LOOKS | TASKS,
     ),
     Figure(
         "probes/known",

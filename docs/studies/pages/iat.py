@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.config.variants import labels
-from headspec.plots import verdict as verdict_plot
+from headspec.plots.training import verdict as verdict_plot
 from headspec.statistics.intervals import Components
 from headspec.statistics.training.power import power, seeds_needed
 from pages.kept import markdown, points, table

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A figure. Its script calls `from_tables`, or else `draw`, of its module with what that takes, by name.
+    """A figure. Its script calls `draw` of its module with the inputs and params that it takes, by name.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Brain encoding: how well the vectors of each task, and other subjects, predict voxels."""
+"""How well the vectors of each task, and other subjects, predict voxels."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def by_strength(correlation: pd.DataFrame) -> list[str]:
     return list(strength.sort_values(ascending=False, kind="stable").index)
 
 
-def from_tables(
+@styled
+def draw(
     similarity: pd.DataFrame,
     combined: pd.DataFrame,
     correlation: pd.DataFrame,
@@ -34,20 +35,15 @@ def from_tables(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """`draw` of the tables of these names; other parameters as of `paired`."""
-    return draw(paired(similarity, combined, paradigms, method), correlation, labels)
-
-
-@styled
-def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A block of panels per model, a panel per measure, the strongest correlation first.
 
     Parameters
     ----------
-    pairs : result of `headspec.statistics.similarity.paired.paired`
+    similarity, combined, paradigms, method : see `paired`
     correlation : table 'correlation'
     labels : measure: its name in the figure
     """
+    pairs = paired(similarity, combined, paradigms, method)
     models = list(pairs["model"].unique())
     results = correlation[correlation["model"].isin(models)]
     measures = by_strength(results)

@@ -26,19 +26,6 @@ OTHERS: dict[str, Any] = {"linewidth": 0.9}
 BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder": 3}
 
 
-def from_tables(
-    pruning: Mapping[int, pd.DataFrame],
-    predictions: Mapping[int, pd.DataFrame],
-    tasks: Sequence[str],
-    fraction: float,
-    metrics: Mapping[str, str],
-    counted: bool,
-) -> Figure:
-    """`draw` with the chance of every task in the first seed."""
-    unpruned = next(iter(predictions.values())).query("pruned_for == 'none'")
-    return draw(pruning, predictions, tasks, fraction, metrics, task_chances(unpruned, metrics), counted)
-
-
 @styled
 def draw(
     pruning: Mapping[int, pd.DataFrame],
@@ -46,7 +33,6 @@ def draw(
     tasks: Sequence[str],
     fraction: float,
     metrics: Mapping[str, str],
-    chance: Mapping[str, float | None],
     counted: bool = False,
 ) -> Figure:
     """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
@@ -54,11 +40,10 @@ def draw(
     Parameters
     ----------
     pruning : seed: table 'pruning' of the run
-    predictions : seed: table 'predictions' of the run, which says of which tasks nothing is learnt
+    predictions : seed: table 'predictions' of the run, which shows what is chance, and what is not learnt
     tasks : tasks of the mixture
     fraction : main fraction of heads to prune, beside which the random draws are shown
     metrics : task: its main metric
-    chance : task: metric of the best constant prediction (fraction), None if unknown
     counted : whether heads are shown as numbers, and not in per cent
     """
     frame = stacked(pruning)
@@ -70,15 +55,14 @@ def draw(
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     nothing = unlearnt(predictions, metrics)
+    chance = task_chances(next(iter(predictions.values())).query("pruned_for == 'none'"), metrics)
     key(grid[0], nothing)
     _keys(grid[0], tasks, bottom=bool((frame["order"] == "bottom").any()))
     for axes, evaluated in zip(grid, tasks, strict=False):
         panel = frame[frame["task"] == evaluated].assign(value=lambda rows: 100 * rows["value"])
         _lines(axes, panel, tasks, evaluated)
         _boxes(axes, panel, fraction)
-        level = chance[evaluated]
-        if level is not None:
-            axes.axhline(100 * level, color="black", linestyle=":", label="chance")
+        axes.axhline(100 * chance[evaluated], color="black", linestyle=":", label="chance")
         axes.set_title(marked(evaluated, nothing))
         axes.set_xlabel("heads pruned" if counted else "heads pruned (%)")
         axes.set_ylabel(f"{metric(metrics[evaluated]).name} (%)")

@@ -16,6 +16,7 @@ from headspec.config.methods import METHODS
 from headspec.plots.drawing.style import (
     MEAN,
     at_fraction,
+    draw_intervals,
     heights,
     interval_label,
     legend,
@@ -53,22 +54,12 @@ CROSS: dict[str, Any] = DAGGER | {
 }
 
 
-def from_tables(
-    combined: pd.DataFrame,
-    dissociation: pd.DataFrame,
-    mixtures: Mapping[str, Sequence[str]],
-    fraction: float,
-    distinct: float,
-) -> Figure:
-    """`draw` of the tables of these names."""
-    return draw(combined, at_fraction(dissociation, fraction), mixtures, distinct)
-
-
 @styled
 def draw(
     combined: pd.DataFrame,
     dissociation: pd.DataFrame,
     mixtures: Mapping[str, Sequence[str]],
+    fraction: float,
     distinct: float,
 ) -> Figure:
     """Bars of dissociation with intervals, a block per mixture and a panel per model.
@@ -78,13 +69,14 @@ def draw(
     combined : table 'combined'
         Bars, intervals and marks of values at chance.
     dissociation : table 'dissociation'
-        Single seeds at the main fraction, shown as dots.
+        Single seeds, shown as dots.
     mixtures : mixture: its tasks, in the order of the rows
+    fraction : main fraction of heads to prune
     distinct : mean dissociation (fraction) that counts as distinct, shown as a line
     """
     figure, panels, rows = mixture_panels(combined, mixtures, "dissociation D (%)")
     methods = [method for method in BARS if method in set(combined["method"])]
-    seeds = _with_mean(dissociation)
+    seeds = _with_mean(at_fraction(dissociation, fraction))
     for model, axes in panels.items():
         axes.axvline(0, color="black", linewidth=0.6)
         line = f"distinct: {100 * distinct:.3g} %"
@@ -93,9 +85,7 @@ def draw(
             bars, dots = (t[(t["model"] == model) & (t["method"] == method)] for t in (combined, seeds))
             ys = heights(rows, bars, lane, len(methods))
             axes.barh(ys, 100 * bars["dissociation"], 0.8 / len(methods), label=method, **BARS[method])
-            axes.hlines(
-                ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label=interval_label(combined)
-            )
+            draw_intervals(axes, ys, bars, interval_label(combined))
             axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
             mark_chance(axes, bars, ys)
     legend(figure)

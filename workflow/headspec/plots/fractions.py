@@ -59,9 +59,7 @@ def draw(
         axes.axhline(0, color="black", linewidth=0.6)
         axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
         for i, task in enumerate(members):
-            side = 0.6 * (
-                i - (len(members) - 1) / 2
-            )  # percentage points, so that intervals stand side by side
+            side = 0.6 * (i - (len(members) - 1) / 2)  # percentage points: intervals stand side by side
             _curve(axes, panel[panel["task"] == task], task, task_style(tasks, task), side)
         _plot(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
         if method != "frozen":

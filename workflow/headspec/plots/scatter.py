@@ -21,7 +21,8 @@ COLUMNS = 3
 INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
 
 
-def from_tables(
+@styled
+def draw(
     similarity: pd.DataFrame,
     combined: pd.DataFrame,
     correlation: pd.DataFrame,
@@ -30,21 +31,16 @@ def from_tables(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """`draw` of the tables of these names; other parameters as of `paired`."""
-    return draw(paired(similarity, combined, paradigms, method), correlation, measure, labels[measure])
-
-
-@styled
-def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str, label: str) -> Figure:
     """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line.
 
     Parameters
     ----------
-    pairs : result of `headspec.statistics.similarity.paired.paired`
+    similarity, combined, paradigms, method : see `paired`
     correlation : table 'correlation'
     measure : of similarity
-    label : its name in the figure
+    labels : measure: its name in the figure
     """
+    pairs = paired(similarity, combined, paradigms, method)
     pairs = pairs[pairs["measure"] == measure]
     results = correlation[correlation["measure"] == measure].set_index("model")
     models, mixtures = list(pairs["model"].unique()), list(pairs["mixture"].unique())
@@ -56,22 +52,18 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str, label: st
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=False):
-        of_model, result = pairs[pairs["model"] == model], results.loc[model]
-        draw_points(axes, of_model, result)
-        low, high = 100 * of_model["ci_low"], 100 * of_model["ci_high"]
-        axes.vlines(of_model["similarity"], low, high, label="interval", **INTERVAL)
-        axes.hlines(
-            100 * of_model["dissociation"],
-            of_model["similarity_low"],
-            of_model["similarity_high"],
-            **INTERVAL,
-        )
+        rows, result = pairs[pairs["model"] == model], results.loc[model]
+        draw_points(axes, rows, result)
+        low, high = 100 * rows["ci_low"], 100 * rows["ci_high"]
+        axes.vlines(rows["similarity"], low, high, label="interval", **INTERVAL)
+        low, high = rows["similarity_low"], rows["similarity_high"]
+        axes.hlines(100 * rows["dissociation"], low, high, **INTERVAL)
         axes.margins(0.09)
         title = f"{model}, {result['n_pairs']} pairs\n{correlation_text(result, 'Mantel p')}"
         if pd.notna(result["partial_r"]):
             title += f"\npartial {correlation_text(result, 'p', 'partial_r', 'p_partial')}"
         axes.set_title(title)
-        axes.set_xlabel(f"similarity: {label}")
+        axes.set_xlabel(f"similarity: {labels[measure]}")
     for axes in panels[::columns]:
         axes.set_ylabel("mean dissociation D (%)")
     for axes in panels[len(models) :]:
@@ -81,8 +73,8 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str, label: st
     legend(figure)
     figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
     for axes, model in zip(panels, models, strict=False):
-        of_model = pairs[pairs["model"] == model].reset_index(drop=True)
-        shown = of_model.dropna(subset=["similarity", "dissociation"])
+        rows = pairs[pairs["model"] == model].reset_index(drop=True)
+        shown = rows.dropna(subset=["similarity", "dissociation"])
         names = [str(number + 1) for number in shown.index]
         points = np.stack([shown["similarity"], 100 * shown["dissociation"]], axis=-1)
         name_points(axes, points, names, _lines(shown, results.loc[model]))

@@ -55,12 +55,12 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, st
     return figure
 
 
-def _matrix(of_measure: pd.DataFrame, tasks: Sequence[str]) -> Floats:
+def _matrix(measured: pd.DataFrame, tasks: Sequence[str]) -> Floats:
     """Similarity (k, k) by one measure; nan on the diagonal and where undefined."""
     place = {task: index for index, task in enumerate(tasks)}
-    first, second = of_measure["task_a"].map(place), of_measure["task_b"].map(place)
+    first, second = measured["task_a"].map(place), measured["task_b"].map(place)
     matrix = np.full((len(tasks), len(tasks)), np.nan)
-    matrix[first, second] = matrix[second, first] = of_measure["similarity"]
+    matrix[first, second] = matrix[second, first] = measured["similarity"]
     return matrix
 
 

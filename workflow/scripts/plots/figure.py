@@ -8,14 +8,13 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.plots.drawing.style import of_wildcards, save
+from headspec.plots.drawing.style import save, wildcard_rows
 from headspec.progress import stage
 
 params, wildcards = snakemake.params, snakemake.wildcards
 module = import_module(f"headspec.plots.{params.figure.replace('/', '.')}")
 with stage(snakemake, f"figure {params.figure}"):
-    draw = getattr(module, "from_tables", module.draw)
-    taken = inspect.signature(draw).parameters
+    taken = inspect.signature(module.draw).parameters
     given = dict(wildcards.items()) | dict(params.items())
     arguments = {name: value for name, value in given.items() if name in taken}
     if "attention" in taken:
@@ -24,9 +23,9 @@ with stage(snakemake, f"figure {params.figure}"):
     own = {name: value for name, value in wildcards.items() if name not in taken}
     for name, paths in snakemake.input.items():
         if isinstance(paths, str):
-            arguments[name] = of_wildcards(tables.read(paths), own)
+            arguments[name] = wildcard_rows(tables.read(paths), own)
         elif "seeds" in given:
             arguments[name] = dict(zip(params.seeds, map(tables.read, paths), strict=True))
         else:
             arguments[name] = [tables.read(path) for path in paths]
-    save(draw(**arguments), snakemake.output, params.dpi, tables.job_record(snakemake))
+    save(module.draw(**arguments), snakemake.output, params.dpi, tables.job_record(snakemake))

@@ -1,4 +1,4 @@
-"""How measures of every head change from one way of training to another."""
+"""How measures of every head change from one method of training to another."""
 
 from __future__ import annotations
 
@@ -23,16 +23,9 @@ MARKED = 0.1
 LONGEST = 6
 
 
-def from_tables(
-    heads: pd.DataFrame, method: str, before: str, tasks: Sequence[str], labels: Mapping[str, str]
-) -> Figure:
-    """`draw` of the methods `before` and `method`, of one model and mixture."""
-    return draw(heads[heads["method"] == before], heads[heads["method"] == method], tasks, labels)
-
-
 @styled
 def draw(
-    before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]
+    heads: pd.DataFrame, method: str, before: str, tasks: Sequence[str], labels: Mapping[str, str]
 ) -> Figure:
     """Heat maps of after minus before, mean over seeds: a row per task, a column per measure.
 
@@ -41,12 +34,14 @@ def draw(
 
     Parameters
     ----------
-    before, after : rows of the table 'heads' of one model, mixture and method each
+    heads : rows of the table 'heads' of one model and mixture
+    method, before : the methods of which the second is subtracted
     tasks : in the order of the rows
     labels : measure: its name in the figure
     """
-    measures = [m for m in UNITS if m in set(before["measure"]) & set(after["measure"])]
-    maps = np.array([[_change(before, after, task, m) for m in measures] for task in tasks])
+    old, new = heads[heads["method"] == before], heads[heads["method"] == method]
+    measures = [measure for measure in UNITS if measure in {*old["measure"]} & {*new["measure"]}]
+    maps = np.array([[_change(old, new, task, measure) for measure in measures] for task in tasks])
     figure, grid = signed_maps(maps.shape, tasks)
     mark = min(0.6 * 72 * min(panel_size(maps.shape, tasks) / maps.shape[:1:-1]), LONGEST)
     for index, (column, measure) in enumerate(zip(grid.T, measures, strict=True)):

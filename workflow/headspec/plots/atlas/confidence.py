@@ -36,8 +36,8 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = N
     shape = np.array(maps).shape
     figure, grid = heat_maps(shape, tasks, attention=attention)
     highest = np.ceil(10 * np.nanmax(maps)) / 10
-    for row, of_task in zip(grid, maps, strict=True):
-        for axes, heat in zip(row, of_task, strict=True):
+    for row, heats in zip(grid, maps, strict=True):
+        for axes, heat in zip(row, heats, strict=True):
             image = axes.imshow(heat, cmap=SHADES, vmin=0, vmax=highest, aspect="auto", origin="lower")
             shade_gaps(axes, existing(heat))
     for axes, measure in zip(grid[0], columns, strict=True):

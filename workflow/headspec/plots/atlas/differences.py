@@ -46,10 +46,10 @@ def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers
     for column, measure in zip(grid.T, measures, strict=True):
         unit, factor = UNITS[measure]
         rows = differences[differences["measure"] == measure].set_index(["task", "against"])
-        of_pairs = [rows.loc[[pair]] for pair in pairs]
-        maps = [as_array(heads.set_index(["layer", "head"])["difference"]) for heads in of_pairs]
+        heads_by_pair = [rows.loc[[pair]] for pair in pairs]
+        maps = [as_array(heads.set_index(["layer", "head"])["difference"]) for heads in heads_by_pair]
         draw_signed(column, [factor * values for values in maps], unit)
-        for axes, heads in zip(column, of_pairs, strict=True):
+        for axes, heads in zip(column, heads_by_pair, strict=True):
             _mark(axes, heads, longest)
         column[0].set_title(labels[measure])
     legend(figure)

@@ -23,24 +23,12 @@ LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
 
 
-def from_tables(
+@styled
+def draw(
     curves: pd.DataFrame,
     cumulative: pd.DataFrame,
     tasks: Sequence[str],
     metrics: Mapping[str, str],
-    labels: Mapping[str, str],
-    places: Mapping[str, int],
-) -> Figure:
-    """`draw` with the chance of every task in the table `cumulative` of the first seed."""
-    unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
-    return draw(curves, tasks, task_chances(unpruned, metrics), labels, places)
-
-
-@styled
-def draw(
-    curves: pd.DataFrame,
-    tasks: Sequence[str],
-    chance: Mapping[str, float | None],
     labels: Mapping[str, str],
     places: Mapping[str, int],
 ) -> Figure:
@@ -49,11 +37,14 @@ def draw(
     Parameters
     ----------
     curves : rows of the table 'pruning_curves' of one model, mixture and method
+    cumulative : table 'cumulative' of the first seed, which shows what is chance
     tasks : in the order of the panels
-    chance : task: metric of the best constant prediction (fraction), None if unknown
+    metrics : task: its main metric
     labels : ranking: its name in the figure, in the order of the legend
     places : ranking: the place that gives its `look`
     """
+    unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
+    chance = task_chances(unpruned, metrics)
     orders = [order for order in FIRST if (curves["order"] == order).any()]
     shown = list(itertools.product(tasks, orders))
     shape = rows_of(len(shown), most=3 if len(orders) == 1 else 2)
@@ -61,12 +52,10 @@ def draw(
     for axes, (task, order) in zip(grid, shown, strict=True):
         panel = curves[(curves["task"] == task) & (curves["order"] == order)].sort_values("fraction")
         _lines(axes, panel, labels, places)
-        level = chance[task]
-        if level is not None:
-            axes.axhline(100 * level, color="black", linestyle=":", linewidth=0.8, label="chance")
+        axes.axhline(100 * chance[task], color="black", linestyle=":", linewidth=0.8, label="chance")
         axes.set_title(task if len(orders) == 1 else f"{task}, {FIRST[order]}")
         axes.set_xlabel("heads pruned (%)")
-        axes.set_ylabel(f"{metric(panel['metric'].iloc[0]).name} (%)")
+        axes.set_ylabel(f"{metric(metrics[task]).name} (%)")
         axes.set_xlim(-2, 102)
         axes.grid(axis="y")
     legend(figure)

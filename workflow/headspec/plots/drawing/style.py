@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headspec import files, tables
 from headspec.files import atomic
@@ -61,8 +61,8 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
     return frame[(frame["fraction"] - fraction).abs() < 1e-9]
 
 
-def of_wildcards(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """The rows of `frame` of a job's model, mixture, method and task, as far as both have them."""
+def wildcard_rows(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
+    """Rows of `frame` of a job's model, mixture, method and task, as far as both have them."""
     for name in ("model", "mixture", "method", "task"):
         if (value := wildcards.get(name)) and name in frame:
             frame = frame[frame[name] == value]
@@ -88,7 +88,7 @@ def number(value: float, digits: int = 2) -> str:
 def mixture_panels(
     frame: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], label: str
 ) -> tuple[Figure, dict[str, Axes], Rows]:
-    """A figure with a panel per model of `frame` and, under the name of each mixture, a row per task.
+    """Return a figure with a panel per model and, under the name of each mixture, a row per task.
 
     Parameters
     ----------
@@ -137,6 +137,12 @@ def heights(rows: Rows, results: pd.DataFrame, lane: int, lanes: int) -> NDArray
 def interval_label(frame: pd.DataFrame) -> str:
     """Legend entry for the intervals of `frame`, from its column `ci_over`."""
     return f"interval over {' or '.join(sorted(frame['ci_over'].dropna().unique()))}"
+
+
+def draw_intervals(axes: Axes, ys: ArrayLike, rows: pd.DataFrame, label: str = "", **look: Any) -> None:
+    """Draw intervals of `rows` in per cent at heights `ys`; `label` is that of the rows by default."""
+    low, high = 100 * rows["ci_low"], 100 * rows["ci_high"]
+    axes.hlines(ys, low, high, color="black", label=label or interval_label(rows), **look)
 
 
 def legend(figure: Figure) -> None:

@@ -39,11 +39,11 @@ def draw(changes: pd.DataFrame, joint: str | None) -> Figure:
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
     order = best.drop_duplicates("label").set_index("label")["n"][: SHOWN + 1]
     parts = {}
-    for method, (name, befores) in COMPARED.items():
-        of = best[best["method"] == method]
-        if before := next((each for each in befores if each in {*of["before"]}), None):
-            title = f"{name.format(joint)},\nagainst {BEFORE[before]}"
-            parts[title] = of[of["before"] == before].set_index("label").loc[order.index]
+    for method, (title, befores) in COMPARED.items():
+        rows = best[best["method"] == method]
+        if before := next((name for name in befores if name in {*rows["before"]}), None):
+            title = f"{title.format(joint)},\nagainst {BEFORE[before]}"
+            parts[title] = rows[rows["before"] == before].set_index("label").loc[order.index]
     figure = Figure(figsize=(PAGE, 1.1 + 0.2 * len(order)), layout="constrained")
     panels = figure.subplots(1, max(1, len(parts)), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, rows) in zip(panels, parts.items(), strict=False):

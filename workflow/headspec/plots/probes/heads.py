@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,26 +15,18 @@ from headspec.plots.drawing.style import PAGE, SHADES, styled
 SHOWN = 10
 
 
-def from_tables(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
-    """`draw` of the tables of groups in a row.
-
-    Parameters
-    ----------
-    shown : for each group its name, and its number of tables
-    """
-    tables = iter(probed)
-    return draw({name: [next(tables) for _ in range(n)] for name, n in shown})
-
-
 @styled
-def draw(groups: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+def draw(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
     """A panel for each group, a row for each label, a column for each head, layer by layer.
 
     Parameters
     ----------
-    groups : name: tables 'probed' of its runs; the shade is the mean of their accuracies, of attention in the
-        better direction, and a dot marks the best head
+    probed : tables of the groups' runs, one after the other; the shade is the mean of their accuracies, of
+        attention in the better direction, and a dot marks the best head
+    shown : name and number of tables of each group
     """
+    tables = iter(probed)
+    groups = {name: list(itertools.islice(tables, n)) for name, n in shown}
     accuracies = {name: _accuracy(tables) for name, tables in groups.items()}
     units = next(iter(groups.values()))[0].drop_duplicates(["fold", "label", "direction"])
     units = units[units["direction"].isna() | (units["direction"] == "to")]

@@ -36,30 +36,26 @@ APART = 1.035
 SPACE = 0.09
 
 
-def from_tables(
+@styled
+def draw(
     summary: pd.DataFrame, task: str, metrics: Mapping[str, str], controls: Mapping[str, tuple[int, str]]
 ) -> Figure:
-    """`draw` of the rows of one model in the table `transfer_summary`; the task's main metric is shown."""
-    rows = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
-    return draw(rows, controls)
-
-
-@styled
-def draw(summary: pd.DataFrame, controls: Mapping[str, tuple[int, str]]) -> Figure:
-    """A row of panels per mixture, under its name, a column per way of tuning, a line per encoder.
+    """A row of panels per mixture, a column per kind of tuning, a line per encoder.
 
     Parameters
     ----------
-    summary : rows of the table 'transfer_summary' of one model, task and metric
+    summary : rows of the table 'transfer_summary' of one model
+    metrics : task: its main metric, which is shown
     controls : method of a control: its place and name
     """
+    summary = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
     sources = SOURCES | {method: (name, _look(place)) for method, (place, name) in controls.items()}
     mixtures = list(dict.fromkeys(summary["mixture"]))
     tunings = [tuning for tuning in TUNINGS if tuning in set(summary["tuning"])]
     size = (0.6 + 2.6 * len(tunings), 0.75 + 2.0 * len(mixtures))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(mixtures), len(tunings), sharex=True, sharey=True, squeeze=False)
-    name = metric(summary["metric"].iloc[0]).name
+    name = metric(metrics[task]).name
     for line, mixture in zip(grid, mixtures, strict=True):
         line[0].set_ylabel(f"{name} (%)")
         if len(mixtures) > 1:
@@ -88,11 +84,8 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, sources: dict[str, tuple[str, d
     for lane, method in enumerate(methods):
         points = panel[panel["method"] == method].sort_values("samples")
         if method == "single":
-            tasks = points[points["source"] != MEAN]
-            for _, of_task in tasks.groupby("source"):
-                axes.plot(
-                    of_task["samples"], 100 * of_task["value"], label="single-task, each", **SINGLE_TASK
-                )
+            for _, one in points[points["source"] != MEAN].groupby("source"):
+                axes.plot(one["samples"], 100 * one["value"], label="single-task, each", **SINGLE_TASK)
             points = points[points["source"] == MEAN]
         label, look = sources[method]
         x = points["samples"] * APART ** (lane - (len(methods) - 1) / 2)

@@ -1,4 +1,4 @@
-"""Every way of training compared with plain multi-task training (MTL), task by task."""
+"""Every method of training compared with plain multi-task training (MTL), task by task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
-from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, number, styled
+from headspec.plots.drawing.style import MEAN, PAGE, draw_intervals, legend, number, styled
 from headspec.statistics.training.improvement import by_seed, clear
 from headspec.tasks.metrics import metric
 
@@ -28,7 +28,7 @@ POINT: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 4,
 }
-#: of a difference of two ways that learnt nothing
+#: of a difference between two methods that learnt nothing
 CROSS: dict[str, Any] = POINT | {
     "label": "both at chance: no finding",
     "marker": "x",
@@ -80,7 +80,8 @@ def shown(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     return means.loc[sorted(rows, key=place)]
 
 
-def from_tables(
+@styled
+def draw(
     improvement: pd.DataFrame,
     scores: pd.DataFrame,
     mixture: str,
@@ -89,20 +90,6 @@ def from_tables(
     variants: Sequence[Mapping[str, Any]],
     labels: Mapping[str, str],
 ) -> Figure:
-    """`draw` of the rows of one model in the tables of these names.
-
-    Parameters
-    ----------
-    variants : fields of each `Variant` of the study
-    """
-    seeds = by_seed(scores, {mixture: list(tasks)}, [Variant(**fields) for fields in variants])
-    return draw(improvement[improvement["mixture"] == mixture], seeds, metrics, labels)
-
-
-@styled
-def draw(
-    improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str]
-) -> Figure:
     """A panel per method, a row per task, the mean over tasks on top.
 
     Methods that continue from MTL share one scale; single-task training and MTL with other samplings share
@@ -110,18 +97,21 @@ def draw(
 
     Parameters
     ----------
-    improvement : rows of the table 'improvement' of one model and mixture
-    seeds : result of `headspec.statistics.training.improvement.by_seed` for the same
+    improvement, scores : rows of the tables 'improvement' and 'iat' of one model
+    tasks : tasks of the mixture
     metrics : task: its main metric, which is shown; in the order of the rows
+    variants : fields of each `Variant` of the study
     labels : variant of IAT: its name, in the order of the panels
     """
+    seeds = by_seed(scores, {mixture: list(tasks)}, [Variant(**fields) for fields in variants])
+    improvement = improvement[improvement["mixture"] == mixture]
     methods, sampling = shown(improvement, labels), plain_sampling(improvement)
-    of_task = {**metrics, MEAN: MEAN}
-    improvement, seeds = (t[t["metric"] == t["task"].map(of_task)] for t in (improvement, seeds))
+    shown_metrics = {**metrics, MEAN: MEAN}
+    improvement, seeds = (t[t["metric"] == t["task"].map(shown_metrics)] for t in (improvement, seeds))
     tasks = [MEAN, *(task for task in metrics if task in set(improvement["task"]))]
-    of_base = improvement[improvement["against"].isna()].set_index("task")["value"]
-    ticks = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
-        f"{task}, {metric(metrics[task]).name} {number(100 * of_base[task], 1)}" for task in tasks[1:]
+    base = improvement[improvement["against"].isna()].set_index("task")["value"]
+    ticks = [f"{MEAN} {number(100 * base[MEAN], 1)}"] + [
+        f"{task}, {metric(metrics[task]).name} {number(100 * base[task], 1)}" for task in tasks[1:]
     ]
     columns = min(COLUMNS, len(methods))
     lines = math.ceil(len(methods) / columns)
@@ -132,9 +122,9 @@ def draw(
     firsts: dict[bool, Axes] = {}
     for axes, (_, method) in zip(panels, methods.iterrows(), strict=False):
         axes.sharex(firsts.setdefault(pd.isna(method["heads"]), axes))
-        of_method = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
+        rows = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
         dots = seeds[seeds["method"] == method["method"]]
-        _draw_rows(axes, of_method, dots, tasks)
+        _draw_rows(axes, rows, dots, tasks)
         axes.set_title(title(method, labels, sampling))
         axes.set_xlabel("difference (points)")
     for axes in firsts.values():  # if nothing differs, rounding errors must not fill the scale
@@ -151,7 +141,7 @@ def draw(
 
 
 def draw_points(axes: Axes, results: pd.DataFrame, ys: Sequence[int]) -> None:
-    """Draw differences at `ys`, filled where they are clear, crossed where no way has learnt anything."""
+    """Draw differences at `ys`, filled where they are clear, crossed where neither method learnt."""
     fills = ["black" if filled else "white" for filled in clear(results)]
     for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
@@ -165,10 +155,7 @@ def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: lis
     axes.axvline(0, color="black", linewidth=0.6)
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))
-    over = interval_label(results)
-    axes.hlines(
-        ys, 100 * results["ci_low"], 100 * results["ci_high"], color="black", linewidth=1.1, label=over
-    )
+    draw_intervals(axes, ys, results, linewidth=1.1)
     draw_points(axes, results, ys)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
     axes.plot(100 * dots["difference"], places, **DOT)

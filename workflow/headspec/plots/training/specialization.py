@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.dissociation import DOT, mark_chance
-from headspec.plots.drawing.style import MEAN, at_fraction, interval_label, legend, styled
+from headspec.plots.drawing.style import MEAN, at_fraction, draw_intervals, legend, styled
 
 #: method: (legend entry, look of its bars), in their order
 BARS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -21,20 +21,13 @@ BARS: dict[str, tuple[str, dict[str, Any]]] = {
 HEIGHT = 0.4  # of a bar, in rows
 
 
-def from_tables(
+@styled
+def draw(
     specialization: pd.DataFrame,
     combined: pd.DataFrame,
     dissociation: pd.DataFrame,
     tasks: Sequence[str],
     fraction: float,
-) -> Figure:
-    """`draw` of rows of the tables of these names."""
-    return draw(specialization, combined, at_fraction(dissociation, fraction), tasks)
-
-
-@styled
-def draw(
-    specialization: pd.DataFrame, combined: pd.DataFrame, dissociation: pd.DataFrame, tasks: Sequence[str]
 ) -> Figure:
     """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
 
@@ -45,32 +38,33 @@ def draw(
     combined, dissociation : rows of the tables 'iat_combined' and 'iat_dissociation' for the same
         Bars with their intervals, and single seeds.
     tasks : tasks of the mixture, in the order of the rows
+    fraction : main fraction of heads to prune
     """
     rows = [MEAN, *tasks]
     label_width = max(0.5, 0.058 * max(map(len, rows)))
     figure = Figure(figsize=(label_width + 4.6, 0.95 + 0.27 * len(rows)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.35, 1])
-    place = {task: y for y, task in enumerate(rows)}
     for axes, label in ((left, "dissociation D (%)"), (right, "after minus before (points)")):
         axes.axvline(0, color="black", linewidth=0.6)
         axes.axhline(0.5, color="0.7", linewidth=0.5)
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(label)
-    seeds = dissociation.pivot(index=["method", "seed"], columns="task", values="dissociation")
+    seeds = at_fraction(dissociation, fraction).pivot(
+        index=["method", "seed"], columns="task", values="dissociation"
+    )
     seeds[MEAN] = seeds[list(tasks)].mean(axis=1, skipna=False)
     for lane, (method, (label, look)) in enumerate(BARS.items()):
-        of_method = combined[combined["method"] == method].set_index("task").loc[rows]
+        bars = combined[combined["method"] == method].set_index("task").loc[rows]
         ys = np.arange(len(rows)) + HEIGHT * (lane - 0.5)
-        left.barh(ys, 100 * of_method["dissociation"], HEIGHT, label=label, **look)
-        over = interval_label(of_method)
-        left.hlines(ys, 100 * of_method["ci_low"], 100 * of_method["ci_high"], color="black", label=over)
+        left.barh(ys, 100 * bars["dissociation"], HEIGHT, label=label, **look)
+        draw_intervals(left, ys, bars)
         for _, values in seeds.loc[method].iterrows():
             left.plot(100 * values[rows], ys, **DOT)
     differences = specialization.set_index("task").loc[rows]
     _draw_differences(right, differences, seeds, rows)
     mark_chance(right, differences, np.arange(len(differences)))
-    left.set_yticks(list(place.values()), rows)
+    left.set_yticks(range(len(rows)), rows)
     left.set_ylim(len(rows) - 0.4, -0.6)
     left.get_yticklabels()[0].set_fontweight("bold")
     legend(figure)
@@ -82,11 +76,10 @@ def _draw_differences(
 ) -> None:
     """Draw the means and intervals of the differences, and the differences of single seeds."""
     ys = np.arange(len(rows))
-    low, high = (100 * differences[name] for name in ("ci_low", "ci_high"))
-    axes.hlines(ys, low, high, color="black", label=interval_label(differences))
+    draw_intervals(axes, ys, differences)
     mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
     axes.plot(100 * differences["difference"], ys, label="mean over seeds", **mean)
     method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()
-    for of_seed in values[method == "iat"] - values[method == "tuned"]:
-        axes.plot(100 * of_seed, ys + 0.24, **DOT)
+    for change in values[method == "iat"] - values[method == "tuned"]:
+        axes.plot(100 * change, ys + 0.24, **DOT)
     axes.margins(x=0.08)

@@ -37,10 +37,7 @@ def draw(improvement: pd.DataFrame) -> Figure:
         if row["method"] == "iat":
             outline = Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
             axes.add_patch(outline)
-    low, high = (
-        min(0, np.nanmin(values)),
-        max(0, np.nanmax(values)),
-    )  # shades must not magnify noise far from 0
+    low, high = min(0, np.nanmin(values)), max(0, np.nanmax(values))  # noise far from 0 stays pale
     image = axes.imshow(values, cmap=SHADES, aspect="auto", vmin=low, vmax=max(high, low + 0.01))
     axes.set_xticks(range(len(alphas)), [f"{100 * alpha:.3g}" for alpha in alphas])
     axes.set_yticks(range(len(deltas)), [f"{100 * delta:.3g}" for delta in deltas])

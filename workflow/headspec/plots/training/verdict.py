@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
-from headspec.plots.improvement import NARROWEST, draw_points, plain_sampling
+from headspec.plots.drawing.style import MEAN, PAGE, draw_intervals, interval_label, legend, styled
+from headspec.plots.training.improvement import NARROWEST, draw_points, plain_sampling
 
 
 def variants(improvement: pd.DataFrame) -> pd.DataFrame:
@@ -34,8 +33,8 @@ def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """
     rows = variants(improvement)
     alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
-    of_deltas = [set(rows.loc[rows["delta"] == delta, "heads"]) for delta in deltas]
-    heads = [[name for name in labels if name in of_delta] for of_delta in of_deltas]
+    found = [set(rows.loc[rows["delta"] == delta, "heads"]) for delta in deltas]
+    heads = [[name for name in labels if name in names] for names in found]
     widest = max(len(labels[name]) for names in heads for name in names)
     width = 0.2 + 0.062 * widest + 1.45 * len(alphas)
     heights = [0.45 + 0.17 * len(names) for names in heads]
@@ -61,8 +60,7 @@ def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
 def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> None:
     axes.axvline(0, color="black", linewidth=0.6)
     ys = [heads.index(name) for name in rows["heads"]]
-    line: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": over}
-    axes.hlines(ys, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
+    draw_intervals(axes, ys, rows, over, linewidth=1.1)
     draw_points(axes, rows, ys)
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)

@@ -1,0 +1,1 @@
+"""Figures of training: IAT against plain training, and few-shot transfer."""
