@@ -30,7 +30,7 @@ COMPUTING = (
     "sentencepiece", "sacrebleu", "datasets", "regex",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
-#: column of classes' probabilities, which takes several times as long to read as all others
+#: column of class probabilities, which take several times as long to read as all others
 PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
 
 
@@ -38,32 +38,32 @@ PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
 class Schema:
     """Columns of a frame and their types; the first `keys` of them identify and sort its rows.
 
-    A schema is defined in the module that fills the table, so that a new one changes no other stage.
+    A schema stands in the module that fills the table, so that a new one changes no other stage.
     """
 
     columns: dict[str, pa.DataType]
     keys: int
 
     @property
-    def of_heads(self) -> bool:
-        """Whether rows are of heads, or of layers: the table has their attention (`headspec.attention`)."""
+    def has_heads(self) -> bool:
+        """Whether rows are heads or layers, so that the table has a column `attention`."""
         return "layer" in self.columns
 
     @property
-    def of_examples(self) -> bool:
-        """Whether rows are of examples, whose labels may be several numbers (`headspec.per_example`)."""
+    def has_examples(self) -> bool:
+        """Whether rows are examples, whose labels may be several numbers (`headspec.per_example`)."""
         return self.columns.get("label") == FLOAT
 
     @property
     def stored(self) -> Schema:
         """The columns of the table."""
         columns, keys = dict(self.columns), self.keys
-        if self.of_heads:
+        if self.has_heads:
             at = list(columns).index("layer")
             columns = dict(list(columns.items())[:at]) | {"attention": TEXT} | columns
             keys += at < keys
-        if self.of_examples:
-            more = {name: pa.list_(FLOAT) for of, name in per_example.LISTS.items() if of in columns}
+        if self.has_examples:
+            more = {name: pa.list_(FLOAT) for column, name in per_example.LISTS.items() if column in columns}
             columns |= more | ({per_example.TEXT: TEXT} if "prediction" in columns else {})
         return Schema(columns, keys)
 
@@ -94,7 +94,7 @@ def inherited(paths: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of those packages that can change results and are installed."""
+    """Versions of the installed packages that can change results."""
     installed = {}
     for package in COMPUTING:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -132,7 +132,7 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
     columns = list(schema.columns)
     columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
-    if schema.of_heads:
+    if schema.has_heads:
         frame = attention.to_layers(frame, footer.get("attention", {}))
     frame = frame.assign(**{name: None for name in schema.stored.columns if name not in frame})
     stored = pa.schema(

@@ -1,8 +1,8 @@
-"""The version of headspec, from the text file that the package metadata is made of."""
+"""The version of headspec, from the text file that package metadata reads."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-#: a text file, so that a new version is no new code to any stage
+#: a text file, so that a new version changes the code of no stage
 VERSION = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()

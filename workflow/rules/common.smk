@@ -21,9 +21,9 @@ from snakemake.settings.types import DeploymentMethod
 
 
 def on_this_disk(folder: Any) -> Path:
-    """The folder of a Snakefile; of one in a repository (`github(...)`, ``git+file://``), a copy.
+    """The folder of a Snakefile, or its copy if it is in a repository (`github(...)`, ``git+file://``).
 
-    Jobs import the library from it, and hashes of their code are those of its files.
+    Jobs import the library from it.
     """
     if not hasattr(folder, "ref"):
         return Path(folder)
@@ -99,7 +99,7 @@ def on_cluster() -> bool:
 
 
 def model_resources() -> tuple[int, int]:
-    """GPUs and threads that every job which runs a model requests.
+    """GPUs and threads that jobs which run a model request.
 
     Submitted jobs request a GPU, unless the profile excludes `gpu` from the resources because there are
     none. Local jobs without a GPU share the cores: the fewer the study trains, the more threads for each.
@@ -112,7 +112,7 @@ def model_resources() -> tuple[int, int]:
 
 
 def wants_view() -> bool:
-    """Whether a person who runs jobs has not asked for Snakemake's own words, more of them, or fewer."""
+    """Whether a person runs jobs and has not asked for Snakemake's own output, or for less of it."""
     output = workflow.output_settings
     as_is = output.dryrun or output.verbose or output.debug_dag
     return (
@@ -145,7 +145,7 @@ def share_gpus(study: Study) -> None:
 
 code_hash.make_importable()
 os.environ.setdefault("TQDM_DISABLE", "1")  # else bars of libraries run over the view of jobs
-os.environ.update(warm.tuned(os.environ))  # of jobs, also those of a cluster
+os.environ.update(warm.tuned(os.environ))  # of jobs, also on a cluster
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)
@@ -161,11 +161,10 @@ result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 
 def code(script: str, *modules):
-    """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards, or
-    functions of them that return several), and every module that these import. The parts of kinds of tasks
-    are imported by name, too.
+    """Parameter: hashes of the code of a rule, looked up only if the rule has jobs.
 
-    They are looked up only if the rule has jobs.
+    It is the script, the `modules` that it imports by name (with wildcards, or functions of them that return
+    several), such as the parts of kinds of tasks, and all modules that these import.
     """
     hashes = functools.cache(code_hash.closure)
 
@@ -173,8 +172,8 @@ def code(script: str, *modules):
         names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
         paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
-        while of_kinds := INPUTS.kind_modules(wildcards, found):  # which may load further parts
-            paths = [LIBRARY / "headspec" / name for name in of_kinds]
+        while modules_of_kinds := INPUTS.kind_modules(wildcards, found):  # which may load further parts
+            paths = [LIBRARY / "headspec" / name for name in modules_of_kinds]
             found = functools.reduce(operator.or_, map(hashes, paths), found)
         return found
 
@@ -184,14 +183,14 @@ def code(script: str, *modules):
 def run_tables(runs: list, name: str):
     """Input: a table of each of `runs`, listed only if the rule has jobs.
 
-    Every job that is submitted reads the rules anew. With tens of thousands of runs, lists that it does not
-    need would take longer than many a job.
+    Every submitted job reads the rules again. With tens of thousands of runs, lists that it does not need would
+    take longer than many a job.
     """
     return lambda wildcards: LAYOUT.run_files(runs, name)
 
 
 def run_settings(runs: list):
-    """Parameter: `runs` as plain values, in the same way."""
+    """Parameter: `runs` as plain values, listed only if the rule has jobs."""
     return lambda wildcards: plain(runs)
 
 
@@ -212,7 +211,7 @@ tokenizer_version = without_traceback(INPUTS.tokenizer_version)
 
 
 def require_configured(configured: bool, expected: str):
-    """Input function of a target: no input, but an error if the config lacks the sections for it."""
+    """Input function without input, for a target: an error if the config lacks its sections."""
 
     def check(wildcards) -> list:
         if not configured:
@@ -224,14 +223,14 @@ def require_configured(configured: bool, expected: str):
 
 @without_traceback
 def treebank_files(wildcards) -> list:
-    """Files with sentences for the roles of heads; an error if there are too few."""
+    """Files with sentences for the roles of heads; an error if they have too few."""
     if workflow.is_main_process:
         preflight.sentences_for_roles(STUDY, PLAN)
     return INPUTS.treebank_files(wildcards)
 
 
 def pin_environments() -> None:
-    """Make the content of a rule's environment a parameter of its jobs, if they run in it.
+    """Make the content of a rule's environment a parameter of jobs that run in it.
 
     Snakemake compares environments by records that are lost with `.snakemake`.
     """
@@ -246,7 +245,7 @@ def pin_environments() -> None:
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the locks end with this process, even if it is killed.
 
-    Nobody deletes the folder itself during a run; but machines that share it see locks of files alone.
+    The lock of the folder holds even if its files are deleted; other machines see only the lock of the file.
     """
     flags = {".": os.O_RDONLY, ".snakemake/headspec.lock": os.O_RDWR | os.O_CREAT}
     try:
@@ -286,13 +285,13 @@ def remake_command() -> str:
 
 
 def note_study() -> None:
-    """Write the config beside the results, so that what belongs to them can be told."""
+    """Write the config beside the results, which says which files belong to the study."""
     targets = sorted(map(str, workflow.dag_settings.targets))
     state.note_start(Path(result()), config, named_config(), targets)
 
 
 def say_unfinished() -> None:
-    """Let a report of a part of the study say so, by the text that its page begins with."""
+    """Let the report of an unfinished study say so, in the text at its beginning."""
     try:
         start = state.last_start(Path(result()))
         config["unfinished"] = state.unfinished(start, state.ask_snakemake(start)) if start else ""
@@ -301,7 +300,7 @@ def say_unfinished() -> None:
 
 
 def remake_pages() -> None:
-    """Make explorer and report again if they were made of a part of the study."""
+    """Make explorer and report again if they were made of an unfinished study."""
     if state.says_unfinished(Path(result("explorer.html"))):
         with contextlib.suppress(HeadspecError):
             finished.write_explorer(Path(result()))

@@ -1,4 +1,4 @@
-"""What the rule of a figure is made of."""
+"""Description of a figure, from which its rule is made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Checks before any job starts: whether models and data exist and agree with the config.
-
-Both the workflow and the plan refuse a study
-with problems.
-"""
+"""Checks before any job starts: whether models and data exist and agree with the config."""
 
 from __future__ import annotations
 
@@ -27,12 +23,12 @@ from headspec.similarity.brain import experiment
 from headspec.tasks.kinds import KINDS
 from headspec.training import store
 
-#: what Snakemake fills in where it stands in the name of an input
+#: a wildcard to Snakemake, in the name of an input
 WILDCARD = re.compile(r"\{\s*\w[^{}]*\}")
 
 
 def load(config: dict[str, Any]) -> Study:
-    """The study of a config as the table of a task completes it, where it names no column of texts.
+    """The study of a config; where tasks name no column of texts, their tables do.
 
     Raises
     ------
@@ -51,7 +47,7 @@ def load(config: dict[str, Any]) -> Study:
 
 
 def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
-    """Missing sources of models and tasks in a config with mistakes, but for those that are `told`."""
+    """Missing sources of models and tasks in a config with mistakes, except those in the errors `told`."""
     entries = [
         (f"{section}.{name}.source", entry)
         for section in ("models", "tasks")
@@ -68,7 +64,7 @@ def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
 
 
 def check(study: Study) -> Planned:
-    """The tasks as they were read; one HeadspecError with all problems of a study that cannot be run here."""
+    """Read the tasks; one HeadspecError with all problems of a study that cannot be run here."""
     plan, errors = problems(study)
     if errors:
         raise HeadspecError.combined(errors)
@@ -76,10 +72,7 @@ def check(study: Study) -> Planned:
 
 
 def unavailable(study: Study) -> list[HeadspecError]:
-    """Models and texts of the hub that are not in its caches and cannot be had now.
-
-    The study may still be planned, and jobs that need none of these run.
-    """
+    """Models and texts of the hub that are neither cached nor reachable; other jobs can run."""
     problems: list[HeadspecError] = []
     for name, model in study.models.items():
         try:
@@ -98,7 +91,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
 
 
 def check_gpus(study: Study, usable: int) -> None:
-    """ConfigError if the training of a model asks for more than the `usable` GPUs."""
+    """ConfigError if training a model asks for more than the `usable` GPUs."""
     problems = [
         ConfigError(
             f"models.{name}.gpus: got {model.gpus}, but jobs may use {usable} here; "
@@ -112,14 +105,14 @@ def check_gpus(study: Study, usable: int) -> None:
 
 
 def _kinds(study: Study) -> None:
-    """HeadspecError if models cannot learn tasks, as their kinds say; without such tasks, none is loaded."""
+    """HeadspecError if models cannot learn tasks, as their kinds say; other kinds are not loaded."""
     for name, kind in KINDS.items():
-        if tasks := {of: task for of, task in study.learnt.items() if task.type == name}:
+        if tasks := {key: task for key, task in study.learnt.items() if task.type == name}:
             kind.check(study.models, tasks)
 
 
 def _wildcards(study: Study, plan: Planned) -> None:
-    """DataError if Snakemake would fill in something in the names of the tasks' files."""
+    """DataError if file names of tasks have what Snakemake takes for wildcards."""
     errors = []
     for name in plan.sources:
         task = study.tasks[name]
@@ -136,9 +129,9 @@ def _wildcards(study: Study, plan: Planned) -> None:
 
 
 def _atlas(study: Study, plan: Planned) -> None:
-    """HeadspecError if the section `atlas` is wanted, but lacks runs, or sentences for roles.
+    """HeadspecError if the section `atlas` is used but lacks runs, or sentences for roles.
 
-    Where the section `gates` keeps heads by a measure of the atlas, keys of `atlas` may be meant for that.
+    Its keys may also be meant for pruning methods of `gates` that rank heads by its measures.
     """
     for_gates = any(
         method != IMPORTANCE and PRUNING_METHODS[method].chosen == "ranked"
@@ -159,8 +152,8 @@ def _atlas(study: Study, plan: Planned) -> None:
 def sentences_for_roles(study: Study, plan: Planned) -> None:
     """DataError if there is no treebank and the validation texts of the atlas have too few sentences.
 
-    Of tasks that planning cannot read, and of texts as many as the sentences that it takes, nothing is read:
-    texts of one word, which are no sentences, are found by the job.
+    Nothing is read if planning cannot read a task, or if there are as many texts as sentences are needed; the
+    job finds texts of one word, which are no sentences.
     """
     tasks = study.in_order([task for run in study.atlas_runs for task in run.tasks])
     examples = [plan.prepared[task].validation for task in tasks if task in plan.prepared]
@@ -169,14 +162,15 @@ def sentences_for_roles(study: Study, plan: Planned) -> None:
     texts = {}
     for task in tasks:
         settings = study.tasks[task]
-        of = settings.pairs_of
-        parent = prepare.prepare(of, study.tasks[of], study.data_seed) if of else None
+        parent = None
+        if name := settings.pairs_of:
+            parent = prepare.prepare(name, study.tasks[name], study.data_seed)
         texts[task] = prepare.prepare(task, settings, study.data_seed, parent).validation
     treebank.from_texts(texts)
 
 
 def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """The tasks, and errors about files missing on this machine; raises as `check` for other problems."""
+    """Read the tasks; also errors about files that are missing here. Raises other problems as `check`."""
     plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
         raise HeadspecError.combined(errors)
@@ -190,7 +184,7 @@ def _prompts(study: Study, plan: Planned) -> None:
 
 
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """The tasks as they were read, and all problems of models and data that need no network to be seen."""
+    """Read the tasks; also all problems of models and data that show without a network."""
     plan = Planned()
 
     def read(study: Study) -> None:

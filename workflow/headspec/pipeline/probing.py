@@ -11,20 +11,20 @@ from headspec.pipeline.layout import Layout
 #: the method of rows on an encoder with random weights
 RANDOM = "random"
 #: figures of each model and task
-OF_TASKS = ("known", "heads", "changes")
+TASK_FIGURES = ("known", "heads", "changes")
 #: model, mixture, method and task
 Group = tuple[str, str, str, str]
 
 
 class Probing:
-    """Groups of probed runs, and what is made of them."""
+    """Groups of probed runs, with their tables and figures."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.study = layout, layout.study
 
     @cached_property
     def _tables(self) -> dict[Group, list[str]]:
-        """Each group of probed runs: its tables, of all seeds. A pretrained encoder has one for all."""
+        """The tables of each group of probed runs, one per seed; one in all for a pretrained encoder."""
         groups: dict[Group, list[str]] = {}
         result = self.layout.result
         for run in self.study.probed:
@@ -66,17 +66,17 @@ class Probing:
     def figures(self) -> list[str]:
         """Names of the figures of probes."""
         tasks = dict.fromkeys((model, task) for model, _, _, task in self._tables)
-        names = [f"probes/{kind}.{model}.{task}" for kind in OF_TASKS for model, task in tasks]
+        names = [f"probes/{kind}.{model}.{task}" for kind in TASK_FIGURES for model, task in tasks]
         return [*names, *(f"probes/sharing.{model}" for model in dict.fromkeys(model for model, _ in tasks))]
 
     def joint(self, wildcards: Any) -> str | None:
-        """The mixture with the most tasks that a job's task is in, of those that are probed."""
+        """The probed mixture with the most tasks that contains a job's task."""
         mixtures = {mixture: len(self.layout.mixtures[mixture]) for mixture in self._mixtures(wildcards)}
         return max(mixtures, key=lambda mixture: mixtures[mixture], default=None)
 
     def _mixtures(self, wildcards: Any) -> list[str]:
-        of_job = wildcards.model, "tuned", wildcards.task
-        return [mixture for model, mixture, method, task in self._tables if (model, method, task) == of_job]
+        asked = wildcards.model, "tuned", wildcards.task
+        return [mixture for model, mixture, method, task in self._tables if (model, method, task) == asked]
 
     def _shown(self, wildcards: Any) -> dict[str, list[str]]:
         """The groups whose heads a figure shows: untrained, trained alone, and with most others."""

@@ -1,13 +1,12 @@
 """Jobs that start at once: forks of a process that has imported what all of them would import.
 
-Most of a short job is its imports: torch, transformers, pandas. While Snakemake runs jobs on this machine,
-a server beside it imports these packages once and forks for every job. A job is still a process of its own,
-with its arguments, folder, environment, output and exit status, and imports headspec itself, so an edit of a
-module holds from the next job on. Jobs of a cluster start as ever.
+Most of a short job is importing torch, transformers and pandas. While Snakemake runs jobs on this machine, a
+server imports these packages once and forks for every job. A job is still a process with its own arguments,
+folder, environment, output and exit status, and imports headspec itself. Jobs of a cluster start as usual.
 
-Snakemake starts jobs with `sys.executable`, which `start` replaces by a command that asks the server. If the
-server cannot be asked, the command runs Python itself. This file is run by its path, in processes
-that must not have imported headspec: the standard library is all it imports.
+Snakemake starts jobs with `sys.executable`, which `start` replaces by a command that asks the server, or runs
+Python if there is none. This file is run by its path, in processes that must not have imported headspec, so
+it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ SOCKET, LOCK = "socket", "lock"  # beside it
 LONGEST = 107 - len(f"12345678/{SOCKET}")  # bytes of a folder's name without its random end
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 STALLED = 60  # seconds after which a request that does not come is dropped, for others wait behind it
-#: variables of GNU's OpenMP and of oneDNN, and the variable with which a user decides on the same
+#: values of variables of GNU's OpenMP and oneDNN, and the variable with which a user decides the same
 VARIABLES = {
-    # turns of the loop in which a thread waits for others before it leaves its core. With the many of GNU two
-    # jobs of two threads on the same two cores take 30 times as long as one alone, with these 2.5 times.
+    # iterations for which a waiting thread keeps its core. With GNU's default, two jobs of two threads on two
+    # cores take 30 times as long as one alone; with this, 2.5 times.
     "GOMP_SPINCOUNT": ("10000", "OMP_WAIT_POLICY"),
-    # compiled products that are kept, a megabyte each, one for every shape of a batch. Of the 1024 of oneDNN
-    # most never come again, and a translator's training grows to 6 GB. With these it takes half, as quickly.
+    # compiled products that are kept, a megabyte and a batch shape each. oneDNN keeps 1024, most of which are
+    # never used again, so that training a translator takes 6 GB; with this, half, at the same speed.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ("64", "DNNL_PRIMITIVE_CACHE_CAPACITY"),
 }
 #: packages that jobs import, in the order in which a study needs them
@@ -64,17 +63,16 @@ _servers: list[subprocess.Popen[bytes]] = []  # whose pipes stay open
 
 
 def start(packages: Sequence[str], nested: bool = False) -> str:
-    """Start the server, which ends with this process; jobs that come early find some packages imported.
+    """Start the server, which ends with this process; early jobs find only some packages imported.
 
     Parameters
     ----------
     packages : to import
-    nested : whether forks lead sessions of their own and start processes through the server as well, so
-        that one of them can be Snakemake
+    nested : whether forks lead sessions and start processes through the server, too, as Snakemake must
 
     Returns
     -------
-    The path of the command that takes the place of `sys.executable`; where there is no server, that itself.
+    command : path of what replaces `sys.executable`; without a server, `sys.executable`
     """
     if Path(sys.executable).name == NAME or sys.platform != "linux":  # forks of torch are not safe elsewhere
         return sys.executable
@@ -96,10 +94,10 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
 
 
 def _folder() -> str | None:
-    """A new folder with the command, which nobody else may enter; None where there is no place for it.
+    """Make a private folder with the command; None where there is no place for it.
 
-    Snakemake writes the path of the command into shell commands as it is, addresses of sockets are short, and
-    programs may not be run from everywhere. Folders of servers that are gone are removed.
+    Snakemake writes the path into shell commands unquoted, addresses of sockets are short, and programs may not
+    be run from everywhere. Folders of servers that are gone are removed.
     """
     prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
     for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):
@@ -119,7 +117,7 @@ def _folder() -> str | None:
 
 
 def _locked(folder: str) -> IO[str]:
-    """A file by whose lock others see that a process uses `folder`; locked before they can see it."""
+    """A file in `folder` that is locked while a process uses it, and before others can see it."""
     file = open(f"{folder}/.{LOCK}", "w")  # noqa: SIM115
     fcntl.flock(file, fcntl.LOCK_EX)
     os.rename(file.name, f"{folder}/{LOCK}")
@@ -127,7 +125,7 @@ def _locked(folder: str) -> IO[str]:
 
 
 def _remove_abandoned(folders: str) -> None:
-    """Remove those of `folders`, a pattern, that no process has locked: their servers were killed."""
+    """Remove folders, given by a pattern, that no process has locked: their servers were killed."""
     for path in glob.glob(f"{folders}/{LOCK}"):
         with contextlib.suppress(OSError), open(path, "r+") as file:  # it is in use, or another user's
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,12 +133,12 @@ def _remove_abandoned(folders: str) -> None:
 
 
 def tuned(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables `given`, and those of `VARIABLES` on which they do not decide."""
+    """The variables `given`, with `VARIABLES` where they do not set the same."""
     return {name: value for name, (value, other) in VARIABLES.items() if other not in given} | dict(given)
 
 
 def _environment() -> dict[str, str]:
-    """The variables of the server, whose libraries read them for all forks."""
+    """The variables of the server, which its libraries read for all forks."""
     given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return tuned(given) | {"OMP_NUM_THREADS": "1"}
 
@@ -169,7 +167,7 @@ def ask(address: str, python: str, arguments: list[str]) -> None:
 def serve(listener: socket.socket, packages: list[str]) -> list[str]:
     """Import `packages`, and fork at every request; returns, in the fork, the arguments to run.
 
-    A job whose command is gone is killed, and so are all jobs when the server ends.
+    A job is killed if its command is gone or the server ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     commands: dict[int, socket.socket] = {}  # by a file descriptor of the job
@@ -228,7 +226,7 @@ def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict
 
 
 def prepared(files: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> list[str]:
-    """Make this fork the process that the command stands for; returns its arguments."""
+    """Turn this fork into the process for which the command stands; returns its arguments."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # when the server ends
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
@@ -253,7 +251,7 @@ def run(arguments: list[str]) -> None:
 
 
 def end(arguments: list[str], ended: list[int]) -> None:
-    """Run `arguments` and exit as Python does; the exit status goes to `ended`, for `leave`."""
+    """Run `arguments` and exit as Python does, with the exit status in `ended` for `leave`."""
     status: object = None
     try:
         run(arguments)
@@ -273,7 +271,7 @@ def end(arguments: list[str], ended: list[int]) -> None:
 
 
 def leave(ended: list[int]) -> None:
-    """End a job, after its threads, without tearing down what was imported: that takes half a second."""
+    """End a job, after its threads, without tearing down imported modules, which takes half a second."""
     if ended:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # closed

@@ -16,8 +16,8 @@ def any_of(names: Iterable[object]) -> str:
 def constraints(layout: Layout) -> dict[str, str]:
     """Wildcard: its constraint.
 
-    A mixture is a task, two tasks, or a group. Snakemake works through the constraint for every file, and
-    that of all pairs would grow with the square of the number of tasks.
+    A mixture is a task, two tasks, or a group. A list of all pairs, which Snakemake searches for every file,
+    would grow with the square of the number of tasks.
     """
     study = layout.study
     task = any_of(study.tasks)

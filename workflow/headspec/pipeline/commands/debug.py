@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def run_job(path: Path) -> None:
-    """Run the script of the job that makes the result at `path` in this process, with what results are there.
+    """Run the script of the job that makes the result at `path` in this process, with the results that exist.
 
-    Its files go to a new temporary folder, with its log: those of the study stay as they are.
+    Its files and log go to a new temporary folder; the study stays as it is.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def run_job(path: Path) -> None:
         arguments = _arguments(job, workflow, folder)
         script = Path(job.rule.basedir, job.rule.script.format(params=arguments.params)).resolve()
         print(f"{script}\nwrites to {folder}")
-        copy = shutil.copy(script, folder)  # as Snakemake does; its time is that of the plan
+        copy = shutil.copy(script, folder)  # as Snakemake does; its time is the time of the plan
         runpy.run_path(copy, {"snakemake": arguments})
 
 

@@ -1,4 +1,4 @@
-"""``headspec export``: the model of a run without most of its heads: those of little importance for a task,
+"""``headspec export``: the model of a run without heads that matter little for a task,
 or those that a pruning method of the section `gates` has closed."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Chosen:
     Attributes
     ----------
     kept : bool (layers, heads)
-    task : whose heads they are; None for those of all `tasks` of the run
+    task : whose heads they are; None for heads of all `tasks` of the run
     source : the table that says so, in the folder of the run
     """
 
@@ -87,28 +87,28 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
     chosen = _kept(run, place, n, task) if place["pruning_method"] else _ranked(run, n, task)
     kept = chosen.kept
     results = Path(place["results"] or ".")
-    name = f"{chosen.task or ALL}-{kept.sum()}"
-    out = out or results / "export" / run.relative_to(results / "runs") / name
+    folder = run.relative_to(results / "runs") / f"{chosen.task or ALL}-{kept.sum()}"
+    out = out or results / "export" / folder
     if out.exists():
         raise HeadspecError(f"{out}: exists; delete it, or name another folder with --out")
-    own_first = sorted(chosen.tasks, key=lambda each: each != chosen.task)
-    tokens = {each: results / "tokens" / place["model"] / each / "validation.parquet" for each in own_first}
-    for each in tokens.values():
-        if not each.exists():
-            raise MissingError(f"{each}: missing; {AGAIN}")
-    classes = {each: tables.footer(file)["classes"] for each, file in tokens.items()}
-    kinds = {each: KINDS[type_of(of_task)] for each, of_task in classes.items()}
-    if others := {each: kind.called for each, kind in kinds.items() if not kind.pooled}:
+    own_first = sorted(chosen.tasks, key=lambda name: name != chosen.task)
+    tokens = {name: results / "tokens" / place["model"] / name / "validation.parquet" for name in own_first}
+    for path in tokens.values():
+        if not path.exists():
+            raise MissingError(f"{path}: missing; {AGAIN}")
+    classes = {name: tables.footer(path)["classes"] for name, path in tokens.items()}
+    kinds = {name: KINDS[type_of(labels)] for name, labels in classes.items()}
+    if others := {name: kind.called for name, kind in kinds.items() if not kind.pooled}:
         called = next(iter(others.values()))
         raise HeadspecError(
             f"{run}: {listing(others)}: tasks {called}; expected a run of tasks on texts only"
         )
-    texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
+    texts = {name: Examples(tables.read(path)) for name, path in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
     tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
-    digests = {name: files.embedded_sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
+    sha256 = {name: files.embedded_sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
     asked = "kept_for" if place["pruning_method"] else "ranked_for"
-    about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": digests, "encoder": source}
+    about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": sha256, "encoder": source}
     model = MultiTask.load(run / "model")
     difference = export(model, kept, texts, tokenizer, about, out)
     return (
@@ -191,13 +191,13 @@ def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]
     params : of the job that made the tokens, as its footer has them
     """
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
-    key, of_model = f"models.{model}", Model.of_stage(source)
-    if repr(versions.tokenizer(of_model, key)) not in params:
+    key, settings = f"models.{model}", Model.of_stage(source)
+    if repr(versions.tokenizer(settings, key)) not in params:
         raise ChangedError(
-            f"{key}.source: the tokenizer of '{of_model.source}' is not the one of the run any more"
+            f"{key}.source: the tokenizer of '{settings.source}' is not the one of the run any more"
         )
-    loaded = tokenization.tokenizer(of_model, key)
+    loaded = tokenization.tokenizer(settings, key)
     backend = loaded.backend_tokenizer
-    backend.enable_truncation(of_model.max_length, direction=loaded.truncation_side)
+    backend.enable_truncation(settings.max_length, direction=loaded.truncation_side)
     backend.enable_padding()
     return backend, source

@@ -55,8 +55,7 @@ def lines(
     def learnt(table: pd.DataFrame) -> pd.DataFrame:
         if UNLEARNT in table:
             table = table[~table[UNLEARNT].eq(True)]
-        of_runs = {"mixture", "method"} <= {*table}
-        if not (nothing and of_runs):
+        if not (nothing and {"mixture", "method"} <= {*table}):
             return table
         return table.loc[[run_of(row) not in nothing for row in records_of(table)]]
 

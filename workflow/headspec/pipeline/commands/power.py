@@ -22,7 +22,7 @@ def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float,
     effect : difference of the mean over tasks, in points
     wanted : power
     level : of the two-sided test, over seeds and examples
-    variants : number that are tested; `level` is that of Holm's first step, level / variants
+    variants : number that are tested; `Holm's first step tests at level / variants
 
     Raises
     ------
@@ -49,11 +49,11 @@ def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float,
     for row in rows.to_dict("records"):
         parts = Components(*(100 * row[f"sd_{name}"] for name in Components._fields))
         n = int(row["n_seeds"])
-        of_test = level / variants
-        seeds = seeds_needed(effect, parts, wanted, level=of_test)
-        examples = examples_needed(effect, parts, wanted, n, of_test)
+        corrected = level / variants
+        seeds = seeds_needed(effect, parts, wanted, level=corrected)
+        examples = examples_needed(effect, parts, wanted, n, corrected)
         name = f"{row['model']}, {row['mixture']}, {row['method']}"
-        numbers = [f"{each:.2f}" for each in (*parts, power(effect, parts, n, level=of_test))]
+        numbers = [f"{each:.2f}" for each in (*parts, power(effect, parts, n, level=corrected))]
         numbers += [str(seeds or "never"), f"x {examples:.2g}" if examples else "never"]
         lines.append(f"{name:<{NAME}}" + "".join(f"{each:>{COLUMN}}" for each in numbers))
     return "\n".join(
