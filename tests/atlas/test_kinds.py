@@ -23,7 +23,7 @@ from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.internals.propagation import propagating
-from headspec.models.internals.replacing import ablating
+from headspec.models.internals.resuming import ablating
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.models.tokens.word_tokens import encode_words

@@ -217,13 +217,6 @@ def test_bf16_where_the_processor_is_faster_in_it(processor, faster):
     assert devices.bf16_is_faster(processor) is faster
 
 
-def test_the_capabilities_of_this_processor_are_of_the_expected_form():
-    processor = torch.cpu.get_capabilities()
-    assert isinstance(processor["cpu_name"], str)
-    if processor["architecture"] == "x86_64":
-        assert {"avx512_bf16", "amx_bf16"} <= set(processor)
-
-
 @pytest.mark.parametrize(
     ("jobs", "cores", "threads"),
     [

@@ -45,10 +45,6 @@ def test_weights_are_those_that_were_saved(folder):
         assert torch.equal(encoder.state_dict()[name], value), name
 
 
-def test_the_config_overrides_the_pooling(folder):
-    assert load(Model(source=str(folder), pooling="mean"), "models.own")[1] == "mean"
-
-
 @pytest.mark.parametrize("kind", by_family())
 def test_random_weights_are_those_of_an_untrained_model(kind, tmp_path, monkeypatch):
     """As spread as the config says, others for every seed, and no draw of another purpose changes."""
@@ -114,33 +110,11 @@ def test_weights_of_another_shape_are_refused(folder):
         load(Model(source=str(folder)), "models.own")
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 64], ids=["empty", "zeros"])
-def test_broken_weights_are_refused(folder, content):
-    (folder / "model.safetensors").write_bytes(content)
-    assert "cannot be loaded" in refused(folder)
-
-
-def test_cut_weights_are_refused(folder):
+def test_broken_weights_are_refused(folder):
     weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    assert "cannot be loaded" in refused(folder)
-
-
-def test_pickled_weights_are_not_loaded(folder):
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    message = refused(folder)
-    assert "no complete safetensors weights" in message and "pytorch_model.bin" in message
-
-
-def test_remote_code_is_not_run(folder):
-    """A config that names remote code loads with the code of its model type, or not at all."""
-    (folder / "own.py").write_text("raise SystemExit('remote code was run')\n")
-    config = json.loads((folder / "config.json").read_text())
-    config["auto_map"] = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
-    (folder / "config.json").write_text(json.dumps(config))
-    encoder, _ = load(Model(source=str(folder)), "models.own")
-    assert type(encoder).__name__ == "BertModel"
+    for content in (weights.read_bytes()[:-100], b"", b"\x00" * 64):
+        weights.write_bytes(content)
+        assert "cannot be loaded" in refused(folder)
 
 
 def test_no_such_folder(tmp_path):
@@ -159,14 +133,7 @@ def test_sharded_weights(tmp_path):
     folder = local_model(tmp_path / "bert")
     (folder / "model.safetensors").unlink()
     bert().save_pretrained(folder, max_shard_size="20KB")
-    assert (folder / "model.safetensors.index.json").exists()
     encoder, _ = load(Model(source=str(folder)), "models.own")
+    assert refused(folder, sha256="0" * 8).startswith("models.own.sha256: ")
     for name, value in bert().state_dict().items():
         assert torch.equal(encoder.state_dict()[name], value), name
-
-
-def test_a_checksum_of_sharded_weights_is_refused(tmp_path):
-    folder = local_model(tmp_path / "bert")
-    (folder / "model.safetensors").unlink()
-    bert().save_pretrained(folder, max_shard_size="20KB")
-    assert refused(folder, sha256="0" * 8).startswith("models.own.sha256: ")

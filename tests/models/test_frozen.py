@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel
 
 from headspec.config.sections.model import Model
 from headspec.errors import DamageError, MissingError
@@ -108,9 +107,3 @@ def test_a_pointer_that_is_edited_is_refused(tmp_path):
     path.write_text(json.dumps(pointer))
     with pytest.raises(DamageError, match="config.json: damaged"):
         MultiTask.load(tmp_path / "frozen")
-
-
-def test_transformers_does_not_take_the_classifiers_for_an_encoder(tmp_path):
-    saved(tmp_path, local_model(tmp_path / "source"))
-    with pytest.raises(ValueError, match="model_type"):
-        AutoModel.from_pretrained(tmp_path / "frozen")

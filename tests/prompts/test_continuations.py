@@ -22,7 +22,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language import likelihoods
+from headspec.models.language import head as language_head
 from headspec.models.language.head import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
@@ -231,7 +231,7 @@ def test_vocabularies_in_parts_and_bf16_give_the_same(made, task, monkeypatch):
     gradients = gate_gradients(made.joint, task, made.examples[task], rows, CPU)
     cast = losses(made, task, Device("cpu", "bfloat16"))
     assert torch.corrcoef(torch.stack([whole, cast]))[0, 1] > 0.98
-    monkeypatch.setattr(likelihoods, "LOGITS", 3 * made.plain.config.vocab_size)
+    monkeypatch.setattr(language_head, "LOGITS", 3 * made.plain.config.vocab_size)
     torch.testing.assert_close(losses(made, task), whole)
     in_parts = gate_gradients(made.joint, task, made.examples[task], rows, CPU)
     np.testing.assert_allclose(in_parts, gradients, rtol=1e-3, atol=1e-5)

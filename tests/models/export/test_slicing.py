@@ -28,7 +28,7 @@ def logits(net: MultiTask) -> torch.Tensor:
 
 def sets_of_heads() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    sets = {f"random{n}": rng.permutation(np.arange(LAYERS * HEADS) < n) for n in (9, 6, 3, 1)}
+    sets = {f"random{n}": rng.permutation(np.arange(LAYERS * HEADS) < n) for n in (6, 1)}
     sets["all"] = np.ones(LAYERS * HEADS, dtype=bool)
     sets["none"] = np.zeros(LAYERS * HEADS, dtype=bool)
     sets = {name: each.reshape(LAYERS, HEADS) for name, each in sets.items()}

@@ -22,6 +22,7 @@ from headspec.models.language.head import LanguageHead, check, language_model
 from headspec.prompts.head import prompted
 from support import tiny
 
+SLOW = pytest.mark.slow
 #: tokens of answers
 SOME = [7, 3, 50]
 #: type: settings; what its code does between states and logits, beside a product
@@ -127,7 +128,13 @@ def test_masked_heads_saved_without_a_bias_of_calibration_are_read(kind):
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize(("kind", "masked"), KINDS)
+@pytest.mark.parametrize(
+    ("kind", "masked"),
+    [
+        case if case[0] in ("gemma2", "bert") else pytest.param(*case, marks=pytest.mark.slow)
+        for case in KINDS
+    ],
+)
 def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
     made(kind, masked).save_pretrained(tmp_path)
     language_model(tmp_path, "m", not masked, dtype)

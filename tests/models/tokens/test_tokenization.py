@@ -75,21 +75,6 @@ def test_a_pair_of_two_long_texts_is_one_truncated_example():
     assert sum(frame["token_type_ids"][0]) == 5  # four words and [SEP] of the second text
 
 
-def test_order_of_rows_does_not_matter():
-    rows = [("boat " * n, None, "x") for n in (1, 12, 3, 20, 2)]
-    forward, truncated = encode(words(), table(*rows), 8, ["x", "y"])
-    backward, again = encode(words(), table(*reversed(rows)), 8, ["x", "y"])
-    assert forward["input_ids"].tolist() == backward["input_ids"].tolist()[::-1]
-    assert truncated == again == 2
-
-
-def test_the_tokenizer_of_a_model(tmp_path):
-    tokenizer_of_model = tokenizer(Model(source=str(local_model(tmp_path / "bert"))), "models.bert")
-    frame, _ = encode(tokenizer_of_model, table(("the boat", "tree", "x")), 16, ["x", "y"])
-    assert frame["input_ids"][0] == [CLS, *ids("the boat"), SEP, *ids("tree"), SEP]
-    assert frame["token_type_ids"][0] == [0, 0, 0, 0, 1, 1]
-
-
 @pytest.mark.parametrize(
     "content", [None, "{", json.dumps({"version": "1.0"})], ids=["missing", "cut", "empty"]
 )

@@ -15,8 +15,7 @@ from headspec.attention import existing, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
-from headspec.models.internals.replacing import Replacing, ablating
-from headspec.models.internals.resuming import Resuming
+from headspec.models.internals.resuming import Replacing, Resuming, ablating
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import FLOAT, INT, TEXT, Schema

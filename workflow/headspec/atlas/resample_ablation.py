@@ -11,7 +11,7 @@ from headspec.attention import spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
-from headspec.models.internals.replacing import ablating
+from headspec.models.internals.resuming import ablating
 from headspec.models.multitask import MultiTask
 
 

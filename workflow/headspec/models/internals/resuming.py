@@ -1,10 +1,9 @@
-"""Forward passes that start at the attention of a layer, from the states of an earlier pass."""
+"""Passes without one head, which start at its layer from the states of an earlier pass, where they can."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -16,23 +15,65 @@ from headspec.models.gates import HeadGates
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from headspec.models.multitask import MultiTask
+
 Run = Callable[[], torch.Tensor]
 Result = TypeVar("Result")
+#: modules and their outputs
+Finished = list[tuple[nn.Module, Any]]
 
 
-@dataclass
-class Point:
-    """A call of attention.
+def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
+    """Return passes of a model on examples of a task, in which one head can be replaced."""
+    if model.encoder.config.is_encoder_decoder or model.classifier(task).reads_again:
+        return Replacing(model.gates)
+    return Resuming(model.encoder, model.gates)
+
+
+class Replacing:
+    """Full passes, for models that a `run` calls several times.
 
     Attributes
     ----------
-    finished : modules and outputs of the calls that ended before it, inside calls that have not: earlier
-        layers as a whole, and parts of this layer
-    context : (batch, tokens, heads, size)
+    contexts : row: context vectors (batch, tokens, heads, size) of its first call in the last `record`
     """
 
-    finished: list[tuple[nn.Module, Any]]
-    context: torch.Tensor
+    def __init__(self, gates: HeadGates) -> None:
+        self.gates = gates
+        self.contexts: dict[int, torch.Tensor] = {}
+
+    def __enter__(self) -> Replacing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.contexts = {}
+
+    def record(self, run: Callable[[], Result]) -> Result:
+        """Return the result of `run`, and keep its context vectors."""
+        found: dict[int, torch.Tensor] = {}
+
+        def note(layer: int, context: torch.Tensor) -> torch.Tensor:
+            found.setdefault(layer, context)
+            return context
+
+        with self.gates.edited(note):
+            result = run()
+        self.contexts = dict(sorted(found.items()))
+        return result
+
+    def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
+        """As `Resuming.without`."""
+
+        def edit(row: int, context: torch.Tensor) -> torch.Tensor:
+            if row != layer:
+                return context
+            if instead is None:
+                return _replaced(context, head, None)
+            beams = len(context) // len(instead)  # the beams of a text follow one another
+            return _replaced(context, head, instead.repeat_interleave(beams, 0))
+
+        with self.gates.edited(edit):
+            return run()
 
 
 class Resuming:
@@ -41,11 +82,15 @@ class Resuming:
     `record` runs the encoder and keeps, for every call of attention, its context vectors and the outputs of
     modules that have finished before it. `without` runs the encoder again on the same batch: these modules
     return what they returned, that attention returns its context vectors without one head, and all others
-    compute. The order of calls tells which modules these are, whatever layers are called, or share.
-    Over all heads of a deep encoder this saves half of the operations.
+    compute. The order of calls tells which modules these are, whatever layers are called, or share. Over all
+    heads of a deep encoder this saves half of the operations.
 
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
     out a head is closing its gate. There are no gradients and no dropout.
+
+    Attributes
+    ----------
+    contexts : row: context vectors (batch, tokens, heads, size) in the last `record`
 
     Raises
     ------
@@ -56,8 +101,9 @@ class Resuming:
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
         self.encoder, self.gates = encoder, gates
-        self.points: dict[int, Point] = {}
-        self._open: list[list[tuple[nn.Module, Any]]] | None = None  # finished calls in each open one
+        # of every row: its context vectors, and the calls finished before it within calls that are not
+        self._points: dict[int, tuple[torch.Tensor, Finished]] = {}
+        self._open: list[Finished] | None = None  # finished calls in each open one
         self._expected: deque[tuple[nn.Module, Any]] = deque()
 
     def __enter__(self) -> Resuming:
@@ -74,7 +120,7 @@ class Resuming:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.points = {}
+        self._points = {}
         for module, forward in self._replaced.items():
             del module.forward
             if forward is not None:
@@ -96,18 +142,17 @@ class Resuming:
 
     def _note(self, layer: int, context: torch.Tensor) -> torch.Tensor:
         assert self._open is not None
-        self.points[layer] = Point([call for calls in self._open for call in calls], context)
+        self._points[layer] = context, [call for calls in self._open for call in calls]
         return context
 
     @property
     def contexts(self) -> dict[int, torch.Tensor]:
-        """Row: its context vectors (batch, tokens, heads, size) in the last `record`."""
         first = next(self.encoder.parameters()).device  # layers may be on several
-        return {layer: point.context.to(first) for layer, point in self.points.items()}
+        return {layer: context.to(first) for layer, (context, _) in self._points.items()}
 
     def record(self, run: Callable[[], Result]) -> Result:
         """Return the result of `run`, which calls the encoder once, and keep its states."""
-        self.points, self._open = {}, [[]]
+        self._points, self._open = {}, [[]]
         try:
             with self.gates.edited(self._note):
                 return run()
@@ -122,10 +167,9 @@ class Resuming:
         instead : (batch, tokens or 1, size), optional
             Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
         """
-        point = self.points[layer]
-        context = replaced(point.context, head, instead)
-        self._expected = deque(point.finished)
-        self.gates.first, self.gates.given = layer, {layer: context}
+        context, finished = self._points[layer]
+        self._expected = deque(finished)
+        self.gates.first, self.gates.given = layer, {layer: _replaced(context, head, instead)}
         try:
             result = run()
             if self._expected:
@@ -150,20 +194,19 @@ class Resuming:
             return self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state[attended.bool()]
 
         self.record(run)
-        for layer in self.points:
+        within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
+        for layer in self._points:
             head = layer % self.gates.site(layer).heads
             resumed = self.without(layer, head, run)
-            values = torch.ones(self.gates.layers, self.gates.heads, device=device)
-            values[layer, head] = 0
-            self.gates.values = values
+            self.gates.values = torch.ones(self.gates.layers, self.gates.heads, device=device)
+            self.gates.values[layer, head] = 0
             closed = run()
             self.gates.values = None
-            within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
             if not torch.allclose(resumed, closed, rtol=within, atol=within * float(closed.abs().max())):
                 raise self._refusal(f"without head {head} of layer {layer} it differs from closing its gate")
 
 
-def replaced(context: torch.Tensor, head: int, instead: torch.Tensor | None) -> torch.Tensor:
+def _replaced(context: torch.Tensor, head: int, instead: torch.Tensor | None) -> torch.Tensor:
     """Return context vectors (batch, tokens, heads, size) with a head's replaced by zeros or `instead`."""
     changed = context.clone()
     changed[..., head, :] = 0 if instead is None else instead.to(context)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from headspec.errors import EncoderError
 from headspec.models.pretrained import from_pretrained
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 TOKENS = 8
 #: largest difference of equal numbers, as a share of the largest, in float32 and with weights in bfloat16
 TOLERANCE, HALF_TOLERANCE = 1e-4, 2**-6
+#: most logits at once, so that memory does not grow with the vocabulary
+LOGITS = 2**26
 #: errors of code that needs more of an encoder than its last states
 UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -111,6 +115,25 @@ def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> Non
             state[f"{prefix}model.{head.place}.{name}"] = state.pop(prefix + name)
     if head.bias is not None:
         state.setdefault(prefix + "bias", torch.zeros_like(head.bias))
+
+
+def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of the token after each state, (n,) float32.
+
+    Parameters
+    ----------
+    states : (n, hidden)
+    tokens : (n,)
+    """
+
+    def part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return -F.cross_entropy(head(states), tokens, reduction="none")
+
+    at_once = max(1, LOGITS // head.tokens.out_features)
+    if len(states) <= at_once:
+        return part(states, tokens)
+    parts = zip(states.split(at_once), tokens.split(at_once), strict=True)
+    return torch.cat([checkpoint(part, *given, use_reentrant=False) for given in parts])
 
 
 def half(model: PreTrainedModel) -> bool:

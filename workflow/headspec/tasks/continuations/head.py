@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.language.likelihoods import log_probabilities
+from headspec.models.language.head import log_probabilities
 from headspec.models.tokens.continuations import NONE
 from headspec.tasks.heads import Gold, Head, Predicted, Targets, unless_broken
 
