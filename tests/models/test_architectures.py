@@ -20,7 +20,7 @@ from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import classifier_dropout, load
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.study_checks import check
+from headspec.models.pretrained.study_checks import check_models
 from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny
@@ -111,14 +111,15 @@ def test_padding_does_not_matter_and_every_word_does(folders, name):
     """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
     settings = Model(source=str(folders / name), max_length=16)
     model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
-    texts = ["boat near our house", "tree near our house", "boat near our tree", "moss"]
-    rows = table(("the old house saw our boat", "the tree", "x"), *((text, None, "x") for text in texts))
+    texts = [("boat near", "our house"), ("tree near", "our house"), ("boat near", "our tree")]
+    texts += [("the old house saw our boat", "the tree"), ("moss", "day")]
+    rows = table(*((*pair, "x") for pair in texts))
     examples = Examples(encode(tokenizer(settings, "m"), rows, 16, ["x", "y"])[0])
     with torch.no_grad():
         together = model.pool(examples.batch(np.arange(5)))
         alone = torch.cat([model.pool(examples.batch(np.array([i]))) for i in range(5)])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
-    _, plain, first, last, _ = alone
+    plain, first, last, *_ = alone
     assert (plain - first).abs().max() > 1e-4 and (plain - last).abs().max() > 1e-4
 
 
@@ -233,7 +234,7 @@ def test_dropout_of_a_classifier_is_the_architectures():
 def refused(folder: Path, **settings) -> str:
     config = CONFIG | {"models": {"own": {"source": str(folder), **settings}}}
     with pytest.raises(EncoderError) as caught:
-        check(study(config))
+        check_models(study(config))
     return str(caught.value)
 
 
@@ -254,7 +255,9 @@ def test_more_tokens_than_positions_are_refused(folders, name, longest):
 
 
 def test_relative_positions_have_no_limit(folders):
-    check(study(CONFIG | {"models": {"own": {"source": str(folders / "deberta-v3"), "max_length": 128}}}))
+    check_models(
+        study(CONFIG | {"models": {"own": {"source": str(folders / "deberta-v3"), "max_length": 128}}})
+    )
 
 
 def test_a_config_without_a_model_type(tmp_path):
@@ -296,7 +299,7 @@ def gguf(path: Path, architecture: str, **sizes: int) -> Path:
 
 
 def test_gguf_files_are_recognised_by_their_first_bytes(tmp_path):
-    check(study(CONFIG | {"models": {"own": {"source": str(gguf(tmp_path / "a.gguf", "llama"))}}}))
+    check_models(study(CONFIG | {"models": {"own": {"source": str(gguf(tmp_path / "a.gguf", "llama"))}}}))
     (tmp_path / "b.gguf").write_bytes(b"not what it says")
     assert "is not a GGUF file" in refused(tmp_path / "b.gguf")
     whole = gguf(tmp_path / "c.gguf", "llama").read_bytes()

@@ -16,18 +16,17 @@ from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained.checks import architecture
 from support import every_type, type_facts
+from support.tiers import cases
 
 TAKEN = every_type.taken()
 #: one type of each implementation of attention; the sweep over all others is slow
 QUICK = {
     "albert", "bart", "bert", "deberta-v2", "deepseek_v3", "distilbert", "gemma3n_text", "gpt2", "gpt_oss",
-    "jamba", "llama", "longformer", "mixtral", "modernbert", "openai-gpt", "qwen3_next", "t5",
+    "jamba", "llama", "mixtral", "modernbert", "openai-gpt", "qwen3_next", "t5",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in TAKEN]
-)
+@pytest.mark.parametrize("kind", cases(TAKEN, QUICK.__contains__))
 def test_heads_are_gated_scored_pruned_and_evaluated(kind):
     """What else works, or why not, is what docs/architectures.md says."""
     assert type_facts.found(kind) == type_facts.stated()[kind]

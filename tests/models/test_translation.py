@@ -16,7 +16,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks as checks
+from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tasks import kinds
@@ -310,7 +310,7 @@ def planned(folders: Path, source: str, **task) -> str:
     }
     with pytest.raises(HeadspecError) as caught:
         of_config = study(config)
-        checks.check(of_config)
+        study_checks.check_models(of_config)
         kinds.KINDS["translation"].check(of_config.models, of_config.learnt)
     return str(caught.value)
 
@@ -347,7 +347,7 @@ def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(tmp_path):
     gates = {"attention": ["encoder"]}
     config = CONFIG | {"models": {"m": {"source": str(folder), "max_length": 16}}, "gates": gates}
     with pytest.raises(EncoderError) as caught:
-        checks.check(study(config))
+        study_checks.check_models(study(config))
     assert str(caught.value).startswith(
         "gates.attention: got encoder, expected none, because models.m.source"
     )

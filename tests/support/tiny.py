@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
 
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from support.tiers import cases
 
 VOCABULARY = 97
 CPU = Device("cpu", None)
@@ -75,7 +75,7 @@ LIKE_OTHERS = {
 
 def by_family(types: Iterable[str] = TYPES) -> list[Any]:
     """Cases of a test for all `types`, of which the quick tier runs one of each family."""
-    return [pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in types]
+    return cases(types, lambda name: name not in LIKE_OTHERS)
 
 
 def pooling(kind: str) -> str:

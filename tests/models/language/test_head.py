@@ -18,11 +18,11 @@ from transformers import (
 
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
-from headspec.models.language.head import LanguageHead, check, language_model
+from headspec.models.language.head import LanguageHead, check_head, language_model
 from headspec.prompts.head import prompted
 from support import tiny
+from support.tiers import cases
 
-SLOW = pytest.mark.slow
 #: tokens of answers
 SOME = [7, 3, 50]
 #: type: settings; what its code does between states and logits, beside a product
@@ -128,13 +128,7 @@ def test_masked_heads_saved_without_a_bias_of_calibration_are_read(kind):
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize(
-    ("kind", "masked"),
-    [
-        case if case[0] in ("gemma2", "bert") else pytest.param(*case, marks=pytest.mark.slow)
-        for case in KINDS
-    ],
-)
+@pytest.mark.parametrize(("kind", "masked"), cases(KINDS, ("gemma2", "bert").__contains__))
 def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
     made(kind, masked).save_pretrained(tmp_path)
     language_model(tmp_path, "m", not masked, dtype)
@@ -152,14 +146,14 @@ class Reading(LlamaForCausalLM):
 def test_heads_that_read_more_than_states_are_refused():
     model = Reading(made("llama").config).eval()
     with pytest.raises(EncoderError, match=r"m cannot be prompted: .* other logits than Reading returns"):
-        check(model, "m")
+        check_head(model, "m")
 
 
 def test_heads_that_need_all_tokens_are_refused():
     sizes = tiny._SIZE | {"embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32}
     model = AutoModelForMaskedLM.from_config(AutoConfig.for_model("mobilebert", **sizes)).eval()
     with pytest.raises(EncoderError, match="m cannot be prompted: the head of MobileBertForMaskedLM needs"):
-        check(model, "m")
+        check_head(model, "m")
 
 
 @torch.no_grad()

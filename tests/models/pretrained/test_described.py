@@ -18,7 +18,7 @@ from headspec.heads import head_count
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks as checks
+from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING, set_languages
@@ -214,7 +214,7 @@ def test_wrong_descriptions(key, value, expected):
 )  # fmt: skip
 def test_what_it_cannot_learn(key, value, expected):
     with pytest.raises(EncoderError) as caught:
-        checks.check(load(with_value(key, value)))
+        study_checks.check_models(load(with_value(key, value)))
     assert expected in str(caught.value)
 
 

@@ -15,7 +15,7 @@ from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.encoders import load, reference
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks as checks
+from headspec.models.pretrained import study_checks
 from support.data.hub import NOWHERE, REVISION, lay_out
 from support.running.studies import CONFIG, Folder, bert
 
@@ -99,11 +99,11 @@ def test_pickled_weights_and_code_in_the_cache_are_not_touched(cache):
 def test_a_cached_model_is_checked_before_any_job(cache, settings, key):
     model = {"source": "hub:someone/tiny-bert@main", "max_length": 16} | settings
     with pytest.raises(EncoderError, match=rf"^models\.own\.{key}: "):
-        checks.check(study(CONFIG | {"models": {"own": model}}))
+        study_checks.check_models(study(CONFIG | {"models": {"own": model}}))
 
 
 def test_a_model_that_is_not_cached_is_checked_by_its_first_job(cache):
-    checks.check(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
+    study_checks.check_models(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
 
 
 @pytest.mark.slow

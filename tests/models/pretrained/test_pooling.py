@@ -18,8 +18,7 @@ from headspec.errors import EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks as checks
-from headspec.models.pretrained import versions
+from headspec.models.pretrained import study_checks, versions
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
 from support.data.hub import lay_out
@@ -127,12 +126,12 @@ def test_other_poolings_are_refused_before_any_job(folder, settings, said):
     sentence_encoder(folder, settings)
     config = CONFIG | {"models": {"own": {"source": str(folder), "max_length": 16}}}
     with pytest.raises(EncoderError) as caught:
-        checks.check(study(config))
+        study_checks.check_models(study(config))
     message = str(caught.value)
     assert message.startswith(f"models.own.pooling: got auto, but {folder}/1_Pooling/config.json ")
     assert said in message and message.endswith("write what to use instead: first, cls, mean or last")
     config["models"]["own"]["pooling"] = "mean"
-    checks.check(study(config))
+    study_checks.check_models(study(config))
 
 
 def test_the_files_count_in_the_version_of_the_model(folder):

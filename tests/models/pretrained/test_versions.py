@@ -245,7 +245,7 @@ def load(model_folder: Path, change: Callable[[Path], None], planned: str | None
     """Load a model, which changes meanwhile."""
     model = Model(source=str(model_folder))
     planned = planned or versions.weights(model, "models.m")
-    with versions.held(versions.weights, planned, model, "models.m"):
+    with versions.as_planned(versions.weights, planned, model, "models.m"):
         change(model_folder / "model.safetensors")
 
 

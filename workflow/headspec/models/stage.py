@@ -86,7 +86,7 @@ class ModelStage:
         """
         model = Model.of_stage({**self.job.params.model, **settings})
         key = f"models.{self.job.wildcards.model}"
-        with versions.held(versions.weights, self.job.params.version, model, key):
+        with versions.as_planned(versions.weights, self.job.params.version, model, key):
             if "pooling" in self.job.params.model and model.source:
                 log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
             return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))

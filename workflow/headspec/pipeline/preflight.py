@@ -195,7 +195,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
 
     errors: list[HeadspecError] = []
     for check in (
-        models.check,
+        models.check_models,
         _kinds,
         head_count.check,
         head_lists.check,

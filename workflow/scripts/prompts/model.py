@@ -23,7 +23,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     model, key = Model.of_stage(params.model), f"models.{snakemake.wildcards.model}"
     path, where = folder(model, key), f"{key}.source: '{model.source}'"
     verify(path, model, key)
-    with versions.held(versions.weights, params.version, model, key):
+    with versions.as_planned(versions.weights, params.version, model, key):
         continues = architecture(path, model, key) == CONTINUES
         answering = language_model(path, where, continues, model.dtype)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))

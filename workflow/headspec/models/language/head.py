@@ -148,7 +148,7 @@ def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) ->
 
 
 @torch.no_grad()
-def check(model: PreTrainedModel, where: str) -> None:
+def check_head(model: PreTrainedModel, where: str) -> None:
     """EncoderError if `LanguageHead` does not give the model's logits of a few tokens.
 
     Parameters
@@ -198,5 +198,5 @@ def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp
         raise EncoderError(f"{where} cannot be loaded as a language model: {error}") from None
     if missing:
         raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
-    check(model.eval(), where)
+    check_head(model.eval(), where)
     return model

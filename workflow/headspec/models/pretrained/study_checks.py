@@ -52,7 +52,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
         )
 
 
-def check(study: Study) -> None:
+def check_models(study: Study) -> None:
     """One EncoderError for all models of the study that cannot be loaded or gated.
 
     A hub model that is not in the cache is checked by the first job that downloads it.

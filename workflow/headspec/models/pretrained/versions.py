@@ -72,7 +72,7 @@ def _version(model: Model, key: str, results: Path | None, opened: Callable[[Pat
 
 
 @contextmanager
-def held(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
+def as_planned(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
     """Check that a model loaded in this block is the one that its job was planned with.
 
     Parameters

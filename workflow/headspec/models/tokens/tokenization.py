@@ -92,14 +92,14 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
 
 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that a job was planned with; raises as `tokenizer` and `versions.held`.
+    """Return the tokenizer that a job was planned with; raises as `tokenizer` and `versions.as_planned`.
 
     Parameters
     ----------
     job : the object `snakemake` of a rule's script
     """
     model, key = Model.of_stage(job.params.model), f"models.{job.wildcards.model}"
-    with versions.held(versions.tokenizer, job.params.version, model, key):
+    with versions.as_planned(versions.tokenizer, job.params.version, model, key):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
 
 

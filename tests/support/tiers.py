@@ -1,0 +1,20 @@
+"""Cases of a test in both tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def cases(values: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
+    """Parameters of a test: all `values`, of which those that are not `quick` are slow.
+
+    Parameters
+    ----------
+    values : a tuple is the values of several parameters
+    """
+    given = [value if isinstance(value, tuple) else (value,) for value in values]
+    slow = pytest.mark.slow
+    return [pytest.param(*one, marks=() if quick(one[0]) else slow) for one in given]
