@@ -40,9 +40,9 @@ class Planned:
         lengths = {name: model.max_length for name, model in study.models.items()}
         tasks = [(name, study.tasks[name], source) for name, source in self.sources.items()]
         notes = [prepare.source_notes(*task) for task in tasks]
-        of_rows = quality.warnings({name: source.quality for name, _, source in tasks}, lengths)
-        of_kinds = [kind(task).notes(f"tasks.{name}", task, source.classes) for name, task, source in tasks]
-        return [*itertools.chain(*notes), *of_rows, *itertools.chain(*of_kinds)]
+        rows = quality.warnings({name: source.quality for name, _, source in tasks}, lengths)
+        kinds = [kind(task).notes(f"tasks.{name}", task, source.classes) for name, task, source in tasks]
+        return [*itertools.chain(*notes), *rows, *itertools.chain(*kinds)]
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:

@@ -164,7 +164,7 @@ def read_source(name: str, task: Task, seed: int) -> Source:
 
 
 def source_notes(name: str, task: Task, source: Source) -> list[str]:
-    """One line for each thing about the splits and classes of a source that the config does not say."""
+    """What the config does not say about the splits and classes of a source, a line each."""
     key = f"tasks.{name}"
     return [*readers.notes(task, key), *data.reader(task.type).notes(key, task, source.classes)]
 

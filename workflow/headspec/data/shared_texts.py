@@ -1,4 +1,4 @@
-"""Groups of examples that share texts: those of a task, and of the tasks that pair its texts."""
+"""Groups of examples that share texts: of a task, and of the tasks that pair its texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[
 
     Parameters
     ----------
-    sources : task: the task whose texts it has; itself, or that of which it has pairs
+    sources : task: itself, or the task whose texts it pairs
     tables : their validation tables
     """
     found: dict[str, Grouped] = {}

@@ -1,6 +1,6 @@
-"""The explorer of results that are there, and the words of its glossary.
+"""The explorer of results that are there, and its glossary.
 
-The stage does not import it: its rule passes the words, so that no other text about tables reruns it.
+The stage does not import it: its rule passes the glossary, so that no other text about tables reruns it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,10 @@ def glossary() -> dict[str, str]:
 
 
 def write_explorer(results: Path, output: Path | None = None) -> Path:
-    """Write the page of the results of a study, and say where; by default it is beside them.
+    """Write the page of the results of a study, by default beside them, and return its path.
 
-    Results of another config, and those that are to be made again, are left out.
-
-    Raises
-    ------
-    MissingError
-        There are no results.
-    UnfinishedError
-        The study is not finished, which the page says, too.
+    Results of another config, and results that are to be made again, are left out. MissingError if there are
+    none; UnfinishedError if the study is not finished, which the page says too.
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text(encoding="utf-8") if config.exists() else ""

@@ -29,12 +29,11 @@ Group = tuple[str, str, str]
 def heads(sources: Sources) -> list[dict[str, Any]]:
     """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
 
-    Importance is that of the runs, by which their heads are pruned, or else the atlas's: the mean over seeds,
-    with the smallest and the largest of a seed; ranks, from 0, are those of each seed. Other measures are
-    means over seeds, and so are the ends of their intervals. Gates have, for each pruning
-    method, the share of its sets of gates that keep the head. A model with several kinds of attention has
-    them with the first row of each, from 0.
-    Lists are of all places in `layers` rows of `heads`; those without a head are `absent`.
+    Importance comes from runs, which are pruned by it, or else from the atlas: the mean over seeds, with the
+    smallest and the largest of a seed. Ranks, from 0, are of each seed. Other measures, and the ends of their
+    intervals, are means over seeds. Gates have, for each pruning method, the share of its sets of gates that
+    keep the head. A model with several kinds of attention has them with the first row of each, from 0. Lists
+    are of all places in `layers` rows of `heads`; those without a head are `absent`.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
@@ -78,8 +77,8 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
         rows = frame[frame["measure"] == "importance"].sort_values(["seed", "layer", "head"])
         seeds = rows["seed"].unique().tolist()
         maps = {
-            task: np.array([as_array(of_seed["value"]) for _, of_seed in of.groupby("seed")])
-            for task, of in rows.set_index(["layer", "head"]).groupby("task", sort=False)
+            task: np.array([as_array(seed["value"]) for _, seed in part.groupby("seed")])
+            for task, part in rows.set_index(["layer", "head"]).groupby("task", sort=False)
         }
     importance = {str(task): values for task, values in maps.items()}
     first = next(iter(importance.values()))[0]
@@ -105,7 +104,7 @@ def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
     """Rank of every head in each seed; ties go to the first head, as in pruning."""
     flat = values.reshape(len(values), -1)
     ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
-    return [listed(of_seed) for of_seed in np.where(np.isnan(flat), np.nan, ranks)]
+    return [listed(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]
 
 
 def _every(values: pd.Series) -> list[Any]:

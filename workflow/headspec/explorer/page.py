@@ -12,13 +12,12 @@ from typing import Any
 
 from headspec.explorer.sources import Sources, read
 from headspec.explorer.values import plain
-from headspec.explorer.views import VIEWS
+from headspec.explorer.views import views
 from headspec.redaction import cleared
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.js")
 STYLE = "explorer.css"
-#: what the page leaves out, which it says itself
 LEFT_OUT = (
     "Means over seeds, with the range of seeds for importance; folds, examples, steps of training and single "
     "random orders are left out, and so are measures of heads but importance, ablation, relevance and "
@@ -33,9 +32,9 @@ def build_page(
 
     Parameters
     ----------
-    glossary : word: what it means
-    config : the study's config as YAML, to copy from the page
-    unfinished : what the tables lack of the study, which the page begins with
+    glossary : word: its meaning
+    config : the study's config as YAML
+    unfinished : what the tables lack of the study, with which the page begins
     """
     return page(data(read(paths), glossary, config) | {"unfinished": unfinished})
 
@@ -48,7 +47,7 @@ def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[s
         seeds |= set(sources.tables[name]["seed"].tolist()) if name in sources.tables else set()
     return {
         "study": sources.study,
-        "views": {name: view(sources) for name, view in VIEWS.items()},
+        "views": views(sources),
         "glossary": glossary,
         "left_out": LEFT_OUT,
         "provenance": {

@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sources:
-    """Tables of a study, those of its runs, and the origin of each."""
+    """Tables of a study and of its runs, and the footer of each by its place."""
 
     tables: dict[str, pd.DataFrame]
     runs: list[Run]
@@ -49,7 +49,7 @@ class Sources:
 
     @property
     def attention(self) -> dict[str, Layers]:
-        """Of models with several kinds of attention, the number of layers of each."""
+        """Model with several kinds of attention: the number of layers of each."""
         return {
             model: layers
             for footer in self.footers.values()

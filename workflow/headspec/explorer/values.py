@@ -38,7 +38,7 @@ def columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
 
 
 def _column(column: pd.Series) -> Any:
-    """Numbers and flags as a list; text as its values and, for each row, the place of its value or null."""
+    """Numbers and flags as a list; text as its distinct values, and the place of each row's, or null."""
     if not pd.api.types.is_string_dtype(column.dropna()):
         return listed(column.tolist())
     places, values = pd.factorize(column)

@@ -1,4 +1,4 @@
-"""What the views of the page show, from the tables: one function each, listed in `VIEWS`."""
+"""What the views of the page show, from the tables."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ from headspec.explorer.values import Columns, columns
 from headspec.statistics.training.improvement import decisive
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
-D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance"]
-D += ["unpruned_at_chance", "case", "distinct"]
+D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
+D += ["case", "distinct"]
 
 
-def _bounded(name: str) -> list[str]:
-    """A column and the ends of its interval."""
-    return [name, f"{name}_low", f"{name}_high"]
+def _bounded(*names: str) -> list[str]:
+    """Columns, each with the ends of its interval."""
+    return [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
 
 
-BELIEF = [
-    *GROUP, "task", "ranking", "n_seeds", *_bounded("ablation_spearman"),
-    *_bounded("ablation_size_spearman"), *_bounded("area"), *_bounded("difference"), "difference_p_holm",
-    *_bounded("dissociation"), "dissociation_p_holm", "at_chance", "unpruned_at_chance",
-]  # fmt: skip
-
-
-def _table(name: str, names: list[str]) -> Callable[[Sources], Columns]:
-    """A view's data that are columns of one table."""
-    return lambda sources: columns(sources.tables.get(name, pd.DataFrame()), names)
+#: table: the columns of it that the page has
+TABLES = {
+    "combined": D,
+    "fractions": D,
+    "belief": [
+        *GROUP, "task", "ranking", "n_seeds",
+        *_bounded("ablation_spearman", "ablation_size_spearman", "area", "difference", "dissociation"),
+        "difference_p_holm", "dissociation_p_holm", "at_chance", "unpruned_at_chance",
+    ],
+    "pruning_curves": [
+        *GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high",
+    ],
+    "agreement": [*GROUP, "task", "measure_a", "measure_b", *_bounded("spearman", "top_overlap")],
+    "correlation": [
+        "model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman",
+    ],
+    "sharing": [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance"],
+    "budgets": [
+        *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
+        "n_seeds", *_bounded("value"), "difference", "ci_low", "ci_high", "p_holm", "unpruned_at_chance",
+    ],
+}  # fmt: skip
 
 
 def pruning(sources: Sources) -> Columns:
@@ -58,70 +70,31 @@ def similarity(sources: Sources) -> Columns:
     return columns(frame[frame["subject"].isna()], names)
 
 
-def iat(sources: Sources) -> Columns:
+def improvement(sources: Sources) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task; p_holm is the p that decides."""
+    frame = sources.tables.get("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names.append("unpruned_at_chance")
-    found = sources.tables.get("improvement")
-    return columns(pd.DataFrame() if found is None else found.assign(p_holm=decisive(found)), names)
+    return {} if frame is None else columns(frame.assign(p_holm=decisive(frame)), names)
 
 
 def probes(sources: Sources) -> Columns:
     """What the best heads know of all labels of a task, and how much of it their controls do not."""
     frame = sources.tables.get("probes", pd.DataFrame(columns=["label", "heads"]))
-    names = [*GROUP, "task", "n_seeds", "accuracy", "accuracy_low", "accuracy_high", "control"]
-    names += ["selectivity", "selectivity_low", "selectivity_high"]
+    names = [*GROUP, "task", "n_seeds", *_bounded("accuracy"), "control", *_bounded("selectivity")]
     return columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
 
 
-#: part of the page's data: what makes it, empty where the study has no such tables
-VIEWS: Mapping[str, Callable[[Sources], Any]] = {
-    "combined": _table("combined", D),
-    "fractions": _table("fractions", D),
-    "pruning": pruning,
-    "heads": heads,
-    "belief": _table("belief", BELIEF),
-    "curves": _table(
-        "pruning_curves",
-        [*GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high"],
-    ),
-    "agreement": _table(
-        "agreement",
-        [*GROUP, "task", "measure_a", "measure_b", *_bounded("spearman"), *_bounded("top_overlap")],
-    ),
-    "similarity": similarity,
-    "correlation": _table(
-        "correlation",
-        ["model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman"],
-    ),
-    "improvement": iat,
-    "sharing": _table(
-        "sharing",
-        [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance"],
-    ),
+#: parts of the page's data that are no table as it is
+MADE: Mapping[str, Callable[[Sources], Any]] = {
+    "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
     "probes": probes,
-    "budgets": _table(
-        "budgets",
-        [
-            *GROUP,
-            "scope",
-            "way",
-            "fraction",
-            "penalty",
-            "task",
-            "metric",
-            "against",
-            "heads",
-            "missed",
-            "n_seeds",
-            "value",
-            "value_low",
-            "value_high",
-            "difference",
-            "ci_low",
-            "ci_high",
-            "p_holm",
-            "unpruned_at_chance",
-        ],
-    ),  # fmt: skip
-}
+}  # fmt: skip
+
+
+def views(sources: Sources) -> dict[str, Any]:
+    """The parts of the page's data, empty where the study has no such tables."""
+    tables = {
+        name: columns(sources.tables.get(name, pd.DataFrame()), names) for name, names in TABLES.items()
+    }
+    return tables | {name: make(sources) for name, make in MADE.items()}

@@ -35,15 +35,11 @@ def parameters(model: MultiTask) -> list[nn.Parameter]:
 def fisher(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
 ) -> np.ndarray:
-    """Diagonal of the empirical Fisher information: the mean over examples of their squared gradients.
+    """Diagonal of the empirical Fisher information: mean squared gradients of examples, (parameters,) float32.
 
-    Gradients are those of the loss for the true label with respect to `parameters`. They are squared by
-    batches (`headspec.models.internals.squared_gradients`), or, in models with modules that do not allow
-    it, such as DeBERTa, by examples one at a time.
-
-    Returns
-    -------
-    (parameters,) float32
+    Gradients of the loss for the true label with respect to `parameters` are squared by batches
+    (`headspec.models.internals.squared_gradients`), or one at a time in models whose modules do not allow
+    it, such as DeBERTa.
     """
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
@@ -65,7 +61,7 @@ def fisher(
 
 
 def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
-    """Whether squared gradients of a batch are those of its examples: tried on `rows`, in float32."""
+    """Whether a batch gives the squared gradients of its examples: tried on `rows`, in float32."""
     whole = Squares(model.encoder, parameters(model))
     if not whole.supported:
         return False

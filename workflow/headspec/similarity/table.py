@@ -40,7 +40,7 @@ def traits(
     importances: Mapping[str, pd.DataFrame],
     fraction: float,
 ) -> dict[str, Traits]:
-    """Gather the traits of every task from the tables of one seed.
+    """The traits of every task from the tables of one seed.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def traits(
         for task, means in _vectors(text).items():
             by_task[task]["text"] = means[0]
     if vectors is not None:
-        for task, of_sentences in _vectors(vectors).items():
-            by_task[task]["vectors"] = of_sentences
+        for task, sentences in _vectors(vectors).items():
+            by_task[task]["vectors"] = sentences
     for task, table in importances.items():
         heads = importance_map(table, task)
         exists = existing(heads)
@@ -98,7 +98,7 @@ def pairwise(
 def combined(
     model: str, seeds: Sequence[pd.DataFrame], confidence: float, seedless: Sequence[str]
 ) -> pd.DataFrame:
-    """Average over seeds and, for CNM, over subjects.
+    """The table `similarity`: means over seeds and, for CNM, over subjects; nan if any seed has nan.
 
     Parameters
     ----------
@@ -106,18 +106,12 @@ def combined(
         Tasks are compared within a seed only, where their training draws the same random numbers.
     confidence : level of the interval over subjects (Student's t), each the mean over seeds
     seedless : measures that are the same for every seed
-
-    Returns
-    -------
-    table 'similarity'
-        One row without a subject for every measure and pair; CNM also has a row per subject. A similarity
-        that is nan in any seed is nan.
     """
     pairs = pd.concat(seeds, ignore_index=True).groupby(PAIR, sort=False, dropna=False)["similarity"]
     frame = pairs.agg(similarity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()
     frame.loc[frame["measure"].isin(seedless), "between_seeds"] = float("nan")
-    of_subjects = frame[frame["subject"].notna()].groupby(PAIR[:3], sort=False)["similarity"]
-    means = of_subjects.agg(["mean", "sem", "count"]).reset_index()
+    subjects = frame[frame["subject"].notna()].groupby(PAIR[:3], sort=False)["similarity"]
+    means = subjects.agg(["mean", "sem", "count"]).reset_index()
     margin = means["sem"] * stdtrit(means["count"] - 1, (1 + confidence) / 2)
     over_subjects = means[PAIR[:3]].assign(
         similarity=means["mean"], ci_low=means["mean"] - margin, ci_high=means["mean"] + margin

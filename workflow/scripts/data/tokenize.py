@@ -30,12 +30,12 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}
     for source, target in zip(snakemake.input.texts, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
-        of_task = f"tasks.{snakemake.wildcards.task}"
-        classes = encoding(classes).completed(tokenizer, classes, model.max_length, of_task, family)
+        where = f"tasks.{snakemake.wildcards.task}"
+        classes = encoding(classes).completed(tokenizer, classes, model.max_length, where, family)
         try:
             frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
         except DataError as error:
-            raise DataError(f"{of_task}.text_a: {source}: {error}") from None
+            raise DataError(f"{where}.text_a: {source}: {error}") from None
         footer = tables.provenance(snakemake, classes=classes, truncated=truncated, **attention)
         tables.write(target, schema(encoding(classes).columns), frame, footer)
         tokens = frame["input_ids"].str.len()

@@ -13,9 +13,9 @@ from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise,
 
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
-measures, of_subjects = (
+measures, subject_measures = (
     {name: plugins.function(source) for name, source in sources.items()}
-    for sources in (params.measures, params.of_subjects)
+    for sources in (params.measures, params.subject_measures)
 )
 with stage(snakemake, "similarity"):
     frames = []
@@ -27,13 +27,13 @@ with stage(snakemake, "similarity"):
             paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
             importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
             by_task = traits(params.paradigms, text, vectors, importances, params.fraction)
-            frames_of_seed = [pairwise(by_task, tasks, measures)]
+            compared = [pairwise(by_task, tasks, measures)]
             runs = len(params.models) * len(params.seeds)
-            frames_of_seed += [tables.read(path) for path in inputs.parameters[run::runs]]
+            compared += [tables.read(path) for path in inputs.parameters[run::runs]]
             if inputs.brain_encoding:
                 for subject, by_task in encodings(tables.read(inputs.brain_encoding[run])).items():
-                    frames_of_seed.append(pairwise(by_task, tasks, of_subjects, subject))
-            seeds.append(pd.concat(frames_of_seed, ignore_index=True))
+                    compared.append(pairwise(by_task, tasks, subject_measures, subject))
+            seeds.append(pd.concat(compared, ignore_index=True))
         frames.append(combined(model, seeds, params.confidence, params.seedless))
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)

@@ -41,7 +41,7 @@ class Similarity(Section):
         return len(seedless(self.measures)) < len(self.measures)
 
     @property
-    def of_tasks(self) -> list[str]:
+    def trait_measures(self) -> list[str]:
         """The configured measures of two tasks' traits: others are of subjects, or of all weights."""
         return [m for m in self.measures if m not in self.asked("sensitivity") + self.asked("brain_encoding")]
 

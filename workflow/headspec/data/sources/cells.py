@@ -56,7 +56,7 @@ def _list(text: str) -> list[Any]:
 
 
 def list_items(cell: Any) -> list[Any]:
-    """The items of a list; those of a text are its parts between spaces."""
+    """The items of a list, or the parts of a text between spaces."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, (list, tuple, np.ndarray)):

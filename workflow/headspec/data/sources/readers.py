@@ -61,7 +61,7 @@ def no_split(key: str, split: object, present: list[str]) -> str:
 
 
 def notes(task: Task, key: str) -> list[str]:
-    """One line for each thing about the splits of a source that the config does not say."""
+    """What the config does not say about the splits of a source, a line each."""
     present = splits(task, key)
     found, wanted = validation_split(task, key, present), task.validation_split
     others = [split for split in present if split != split_files.match_split(task.train_split, present)]
@@ -132,7 +132,7 @@ def files(task: Task, *more: str) -> list[Path]:
 
 
 def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
-    """As `files`, also for a source in a package; `key` is that of the task, for errors."""
+    """As `files`, also for a source in a package; `key` is the task's, for errors."""
     present = local_splits(task, key)
     names = [task.train_split, validation_split(task, key, list(present)), *task.further.values(), *more]
     used = {

@@ -86,9 +86,9 @@ def from_tasks(
         order = np.random.default_rng(derive(seed, "probe", task)).permutation(len(texts))
         pools[task] = texts.iloc[order].tolist()
     sources: dict[str, str] = {}  # sentence: task
-    each = sentences // len(pools)
+    quota = sentences // len(pools)
     for task, pool in pools.items():
-        sources |= dict.fromkeys([text for text in pool if text not in sources][:each], task)
+        sources |= dict.fromkeys([text for text in pool if text not in sources][:quota], task)
     if len(sources) < FEWEST:
         raise DataError(
             f"similarity.sentences: the validation texts have {len(sources)} sentences, "

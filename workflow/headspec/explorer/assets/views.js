@@ -1,7 +1,7 @@
 // The views: each says whether the study has it, and draws its panels.
 const combined = rows(VIEWS.combined), fractions = rows(VIEWS.fractions), pruned = rows(VIEWS.pruning);
 const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs = rows(VIEWS.belief);
-const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes), ranked = rows(VIEWS.curves);
+const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes), ranked = rows(VIEWS.pruning_curves);
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));

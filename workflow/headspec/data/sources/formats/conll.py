@@ -22,7 +22,7 @@ from headspec.errors import DataError
 ENDINGS = CONLLU, COLUMNS = ".conllu", ".conll"
 #: the columns of CoNLL-U (universaldependencies.org/format.html) after the number of the word
 FIELDS = ("words", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-#: those of them that say something of every word
+#: columns in which every word has a value
 REQUIRED = ("upos", "head", "deprel")
 #: columns with the number of a sentence's first line, for errors, and with its name
 LINE, NAME = "#line", "#name"
@@ -38,7 +38,7 @@ class Sentence(NamedTuple):
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """The names of the columns: those of CoNLL-U, or numbers from 1."""
+    """The columns of CoNLL-U, or numbers from 1."""
     if is_conllu(path):
         return [*FIELDS, LINE, NAME]
     with text_files.open_text(path, options.encoding) as file:

@@ -18,14 +18,14 @@ from headspec.errors import DataError, shown
 
 KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 KINDS |= {dict: "an object", type(None): "null"}
-#: lists of a document, each in the objects of the one before: SQuAD's articles, paragraphs and questions
+#: nested lists of a document: SQuAD's articles, their paragraphs, and questions on these
 NESTED = ("data", "paragraphs", "qas")
 #: the beginning of a document: the first list, perhaps after texts such as its version
 DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\{')
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """Of an array or a document, those of all rows; of lines, those of the first part."""
+    """The columns of all rows of an array or a document, or of the first part of a file of lines."""
     with text_files.open_text(path, options.encoding) as file:
         part = file.read(BLOCK // 4)  # characters of up to four bytes
         if part.lstrip().startswith("[") or DOCUMENT.match(part):
