@@ -22,13 +22,13 @@ from headspec.atlas.cumulative import (
     rescored,
 )
 from headspec.atlas.sample import fold_means, sampled
+from headspec.config.table_values import BOTTOM, TOP
 from headspec.errors import DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
 from headspec.models.multitask import MultiTask
-from headspec.statistics.atlas.rankings import BOTTOM, TOP
 from support.contexts import without_columns
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
 

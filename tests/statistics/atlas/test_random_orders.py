@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from headspec.config.runs import Run
+from headspec.config.table_values import RANDOM
 from headspec.statistics.atlas.pruning_areas import pruning_curves
-from headspec.statistics.atlas.rankings import RANDOM
 from headspec.statistics.dissociation.resampled import Evaluation
 
 #: standard error over examples in units of the standard deviation of orders: number of examples, this

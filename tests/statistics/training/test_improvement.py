@@ -13,6 +13,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
+from headspec.config.table_values import MEAN
 from headspec.errors import DataError
 from headspec.statistics.dissociation.resampled import Evaluation, sample
 from headspec.statistics.intervals import (
@@ -21,7 +22,7 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
-from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks
+from headspec.statistics.training.comparison import Predicted, compare, mean_over_tasks
 from headspec.statistics.training.improvement import against, by_seed, clear, improvement, scores
 from headspec.statistics.training.specialization import specialization
 from headspec.tasks.metrics import score

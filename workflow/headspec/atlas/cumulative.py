@@ -15,6 +15,7 @@ import pandas as pd
 
 from headspec import per_example
 from headspec.attention import as_array, existing, spread
+from headspec.config.table_values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.errors import DataError, listing, nearest
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
@@ -26,7 +27,6 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.registry import require
 from headspec.seeds import derive
-from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 CUMULATIVE = Schema(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from headspec.statistics.atlas.rankings import IMPORTANCE
+from headspec.config.table_values import IMPORTANCE
 
 
 def measure(heads: pd.DataFrame) -> pd.DataFrame:

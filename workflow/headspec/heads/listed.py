@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.attention import existing
+from headspec.config import table_values
 from headspec.errors import DataError
 from headspec.heads.masks import Mask, random_by_layer
 from headspec.heads.ranking import shared_map, top_heads
 from headspec.seeds import derive
-from headspec.statistics.dissociation import list_masks
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 LISTED = Schema(
@@ -75,11 +75,11 @@ def masks(
         fraction, shared = float(n / exists.sum()), top_heads(together, n)
         rng = np.random.default_rng(derive(0, "listed heads", name))
         planned[name] = [
-            Mask(list_masks.NONE, None, 0.0, None, np.zeros_like(mask)),
-            Mask(list_masks.LISTED, None, fraction, None, mask),
-            Mask(list_masks.SHARED, None, fraction, None, shared),
+            Mask(table_values.NONE, None, 0.0, None, np.zeros_like(mask)),
+            Mask(table_values.LISTED, None, fraction, None, mask),
+            Mask(table_values.SHARED, None, fraction, None, shared),
             *(
-                Mask(list_masks.RANDOM, None, fraction, draw, random_by_layer(mask, exists, rng))
+                Mask(table_values.RANDOM, None, fraction, draw, random_by_layer(mask, exists, rng))
                 for draw in range(draws)
             ),
         ]

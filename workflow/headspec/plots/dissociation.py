@@ -13,8 +13,8 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
+from headspec.config.table_values import MEAN
 from headspec.plots.drawing.style import (
-    MEAN,
     at_fraction,
     draw_intervals,
     heights,

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, number, styled, task_style
+from headspec.config.table_values import MEAN
+from headspec.plots.drawing.style import PAGE, interval_label, legend, number, styled, task_style
 
 #: panels per row, at most
 COLUMNS = 4

@@ -19,9 +19,9 @@ from headspec.atlas.cumulative import (
     rescored,
 )
 from headspec.atlas.sample import HEAD_FOLDS, sampled
+from headspec.config.table_values import BOTTOM, RESCORED, TOP
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.statistics.atlas.rankings import BOTTOM, RESCORED, TOP
 
 params = snakemake.params
 with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.methods import NAMED
+from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.scores import CHANCE
 from headspec.statistics.resampling import SIGNIFICANCE
-from headspec.statistics.training.comparison import MEAN
 from headspec.statistics.training.improvement import decisive
 
 CASES = ("double", "single", "inverted", "none", CHANCE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from headspec import tables
+from headspec.config.table_values import MEAN
 from headspec.errors import HeadspecError
 from headspec.statistics.intervals import Components
-from headspec.statistics.training.comparison import MEAN
 from headspec.statistics.training.power import examples_needed, power, seeds_needed
 
 NAME, COLUMN = 44, 10

@@ -14,9 +14,9 @@ from matplotlib.transforms import blended_transform_factory
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
+from headspec.config.table_values import MEAN, RANDOM
 from headspec.plots.dissociation import mark_chance
-from headspec.plots.drawing.style import MEAN, PAGE, in_order, interval_label, legend, styled
-from headspec.statistics.atlas.rankings import RANDOM
+from headspec.plots.drawing.style import PAGE, in_order, interval_label, legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 
 #: column of the table: title of its panel, and factor to the unit there

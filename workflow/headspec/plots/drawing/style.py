@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from headspec import files, tables
+from headspec.config.table_values import MEAN
 from headspec.files import atomic
 
 STYLE = Path(__file__).with_name("headspec.mplstyle")
@@ -46,8 +47,6 @@ COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#4
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
-#: name of the row with the mean over the tasks of a mixture
-MEAN = "mean"
 
 
 def task_style(tasks: Sequence[str], task: str) -> dict[str, Any]:

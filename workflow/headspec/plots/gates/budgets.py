@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, PAGE, legend, styled
+from headspec.config.table_values import MEAN
+from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.plots.drawing.unlearnt import key, marked
 from headspec.plots.gates.panels import SCOPES, scale
 from headspec.tasks.metrics import metric

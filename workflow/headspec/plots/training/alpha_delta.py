@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headspec.plots.drawing.style import MEAN, SHADES, number, styled
+from headspec.config.table_values import MEAN
+from headspec.plots.drawing.style import SHADES, number, styled
 
 
 @styled

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
-from headspec.plots.drawing.style import MEAN, PAGE, draw_intervals, legend, number, styled
+from headspec.config.table_values import MEAN
+from headspec.plots.drawing.style import PAGE, draw_intervals, legend, number, styled
 from headspec.statistics.training.improvement import by_seed, clear
 from headspec.tasks.metrics import metric
 

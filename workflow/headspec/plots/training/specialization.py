@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headspec.config.table_values import MEAN
 from headspec.plots.dissociation import DOT, mark_chance
-from headspec.plots.drawing.style import MEAN, at_fraction, draw_intervals, legend, styled
+from headspec.plots.drawing.style import at_fraction, draw_intervals, legend, styled
 
 #: method: (legend entry, look of its bars), in their order
 BARS: dict[str, tuple[str, dict[str, Any]]] = {

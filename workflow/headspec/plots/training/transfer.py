@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from headspec.plots.drawing.style import COLOURS, MEAN, legend, styled
+from headspec.config.table_values import MEAN
+from headspec.plots.drawing.style import COLOURS, legend, styled
 from headspec.tasks.metrics import metric
 
 #: tuning: title of its column

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from headspec.statistics.atlas.rankings import RANDOM, TOP
-from headspec.statistics.dissociation.analysis import KEY, MEAN
+from headspec.config.table_values import MEAN, RANDOM, TOP
+from headspec.statistics.dissociation.analysis import KEY
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 #: measures of what happens without a head, which the others are compared with

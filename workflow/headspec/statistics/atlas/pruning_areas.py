@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec.config.table_values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, Sampled, area_weights, sample
-from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, RANDOM, TOP
-from headspec.statistics.dissociation.analysis import INTERVAL, KEY, MEAN, dissociation_tables
+from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import Orders, over_seeds_and_examples

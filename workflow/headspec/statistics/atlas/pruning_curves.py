@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
+from headspec.config.table_values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import permuted_scores

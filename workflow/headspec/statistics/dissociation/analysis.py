@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, samples
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
@@ -72,8 +73,6 @@ tables/fractions.parquet, tables/iat_fractions.parquet
 Table `areas`: a row for each mixture and task, or `mean`; seeds combined, all fractions.
 tables/areas.parquet, tables/iat_areas.parquet
 """
-#: task of the row with the mean over a mixture's tasks
-MEAN = "mean"
 
 
 def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:

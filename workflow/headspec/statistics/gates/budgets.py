@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import PrunedRun
+from headspec.config.table_values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.gates.overlap import DRAWN_AS
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.resampling import holm
 from headspec.statistics.training.comparison import (
-    MEAN,
     Key,
     Predicted,
     differences,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.config.runs import Run
+from headspec.config.table_values import MEAN
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
@@ -22,9 +23,6 @@ from headspec.tasks.metrics import scores
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]  # task and metric
-
-#: task and metric of the mean over tasks
-MEAN = "mean"
 
 
 @dataclass(frozen=True)

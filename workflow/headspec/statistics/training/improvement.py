@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.config.runs import REWARMED, Run, Variant
+from headspec.config.table_values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import (
@@ -20,7 +21,7 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
-from headspec.statistics.training.comparison import MEAN, compare, predicted
+from headspec.statistics.training.comparison import compare, predicted
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import score
 

@@ -8,15 +8,10 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.runs import Run
+from headspec.config.table_values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
-from headspec.statistics.training.comparison import (
-    MEAN,
-    differences,
-    predicted,
-    unlearnt,
-    values_of,
-)
+from headspec.statistics.training.comparison import differences, predicted, unlearnt, values_of
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SHARING = Schema(

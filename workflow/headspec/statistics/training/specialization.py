@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.training.comparison import MEAN
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SPECIALIZATION = Schema(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.runs import NO_MIXTURE, Run
+from headspec.config.table_values import MEAN
 from headspec.statistics.intervals import over_seeds_and_draws
 from headspec.statistics.resampling import Floats
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -43,9 +44,6 @@ n_draws: number of draws
 difference: value less that of `tuned`, paired by seed and draw; null for `tuned`
 ci_over: of both intervals: `draws` (one or two seeds), or `seeds and draws`
 """
-
-#: source of the mean over encoders trained on one task each
-MEAN = "mean"
 
 
 def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
