@@ -120,9 +120,7 @@ def _abbreviated(name: str, other: str) -> float:
 
 
 def listing(names: Iterable[object], most: int = LISTED) -> str:
-    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Invisible names are quoted; those beyond `most`
-    are counted.
-    """
+    """Names for a sentence, ``a, b, c``; invisible ones are quoted, and those beyond `most` counted."""
     texts = list(map(str, names))
     more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
     visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:most])

@@ -21,8 +21,8 @@ log = logging.getLogger("headspec")
 
 @contextmanager
 def stage(job: Any, label: str) -> Iterator[None]:
-    """Run the code of a job (the object `snakemake` of its script), record what it uses, and see to it that
-    its code and inputs are `unchanged`.
+    """Run the code of a job (the object `snakemake` of its script), record its usage, and check that its code
+    and inputs are unchanged.
 
     Log lines go to the job's log, where the view of the run reads them. Warnings and errors also go to the
     terminal, starting with `label`. A HeadspecError, and a disk that is full or read-only, end the job with
@@ -54,7 +54,7 @@ def stage(job: Any, label: str) -> Iterator[None]:
 
 
 class Redacting(logging.Formatter):
-    """Writes no secrets, not even those in a traceback."""
+    """Leaves out secrets, also in tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))

@@ -1,7 +1,6 @@
 """How much of a run of the workflow is done, and how long the rest takes.
 
-Each job has planned seconds, from the operations that the plan counts. Jobs that have finished, or that say
-how long they will take, correct the plan of those like them.
+Jobs that have finished, or say how long they will take, correct the planned seconds of similar jobs.
 """
 
 from __future__ import annotations
@@ -16,27 +15,16 @@ RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a star
 
 @dataclass
 class TimedJob:
-    """A job of a run of the workflow, and how far it is.
-
-    Attributes
-    ----------
-    model : the model it works with, if any
-    at_once : jobs like it that can run side by side
-    needs : ids of the jobs whose outputs it reads
-    operations : floating-point operations; None if it runs no model
-    begun : time at which it started, in seconds; None before
-    taken : seconds it took; None before it has finished
-    left : seconds that it says it needs from now on; None if it says nothing
-    """
+    """A job of a run of the workflow, and how far it is."""
 
     rule: str
     model: str = ""
-    at_once: int = 1
-    needs: tuple[int, ...] = ()
-    operations: float | None = None
-    begun: float | None = None
-    taken: float | None = None
-    left: float | None = None
+    at_once: int = 1  #: similar jobs that can run side by side
+    needs: tuple[int, ...] = ()  #: ids of the jobs whose outputs it reads
+    operations: float | None = None  #: floating-point operations; None if it runs no model
+    begun: float | None = None  #: time at which it started, in seconds
+    taken: float | None = None  #: seconds, once it has finished
+    left: float | None = None  #: seconds that it says it needs from now on
 
     @property
     def planned(self) -> float:
@@ -46,9 +34,8 @@ class TimedJob:
 
     @property
     def groups(self) -> Iterator[tuple[object, ...]]:
-        """The jobs like it, from the most alike: those of its rule and model, of its rule, of its kind.
-
-        The kinds are jobs that compute, those that only start a model, and those without a model.
+        """Similar jobs, the most similar first: of its rule and model, of its rule, of its kind (they compute,
+        only start a model, or have none).
         """
         yield self.rule, self.model
         yield (self.rule,)
@@ -57,17 +44,11 @@ class TimedJob:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of jobs that are done and left.
-
-    Attributes
-    ----------
-    done, left : seconds of all jobs, added up
-    wall : seconds until the last job ends; None while a job computes whose like has not shown its speed
-    """
+    """Seconds of all jobs that are done and left."""
 
     done: float
     left: float
-    wall: float | None
+    wall: float | None  #: until the last job ends; None while no similar job has shown its speed
 
     @property
     def share(self) -> float:
@@ -76,11 +57,10 @@ class Forecast:
 
 
 def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
-    """What is done of `jobs`, by their ids, which all finish, and what is left at the time `now`.
+    """What is done of `jobs`, by their ids, and what is left at the time `now`.
 
-    As in the plan, stages follow each other, and each keeps as many jobs running as it can; a run lasts at
-    least as long as its longest chain of jobs. One that has outlasted what was expected goes on for as long
-    again.
+    Stages follow each other, and each keeps as many jobs running as it can; a run lasts at least as long as
+    its longest chain of jobs. A job that has outlasted what was expected takes as long again.
     """
     shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
     for job in jobs.values():
@@ -92,10 +72,10 @@ def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
     left: dict[int, float] = {}
     waits: dict[str, list[float]] = {}
     for id, job in jobs.items():
-        spent = 0.0 if job.begun is None else now - job.begun
         if job.taken is not None:
             done += job.taken
             continue
+        spent = 0.0 if job.begun is None else now - job.begun
         factor = next((factors[group] for group in job.groups if group in factors), None)
         known &= factor is not None or not job.operations
         expected = job.planned * (1.0 if factor is None else factor)
@@ -109,7 +89,7 @@ def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
 
 
 def _longest_chain(jobs: Mapping[int, TimedJob], left: Mapping[int, float]) -> float:
-    """Seconds of the longest chain of jobs of which each needs the one before; `left` has those of each."""
+    """Seconds of the longest chain of jobs that need each other."""
     ends: dict[int, float] = {}
 
     def end(id: int) -> float:
@@ -121,14 +101,14 @@ def _longest_chain(jobs: Mapping[int, TimedJob], left: Mapping[int, float]) -> f
 
 
 def _shown(job: TimedJob, now: float) -> float | None:
-    """Seconds that `job` took, or will have taken by what it says."""
+    """Seconds that a job took, or says it will have taken."""
     if job.taken is not None:
         return job.taken
     return None if job.left is None or job.begun is None else now - job.begun + job.left
 
 
 def _median(values: list[tuple[float, float]]) -> float:
-    """The median of values by their weights; one job that was paused, or many small ones, do not move it."""
+    """The median of (value, weight), which neither one paused job nor many small ones move."""
     ordered = sorted(values)
     sums = list(itertools.accumulate(weight for _, weight in ordered))
     return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= sums[-1] / 2)

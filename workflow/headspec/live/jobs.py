@@ -19,22 +19,14 @@ END = 4096  # bytes of a log that are read
 
 @dataclass
 class LiveJob(forecast.TimedJob):
-    """A job, and where it writes.
-
-    Attributes
-    ----------
-    wildcards : of the rule, by which its operations are counted
-    name : what it does; the rule until it starts
-    percent : of its own work, if it says so
-    told : what else it says of that, if anything
-    """
+    """A job of the run that is shown, with what its log says."""
 
     wildcards: Mapping[str, str] = field(default_factory=dict)
     log: str = ""
     cores: int = 1
-    name: str = ""
-    percent: int | None = None
-    told: str = ""
+    name: str = ""  #: what it does; empty until it starts
+    percent: int | None = None  #: of its own work
+    told: str = ""  #: what else it says of that
 
     def read_log(self, now: float) -> None:
         """Take over what the end of the log says, unless an earlier attempt wrote it."""
@@ -56,13 +48,7 @@ class LiveJob(forecast.TimedJob):
 
 
 def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
-    """The jobs that Snakemake will run, by its ids; targets, which have no outputs, are left out.
-
-    Parameters
-    ----------
-    dag : of Snakemake
-    limits : resources that all jobs share
-    """
+    """The jobs with outputs that Snakemake will run, by its ids; `limits` are resources that jobs share."""
     jobs = {}
     for job in dag.needrun_jobs():
         wanted = {name: n for name, n in job.scheduler_resources.items() if n and name in limits}
@@ -86,19 +72,12 @@ def seconds(words: str) -> float:
 
 @dataclass
 class Jobs:
-    """All jobs of a run by their ids.
-
-    Attributes
-    ----------
-    begun : time at which the run began, in seconds
-    failed : ids of jobs that failed
-    counted : whether the operations of jobs are known
-    """
+    """All jobs of a run by their ids."""
 
     jobs: dict[int, LiveJob]
-    begun: float
+    begun: float  #: time in seconds
     failed: list[int] = field(default_factory=list)
-    counted: bool = False
+    counted: bool = False  #: whether the operations of jobs are known
 
     def start(self, job_id: int, name: str | None, now: float) -> LiveJob | None:
         """The job that starts, perhaps once more; None for a target, which has no job."""

@@ -1,4 +1,4 @@
-"""The picture of a run for a terminal, and the words of its beginning, of every job, and of its end."""
+"""The picture of a run for a terminal, and the lines that it leaves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ BAR = 20  # columns of a running job's bar
 
 
 def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, now: float) -> RenderableType:
-    """The state of the run in at most `height` lines of `width` columns: all of it, running jobs, failures.
+    """The state of the run in at most `height` lines: all of it, running jobs, failures.
 
-    Parameters
-    ----------
-    cores : that jobs may use; None if they run elsewhere
+    `cores` are those that jobs may use, None if they run elsewhere.
     """
     failures = list(_failures(jobs, FAILED))
     rows = max(height - 2 - len(failures), 1)
@@ -49,9 +47,8 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
 
 
 def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
-    """A row for each running job, the longest-running first; if there are too many, the last says so.
-
-    Where there is room, another row has what a job tells.
+    """A row for each running job, the longest-running first, and another for what it tells where there is room;
+    the last row counts those left out.
     """
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")

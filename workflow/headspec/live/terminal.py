@@ -28,23 +28,15 @@ def usable() -> bool:
 
 
 class Terminal:
-    """Draws a picture until it is closed.
+    """Draws `picture`, a function of width and height called in a thread, until it is closed.
 
-    What this process and its jobs write to the terminal goes to a file instead, which is copied above the
-    picture; written directly it would tear the picture. A file, unlike a pipe, never makes a job wait. A job
-    that reads keys, as at a breakpoint, finds none.
-
-    Parameters
-    ----------
-    picture : of width and height, called in a thread
-    broken : called with an error of `picture`, or of the terminal
+    What this process and its jobs write to the terminal, and would tear the picture, goes to a file, which is
+    copied above it; unlike a pipe, it never makes a job wait. Jobs that read keys find none. `broken` takes an
+    error of the picture or the terminal.
     """
 
     def __init__(
-        self,
-        picture: Callable[[int, int], RenderableType],
-        broken: Callable[[Exception], None],
-        color: bool,
+        self, picture: Callable[[int, int], RenderableType], broken: Callable[[Exception], None], color: bool
     ) -> None:
         self.picture, self.broken = picture, broken
         self.terminals = {stream: os.dup(stream) for stream in STREAMS if os.isatty(stream)}
@@ -55,13 +47,8 @@ class Terminal:
         file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
         no_color = None if color else True
         self.console = Console(file=file, force_terminal=True, no_color=no_color, highlight=False)
-        self.live = Live(
-            console=self.console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        redirected = {"redirect_stdout": False, "redirect_stderr": False}
+        self.live = Live(console=self.console, auto_refresh=False, transient=True, **redirected)
         self.said: SimpleQueue[str] = SimpleQueue()
         self.closed = threading.Event()
         _flush()

@@ -1,7 +1,6 @@
 """What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
 
-Snakemake's logger plugins are not used for this: a profile that names one stops every `snakemake` whose
-Python cannot import it, before the workflow is read.
+It is no logger plugin: a profile that names one stops every `snakemake` whose Python cannot import it.
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ STOPPED = "Terminating processes on user request"  # what Snakemake says after C
 
 
 class View(logging.Handler):
-    """Takes the place of Snakemake's handler for the terminal.
+    """Takes the place of `plain`, the handler of Snakemake's `logger` for the terminal.
 
     Warnings, errors and all that it does not know are shown as Snakemake shows them. An error of its own ends
     the view and not the run.
-
-    Parameters
-    ----------
-    logger : of Snakemake
-    plain : its handler for the terminal
     """
 
     def __init__(self, logger: logging.Logger, plain: Any) -> None:
@@ -62,14 +56,7 @@ class View(logging.Handler):
         logger.addHandler(self)
 
     def begin(self, study: str, workflow: Any, config: dict[str, Any]) -> None:
-        """The run begins; with `--debug` without the view, as a debugger needs the terminal.
-
-        Parameters
-        ----------
-        study : its name
-        workflow : of Snakemake, with its jobs
-        config : of the study, by which the operations of jobs are counted
-        """
+        """Begin to show the run of a workflow of Snakemake, unless `--debug` needs the terminal."""
         if workflow.execution_settings.debug:  # not known when the view was attached
             self._leave()
             return
@@ -121,9 +108,9 @@ class View(logging.Handler):
         return record.levelno <= logging.INFO and message.startswith(CHATTER)
 
     def _happened(self, event: str, record: Any, jobs: Jobs, now: float) -> None:
-        """Something happened to a job; without a picture, a line says so.
+        """Take note of an event of a job; without a picture, write a line.
 
-        What a cluster says of a job that failed is in no log of the job, so it is always shown.
+        What a cluster says of a failed job is in no log, so it is always shown.
         """
         said = getattr(record, "rule_msg", None) if event == "job_error" else None
         with self.state:
@@ -153,7 +140,7 @@ class View(logging.Handler):
             return picture(self.study, self.jobs, self.cores, width, height, now)
 
     def _count(self, jobs: Jobs, now: float) -> None:
-        """Have the operations of jobs counted in a process of its own, and take them over when it ends."""
+        """Count the operations of jobs in another process, and take them over when it ends."""
         if self.counting is None and now - jobs.begun > COUNTED_AFTER:
             study, self.counted = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
             asked = [(job.rule, job.wildcards) for job in jobs.jobs.values()]
@@ -205,6 +192,6 @@ class View(logging.Handler):
 
 
 def attach(logger: logging.Logger) -> View | None:
-    """A view in place of Snakemake's handler for the terminal; None if there is none, as with a plugin."""
+    """A view in place of Snakemake's handler for the terminal; None without one, as with a plugin."""
     plain = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
     return View(logger, plain) if plain else None
