@@ -35,7 +35,7 @@ def parameters(model: MultiTask) -> list[nn.Parameter]:
 def fisher(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
 ) -> np.ndarray:
-    """Diagonal of the empirical Fisher information: mean squared gradients of examples, (parameters,) float32.
+    """Diagonal of the empirical Fisher information, (parameters,) float32: mean squared gradients.
 
     Gradients of the loss for the true label with respect to `parameters` are squared by batches
     (`headspec.models.internals.squared_gradients`), or one at a time in models whose modules do not allow
