@@ -34,8 +34,9 @@ class TimedJob:
 
     @property
     def groups(self) -> Iterator[tuple[object, ...]]:
-        """Similar jobs, the most similar first: of its rule and model, of its rule, of its kind (they compute,
-        only start a model, or have none).
+        """Similar jobs, the most similar first: of its rule and model, its rule, its kind.
+
+        Jobs of a kind compute, only start a model, or have none.
         """
         yield self.rule, self.model
         yield (self.rule,)

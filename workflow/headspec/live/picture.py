@@ -47,8 +47,9 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
 
 
 def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
-    """A row for each running job, the longest-running first, and another for what it tells where there is room;
-    the last row counts those left out.
+    """A row for each running job, the longest-running first, and another for what it tells, if there is room.
+
+    The last row counts those left out.
     """
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")

@@ -31,8 +31,8 @@ class Terminal:
     """Draws `picture`, a function of width and height called in a thread, until it is closed.
 
     What this process and its jobs write to the terminal, and would tear the picture, goes to a file, which is
-    copied above it; unlike a pipe, it never makes a job wait. Jobs that read keys find none. `broken` takes an
-    error of the picture or the terminal.
+    copied above it; unlike a pipe, it never makes a job wait. Jobs that read keys find none. `broken` takes
+    an error of the picture or the terminal.
     """
 
     def __init__(
