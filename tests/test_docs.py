@@ -209,10 +209,10 @@ def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
 def test_imports_go_the_way_that_the_architecture_page_says():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^root ← .+", page, re.M)
-    level = {room: i for i, rooms in enumerate(line.split(" ← ")) for room in rooms.split(", ")}
+    level = {name: i for i, names in enumerate(line.split(" ← ")) for name in names.split(", ")}
     assert {path.parent.name for path in LIBRARY.glob("*/__init__.py")} == {*level} - {"root"}
 
-    def room(path: Path) -> str:
+    def package(path: Path) -> str:
         return path.relative_to(LIBRARY).parts[0] if path.parent != LIBRARY else "root"
 
     for path in sorted(LIBRARY.rglob("*.py")):
@@ -222,8 +222,8 @@ def test_imports_go_the_way_that_the_architecture_page_says():
         for imported in (
             file for node in code_hash.executed(tree) for file in code_hash.imported(node, path)
         ):
-            left = room(imported) == "tasks" or level[room(imported)] < level[room(path)]
-            assert left or room(imported) == room(path), (path, imported)
+            left = package(imported) == "tasks" or level[package(imported)] < level[package(path)]
+            assert left or package(imported) == package(path), (path, imported)
 
 
 @pytest.mark.slow
