@@ -96,8 +96,8 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
 def _folder() -> str | None:
     """Make a private folder with the command; None where there is no place for it.
 
-    Snakemake writes the path into shell commands unquoted, addresses of sockets are short, and programs may not
-    be run from everywhere. Folders of servers that are gone are removed.
+    Snakemake writes the path into shell commands unquoted, addresses of sockets are short, and programs may
+    not be run from everywhere. Folders of servers that are gone are removed.
     """
     prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
     for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):
