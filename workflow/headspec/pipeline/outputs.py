@@ -1,9 +1,8 @@
-"""The reference of the tables: where each is, what a row is, and what its columns hold.
+"""The reference of the tables: their paths, rows and columns.
 
-``python -m headspec reference docs/outputs.md`` brings the reference in a file up to date. Columns are those
-of the schemas, which stand with what fills the tables. What a table and its columns mean is a string below
-its schema, which is free to edit: like docstrings, it is no part of a stage's code. What columns of many
-tables mean stands here.
+``python -m headspec reference docs/outputs.md`` updates the reference in a file. A string below each schema
+says what its columns mean; like docstrings, it is no part of a stage's code. What columns of many tables mean
+stands here.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 from headspec import code_hash
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
+from headspec.pipeline.layout import RUN
 from headspec.tables import Schema
 from headspec.tasks.metrics import kinds
 
@@ -27,7 +27,7 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 @dataclass(frozen=True)
 class Table:
-    """What a row is, paths under the study's results, and columns with a meaning of their own here."""
+    """What a row is, paths below the study's results, and columns with their own meaning in this table."""
 
     row: str
     paths: tuple[str, ...]
@@ -39,59 +39,58 @@ COLUMNS = {
     "alpha": "fraction of heads that a task owns; null for plain training",
     "area": "mean D over all fractions from 0 to the largest",
     "attention": "kind of attention: `self`; of encoder-decoders `encoder`, `decoder` or `cross`",
-    "at_chance": "some pruned model is no better at the task (of a mean: at one of its tasks) than the best "
+    "at_chance": "a pruned model is no better at the task (or one of several) than the best "
     "constant prediction, so D means little",
     "base": "metric with no head pruned",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
-    "case": "`double`, `single`, `inverted` or `none`, or `chance`: an unpruned model is at chance; of task "
-    "`mean` only",
-    "ceiling": "r when other subjects' responses take the place of the vectors; null with one subject",
+    "case": "only of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model is "
+    "at chance)",
+    "ceiling": "r of other subjects' responses in place of vectors; null with one subject",
     "chance": "metric of the best constant prediction",
     "ci_high": "upper end of the interval",
-    "ci_low": "lower end of the interval of the difference, in tables of differences, else of the value",
-    "ci_over": "what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for "
-    "random orders, and differences from them, also `orders`",
-    "delta": "fraction of training, at its end, in which a task trains only its own heads; null for plain "
-    "training",
-    "difference": "value less that of `against`, mean over seeds",
-    "direction": "of a syntactic role: `dependent to head` or `head to dependent`; else null",
-    "dissociation": "D (Eq. 6 and 7) as a fraction, mean over seeds where they are combined",
-    "distinct": "a double dissociation whose mean reaches `dissociation.distinct`; of task `mean` only",
+    "ci_low": "lower end of the interval, of the difference in tables of differences",
+    "ci_over": "what the interval is over: `examples` (one or two seeds) or `seeds and examples`; with "
+    "random orders also `orders`",
+    "delta": "last fraction of training, in which tasks train only their own heads; null for plain training",
+    "difference": "value minus that of `against`, mean over seeds",
+    "direction": "of syntactic roles: `dependent to head` or `head to dependent`; else null",
+    "dissociation": "D (Eq. 6 and 7) as a fraction, mean over combined seeds",
+    "distinct": "only of task `mean`: double dissociation whose mean reaches `dissociation.distinct`",
     "draw": "random draw, mask or order, from 0; null for others",
     "example": "row of the example in the table `data`, from 0",
-    "fraction": "fraction of heads pruned; of gates that to keep, null for what an L0 penalty leaves open",
+    "fraction": "fraction of heads pruned; with gates, to keep, null for what an L0 penalty leaves open",
     "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer, from 0",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
-    "index": "what the test set calls the row in prediction files",
+    "index": "name of the row in prediction files",
     "label": "index of the true class, or the true score; 0 of pairs of continuations; null beside "
     "`label_values`",
-    "label_values": "of some [types of tasks](#several-numbers), several numbers; else null",
-    "layer": "layer of that attention, from 0 next to the embeddings",
+    "label_values": "[several numbers](#several-numbers) of some types of tasks; else null",
+    "layer": "layer of that attention, from 0 at the embeddings",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
     "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
     "model": "name of the model in the config",
     "n": "number of examples, samples or units",
-    "n_folds": "folds in which the voxel was selected",
+    "n_folds": "folds that selected the voxel",
     "n_pruned": "number of heads pruned",
     "n_seeds": "number of seeds",
-    "offset": "relative position: of a positional role its own, of a syntactic one that of the baseline",
+    "offset": "relative position: of a positional role, or the baseline of a syntactic role",
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
-    "order": "heads pruned first: `top`, of the largest values, or `bottom`; of random heads null or both",
-    "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
-    "p_value": "two-sided p; see [Statistics](statistics.md#p_value) for the test",
+    "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
+    "p_holm": "p_value corrected by Holm's method over a [family](statistics.md#p_holm)",
+    "p_value": "two-sided p of a [test](statistics.md#p_value)",
     "passage": "passage of the stimulus; a passage stays in one fold",
-    "penalty": "of heads left open at another penalty than `gates.penalty`; else null",
+    "penalty": "of heads left open, if not `gates.penalty`; else null",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
-    "right one less that of the wrong one; null beside `prediction_values`",
-    "prediction_text": "the predicted text, of tasks that have one, but not in `ablated`; else null",
-    "prediction_values": "of some [types of tasks](#several-numbers), several numbers; else null",
+    "right one minus the wrong one's; null beside `prediction_values`",
+    "prediction_text": "predicted text, if the task has one; null in `ablated`",
+    "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
-    "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "
-    "many; null without a branch",
+    "rate_share": "share of the sum of learning rates that comes after the branch, if steps are many; null "
+    "without a branch",
     "relation": "dependency relation of a syntactic role; else null",
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
@@ -100,16 +99,16 @@ COLUMNS = {
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
-    "task": "name of the (evaluated) task; of a set of gates that of its task, null for the set of all",
+    "task": "name of the (evaluated) task; of a set of gates its task, null for the set of all",
     "task_a": "first task of the pair",
     "task_b": "second task of the pair",
     "text": "the text",
     "text_a": "the text, or the first text of a pair",
     "text_b": "second text of a pair; null for single texts",
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
-    "unpruned_at_chance": "the unpruned model, of some seed, is no better at the task (of a mean: at one of "
-    "its tasks) than the best constant prediction: it learnt nothing, and D counts in no finding",
-    "value": "value of the metric, or measure, mean over what is combined",
+    "unpruned_at_chance": "the unpruned model of a seed is no better at the task (or one of several) than "
+    "the best constant prediction: it learnt nothing, and D counts in no finding",
+    "value": "value of the metric or measure, mean over what is combined",
     "voxel": "index of the voxel, from 0",
     "way": "pruning method, which chooses the heads to keep; `whole` keeps all",
 }  # fmt: skip
@@ -208,7 +207,7 @@ OF_KINDS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 
 def schemas() -> dict[str, Schema]:
-    """The schema of every table by its name, from the modules that fill them."""
+    """The schemas of all tables by name."""
     found: dict[str, Schema] = {}
     for table, module in MODULES.items():
         names = vars(importlib.import_module(f"headspec.{module}"))
@@ -219,7 +218,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def described() -> dict[str, Table]:
-    """What the modules say of their tables, in the string below each schema."""
+    """The descriptions of all tables, from the strings below their schemas."""
     found: dict[str, Table] = {}
     for module in dict.fromkeys(MODULES.values()):
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
@@ -258,13 +257,13 @@ def parsed(text: str) -> Table:
 
 
 def known(table: Table) -> set[str]:
-    """Columns whose meaning a table itself says, and those of the ends of their intervals."""
+    """Columns that a table itself describes, with the ends of their intervals."""
     return {column + end for column in table.columns for end in ("", *ENDS)}
 
 
 def markdown() -> str:
-    """The reference: columns of many tables, and every table with its paths, its row, and its columns."""
-    of, defined = described(), schemas()
+    """The reference: columns of many tables, and all tables."""
+    descriptions, defined = described(), schemas()
     lines = [
         "## Columns of many tables",
         "",
@@ -275,14 +274,14 @@ def markdown() -> str:
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
-            lines += _section(name, of[name], defined[name].stored)
+            lines += _section(name, descriptions[name], defined[name].stored)
     return "\n".join(lines)
 
 
 def _several() -> Iterator[str]:
-    """What lists of numbers have, by type of task: lines below the metrics of its kind."""
+    """Lines on the contents of lists of numbers, by type of task, from below the metrics of its kind."""
     yield (
-        "A list has its numbers in this order; those of one task are as long as each other. The first is "
+        "Lists have the numbers in this order; lists of a task have the same length. The first number is "
         '`prediction_values[1]` in DuckDB and `frame["prediction_values"].str[0]` in pandas.'
     )
     yield ""
@@ -312,7 +311,8 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
     for column in (column for column in names if column in table.columns):
         with_ends = [names[column + end] for end in ("", *ENDS) if column + end in names]
         own.append(f"- {', '.join(with_ends)}: {table.columns[column]}")
-    lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in table.paths)}  "]
+    paths = (path.replace(RUN, "{run}") for path in table.paths)
+    lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in paths)}  "]
     lines += [f"A row per {table.row}.{'  ' if shared else ''}"]
-    lines += [f"[Shared](#columns-of-many-tables): {', '.join(shared)}."] if shared else []
+    lines += [f"[Shared](#columns-of-many-tables): {', '.join(shared)}"] if shared else []
     return [*lines, "", *own, ""] if own else [*lines, ""]
