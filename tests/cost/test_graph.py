@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,66 +17,50 @@ from headspec.data.planned import Planned
 from support.paths import ROOT
 from support.running.studies import CONFIG
 
-pytestmark = pytest.mark.slow
-
 IAT = {
     "methods": ["tuned", "iat"],
-    "iat": {
-        "mixtures": ["tone+topic"],
-        "controls": ["random", "lora"],
-        "deltas": [0.2],
-        "samplings": ["sqrt"],
-    },
+    "iat": {"mixtures": ["tone+topic"], "controls": ["random", "lora"], "deltas": [0.2],
+            "samplings": ["sqrt"]},
     "transfer": {"tasks": ["match"], "samples": [4, 16]},
+}  # fmt: skip
+FAR, NEW = ({"source": f"hub:someone/{name}@1"} for name in ("far", "new"))
+#: validation sets are read before texts can be compared with them, also for a transfer task
+HUB = {
+    "tasks": {
+        "tone": CONFIG["tasks"]["tone"],
+        "far": FAR | {"further": {"far-odd": "odd"}},
+        "new": NEW,
+        "far-pair": {"pairs_of": "far"},
+        "new-pair": {"pairs_of": "new"},
+    },
+    "mixtures": {"pairs": ["tone", "far-pair"], "groups": {"both": ["tone", "far"]}},
+    "iat": {"mixtures": ["both"], "controls": []},
+    "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
 }
-TEXTS = {
-    "mixtures": {"pairs": ["tone", "topic", "match"]},
-    "similarity": {"measures": ["cka", "cnm"], "sentences": "sentences.txt"},
-    "methods": ["tuned", "atlas"],
-    "atlas": {"treebank": {"source": "trees.conllu"}},
-    "brain": {"stimuli": "stimuli.tsv", "responses": "responses"},
-}
+DEMO = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 
 def study(**sections) -> Study:
     return loading.load(CONFIG | sections)
 
 
-def counts(study: Study, plan: Planned) -> dict[str, int]:
+def counts(study: Study, plan: Planned | None = None) -> dict[str, int]:
     """Rule: its number of jobs."""
-    rules = [job.rule for job in graph.jobs(study, plan)]
-    return {rule: rules.count(rule) for rule in rules}
+    return dict(Counter(job.rule for job in graph.jobs(study, plan or Planned())))
 
 
-@pytest.mark.parametrize("sections", [{}, IAT], ids=["plain", "IAT"])
-def test_jobs_are_snakemake_s(folder, monkeypatch, sections):
-    folder.write(CONFIG | sections)
-    monkeypatch.chdir(folder.path)
-    assert counts(study(**sections), planned.prepare_tasks(study(**sections))) == folder.plan().rules
-
-
-@pytest.mark.parametrize("methods", [["tuned"], ["tuned", "iat"]], ids=str)
-def test_jobs_of_hub_tasks_are_snakemake_s(folder, monkeypatch, methods):
-    """Validation sets are read before texts can be compared with them, also for a transfer task."""
-    far, new = ({"source": f"hub:someone/{name}@1"} for name in ("far", "new"))
-    tasks = {"tone": CONFIG["tasks"]["tone"], "far": far | {"further": {"far-odd": "odd"}}, "new": new}
-    more = {
-        "tasks": tasks | {"far-pair": {"pairs_of": "far"}, "new-pair": {"pairs_of": "new"}},
-        "methods": methods,
-        "mixtures": {"pairs": ["tone", "far-pair"], "groups": {"both": ["tone", "far"]}},
-        "iat": {"mixtures": ["both"], "controls": []},
-        "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
-    }
-    folder.write(CONFIG | more)
-    monkeypatch.chdir(folder.path)
-    count = counts(study(**more), planned.prepare_tasks(study(**more)))
-    assert count == folder.plan().rules and count["validation"] == 5
-
-
-def test_jobs_of_the_demo_are_snakemake_s(folder):
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG | IAT, CONFIG | HUB | {"methods": ["tuned"]}, CONFIG | HUB | {"methods": ["tuned", "iat"]}, DEMO],
+    ids=["IAT", "hub", "hub, IAT", "demo"],
+)
+def test_jobs_are_snakemake_s(folder, monkeypatch, config):
     folder.write(config)
-    assert counts(loading.load(config), Planned()) == folder.plan().rules
+    monkeypatch.chdir(folder.path)
+    made = counts(loading.load(config), planned.prepare_tasks(loading.load(config)))
+    assert made == folder.plan().rules
+    assert made["validation"] == (5 if "far" in config["tasks"] else 3)
 
 
 def test_results_and_what_is_missing_here_change_no_job(folder, tmp_path, monkeypatch):
@@ -84,22 +69,31 @@ def test_results_and_what_is_missing_here_change_no_job(folder, tmp_path, monkey
     monkeypatch.chdir(folder.path)
     every = counts(study(), planned.prepare_tasks(study()))
     made = folder.results / "tables" / "dissociation.parquet"
-    made.parent.mkdir(parents=True)
-    made.touch()
-    (folder.path / ".snakemake" / "locks").mkdir(parents=True, exist_ok=True)
-    (folder.path / ".snakemake" / "locks" / "0.input.lock").write_text(str(made))
-    assert counts(study(), Planned()) == every
+    lock = folder.path / ".snakemake" / "locks" / "0.input.lock"
+    for path in (made, lock):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(made))
+    assert counts(study()) == every
     monkeypatch.chdir(tmp_path)
-    assert counts(study(models={"bert": {"source": "hub:someone/far@main"}}), Planned()) == every
+    assert counts(study(models={"bert": {"source": "hub:someone/far@main"}})) == every
 
 
 def test_files_of_every_kind_may_be_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = counts(study(**TEXTS), Planned())
-    assert {"data", "sentences", "treebank", "stimuli", "nuisance", "voxels", "brain_encoding"} <= set(found)
+    texts = study(
+        mixtures={"pairs": ["tone", "topic", "match"]},
+        similarity={"measures": ["cka", "cnm"], "sentences": "sentences.txt"},
+        methods=["tuned", "atlas"],
+        atlas={"treebank": {"source": "trees.conllu"}},
+        brain={"stimuli": "stimuli.tsv", "responses": "responses"},
+    )
+    assert counts(texts).keys() >= {
+        "data", "sentences", "treebank", "stimuli", "nuisance", "voxels", "brain_encoding",
+    }  # fmt: skip
 
 
 def test_listing_says_and_leaves_nothing(tmp_path, monkeypatch, capfd):
+    """Twice the same jobs, by stage in the order of the rules."""
     monkeypatch.chdir(tmp_path)
     jobs = graph.jobs(study(**IAT), Planned())
     assert (Path.cwd(), os.listdir(), graph.listed) == (tmp_path, [], None)
@@ -107,10 +101,7 @@ def test_listing_says_and_leaves_nothing(tmp_path, monkeypatch, capfd):
     assert jobs == graph.jobs(study(**IAT), Planned())
     outputs = [path for job in jobs for path in job.outputs]
     assert len(outputs) == len(set(outputs)) and all(path.startswith("results/tiny/") for path in outputs)
-
-
-def test_rows_of_the_plan_are_in_the_order_of_the_rules():
-    stages = graph.by_stage(graph.jobs(study(**IAT), Planned()))
+    stages = graph.by_stage(jobs)
     rows = [
         "validation",
         "data",

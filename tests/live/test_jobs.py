@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -24,46 +25,43 @@ def test_seconds_are_the_inverse_of_words(value):
     assert seconds(duration(value)) == value - lost
 
 
-def test_the_end_of_a_log_is_what_progress_wrote(tmp_path, caplog):
-    path = tmp_path / "train.log"
-    job = LiveJob("train", log=str(path), begun=0.0)
+@pytest.fixture
+def job(tmp_path) -> LiveJob:
+    return LiveJob("train", log=str(tmp_path / "train.log"), begun=1000.0)
+
+
+def test_a_log_says_how_far_its_job_is(job, caplog):
+    """What progress is told stays with it."""
     with caplog.at_level(logging.INFO, "headspec"):
-        progress = Progress(200, "masked examples", interval=0)
+        progress = Progress(200, "examples", interval=0)
         progress.begun -= 100
-        progress.advance(50, "loss 0.3")
-    path.write_text("".join(f"train a/b  {record.message}\n" for record in caplog.records))
-    job.read_log(time.time())
-    assert job.percent == 25 and job.left == pytest.approx(300, abs=5)
-    path.write_text(path.read_text() + "train a/b  out of memory: batches of 9 tokens from here\n")
-    job.read_log(time.time())
-    assert job.percent == 25
+        progress.advance(50, "loss 2.3")
+        progress.tell("BLEU: german 21.3, french 19.8")
+        progress.advance(50, "loss 2.1")
+        progress.advance(100, "loss 2.0")
+    told = "BLEU: german 21.3, french 19.8"
+    expected = [(25, "", 300), (25, told, 300), (50, told, 100), (100, told, 0)]
+    for n, (percent, words, left) in enumerate(expected, 1):
+        lines = [f"train a/b  {line}\n" for line in caplog.messages[:n]]
+        for more in ("", "train a/b  out of memory: batches of 9 tokens from here\n"):
+            Path(job.log).write_text("".join(lines) + more)
+            job.read_log(1e10)
+            assert (job.percent, job.told) == (percent, words)
+            assert job.left == pytest.approx(left, abs=5)
+    assert "loss 2.0" in caplog.messages[-1]
 
 
-def test_the_end_of_work_leaves_nothing(tmp_path, caplog):
-    with caplog.at_level(logging.INFO, "headspec"):
-        Progress(5, "texts").advance(5)
-    path = tmp_path / "a.log"
-    path.write_text(caplog.messages[-1])
-    job = LiveJob("train", log=str(path), begun=0.0)
-    job.read_log(time.time())
-    assert (job.percent, job.left) == (100, 0)
-
-
-def test_logs_that_say_nothing(tmp_path):
-    path = tmp_path / "train.log"
-    job = LiveJob("train", log=str(path), begun=1000.0)
+def test_logs_that_say_nothing(job):
     for text in (None, "", "data  960 rows, 0 empty\n"):
         if text is not None:
-            path.write_text(text)
+            Path(job.log).write_text(text)
         job.read_log(1010.0)
         assert job.percent is job.left is None
 
 
-def test_the_log_of_an_earlier_attempt_is_not_read(tmp_path):
-    path = tmp_path / "train.log"
-    path.write_text("train  40 %, 4 of 10 examples, 1 a second, 6 s left\n")
-    os.utime(path, (time.time() - 60,) * 2)
-    job = LiveJob("train", log=str(path), begun=1000.0)
+def test_the_log_of_an_earlier_attempt_is_not_read(job):
+    Path(job.log).write_text("train  40 %, 4 of 10 examples, 1 a second, 6 s left\n")
+    os.utime(job.log, (time.time() - 60,) * 2)
     job.read_log(1030.0)
     assert job.percent is None
     job.read_log(1090.0)
@@ -100,20 +98,3 @@ def test_lost_jobs_are_not_waited_for():
     before = run.forecast(0).left
     run.fail(2)
     assert run.forecast(0).left == pytest.approx(before * 3 / 5)
-
-
-def test_what_progress_is_told_stays_with_it(tmp_path, caplog):
-    path = tmp_path / "train.log"
-    job = LiveJob("train", log=str(path), begun=0.0)
-    with caplog.at_level(logging.INFO, "headspec"):
-        progress = Progress(200, "examples", interval=0)
-        progress.begun -= 100
-        progress.advance(50, "loss 2.3")
-        progress.tell("BLEU: german 21.3, french 19.8")
-        progress.advance(50, "loss 2.1")
-        progress.advance(100, "loss 2.0")
-    for lines, told in ((1, ""), (2, progress.told), (3, progress.told), (4, progress.told)):
-        path.write_text("\n".join(f"train a/b  {line}" for line in caplog.messages[:lines]))
-        job.read_log(time.time())
-        assert job.told == told.removeprefix("; ")
-    assert job.told.startswith("BLEU") and job.percent == 100 and "loss 2.0" in caplog.messages[-1]
