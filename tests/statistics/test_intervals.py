@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -15,6 +17,15 @@ from headspec.statistics.intervals import (
 from headspec.statistics.resampling import p_value
 
 
+def simulated(first, **values):
+    """Cases of a simulation, of which all but the first are slow."""
+    cases = itertools.product(*values.values())
+    marks = {case: () if case == first else pytest.mark.slow for case in cases}
+    return pytest.mark.parametrize(
+        list(values), [pytest.param(*case, marks=mark) for case, mark in marks.items()]
+    )
+
+
 def bootstrapped(y, resamples, rng):
     """Means (resamples, S, studies) of the n rows of y (studies, S, n), the same ones for all seeds."""
     studies, _, n = y.shape
@@ -23,8 +34,7 @@ def bootstrapped(y, resamples, rng):
     return (counts / n @ y.swapaxes(1, 2)).transpose(1, 2, 0)
 
 
-@pytest.mark.parametrize("share", [0, 0.4, 0.8])
-@pytest.mark.parametrize("seeds", [3, 5, 10])
+@simulated((3, 0.4), seeds=[3, 5, 10], share=[0, 0.4, 0.8])
 def test_coverage_over_seeds_and_examples(seeds, share):
     """`share`: of seeds in the variance of a run; errors over examples correlate by 0.6 between seeds."""
     rng = np.random.default_rng([seeds, int(10 * share)])
@@ -42,8 +52,7 @@ def test_coverage_over_seeds_and_examples(seeds, share):
 WORST = {3: (1.4, 2.8, 8), 5: (1.2, 1.7, 3.5), 10: (1.1, 1.3, 1.7)}
 
 
-@pytest.mark.parametrize("spread", [0, 0.5, 2, 5, 12])
-@pytest.mark.parametrize("seeds", [3, 5, 10])
+@simulated((3, 5), seeds=[3, 5, 10], spread=[0, 0.5, 2, 5, 12])
 def test_p_over_seeds_and_examples_errs_as_often_as_it_says(seeds, spread):
     """`spread`: standard deviation of seeds, as a multiple of that over examples.
 
@@ -66,14 +75,12 @@ def test_p_over_seeds_and_examples_errs_as_often_as_it_says(seeds, spread):
         assert found[0.01] / studies > 1.8 * 0.01  # what is said is not far above what is
 
 
-@pytest.mark.parametrize("of_draws", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("share", [0, 0.4, 0.8])
-@pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_coverage_over_seeds_and_draws(seeds, share, of_draws):
-    """`share`: of seeds in the variance of a fit; `of_draws`: of draws in the rest."""
-    rng = np.random.default_rng([seeds, int(10 * share), int(10 * of_draws)])
+@simulated((3, 0.4, 0.5), seeds=[3, 5, 10], share=[0, 0.4, 0.8], draws=[0.1, 0.5, 0.9])
+def test_coverage_over_seeds_and_draws(seeds, share, draws):
+    """`share`: of seeds in the variance of a fit; `draws`: of draws in the rest."""
+    rng = np.random.default_rng([seeds, int(10 * share), int(10 * draws)])
     repeats, covered = 1500, 0
-    common, interaction = (((1 - share) * part) ** 0.5 for part in (of_draws, 1 - of_draws))
+    common, interaction = (((1 - share) * part) ** 0.5 for part in (draws, 1 - draws))
     for _ in range(repeats):
         grid = share**0.5 * rng.normal(size=(seeds, 1)) + common * rng.normal(size=(1, 5))
         interval = over_seeds_and_draws(grid + interaction * rng.normal(size=(seeds, 5)), 0.95)
@@ -99,21 +106,15 @@ def test_examples_alone_give_the_normal_interval_of_the_bootstrap():
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_the_interval_of_few_seeds_has_the_percentiles_of_their_mean(seeds):
-    sampled = np.random.default_rng(1).normal(size=(999, seeds, 3))
+def test_intervals_of_few_seeds_are_over_examples_or_draws(seeds):
+    """The percentiles of their mean, and Student's t interval over draws."""
+    rng = np.random.default_rng(1)
+    sampled, grid = rng.normal(size=(999, seeds, 3)), rng.normal(size=(seeds, 5))
     interval = over_seeds_and_examples(np.zeros((seeds, 3)), sampled, 0.9)
-    np.testing.assert_allclose(interval.low, np.quantile(sampled.mean(axis=1), 0.05, axis=0))
-    np.testing.assert_allclose(interval.high, np.quantile(sampled.mean(axis=1), 0.95, axis=0))
-    assert interval.over == "examples"
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_the_interval_of_few_seeds_and_draws_is_students_t_over_draws(seeds):
-    grid = np.random.default_rng(2).normal(size=(seeds, 5))
-    interval = over_seeds_and_draws(grid, 0.95)
-    means = grid.mean(axis=0)
-    assert interval[:2] == pytest.approx(stats.t.interval(0.95, 4, means.mean(), stats.sem(means)))
-    assert interval.over == "draws"
+    np.testing.assert_allclose(interval[:2], np.quantile(sampled.mean(axis=1), [0.05, 0.95], axis=0))
+    draws, means = over_seeds_and_draws(grid, 0.95), grid.mean(axis=0)
+    assert draws[:2] == pytest.approx(stats.t.interval(0.95, 4, means.mean(), stats.sem(means)))
+    assert (interval.over, draws.over) == ("examples", "draws")
 
 
 def test_constant_values_have_an_interval_of_zero_width():
@@ -133,10 +134,10 @@ def test_without_errors_over_examples_orders_are_a_t_test():
     values = np.random.default_rng(0).normal(1, 1, size=(2, 6, 3))
     same = np.broadcast_to(values.mean(axis=1), (1999, 2, 3))
     for seeds in (1, 2):
-        of_seeds, n = values[:seeds], 6 * seeds
-        orders, mean = Orders.estimate(of_seeds), of_seeds.mean(axis=(0, 1))
-        error = np.sqrt(of_seeds.var(axis=1, ddof=1).mean(axis=0) / n)
-        found = over_seeds_and_examples(of_seeds.mean(axis=1), same[:, :seeds], 0.9, orders)
+        chosen, n = values[:seeds], 6 * seeds
+        orders, mean = Orders.estimate(chosen), chosen.mean(axis=(0, 1))
+        error = np.sqrt(chosen.var(axis=1, ddof=1).mean(axis=0) / n)
+        found = over_seeds_and_examples(chosen.mean(axis=1), same[:, :seeds], 0.9, orders)
         np.testing.assert_allclose(found.high, mean + stats.t.ppf(0.95, n - seeds) * error)
         np.testing.assert_allclose(found.low, 2 * mean - found.high)
         expected = 2 * stats.t.sf(np.abs(mean) / error, n - seeds)
