@@ -58,10 +58,10 @@ def test_rows_of_no_head_have_no_attention(tmp_path):
     assert tables.read(path)["layer"].isna().sum() == 1 and tables.read(path)["layer"].max() == 6
 
 
-@pytest.mark.parametrize("of", [{"m": KINDS}, {}])
-def test_jobs_take_over_what_their_inputs_say(tmp_path, of):
+@pytest.mark.parametrize("kinds", [{"m": KINDS}, {}])
+def test_jobs_take_over_what_their_inputs_say(tmp_path, kinds):
     source, plain = tmp_path / "a.parquet", tmp_path / "plain.parquet"
-    tables.write(source, HEADS, heads(7), {"attention": of} if of else {})
+    tables.write(source, HEADS, heads(7), {"attention": kinds} if kinds else {})
     pd.DataFrame({"x": [1]}).to_parquet(plain)
     inherited = tables.inherited([str(source), str(plain), "classifiers.json"])
-    assert inherited == ({"attention": of} if of else {})
+    assert inherited == ({"attention": kinds} if kinds else {})

@@ -240,7 +240,7 @@ def refused(folder: Path, **settings) -> str:
 
 @pytest.mark.parametrize(("name", "longest"), [("bert", 64), ("gpt2", 64), ("roberta", 62), ("mpnet", 62)])
 def test_more_tokens_than_positions_are_refused(folders, name, longest):
-    """Positions of RoBERTa and MPNet start after those of padding."""
+    """Positions of RoBERTa and MPNet start after padding's."""
     model = MultiTask(
         *load(Model(source=str(folders / name), max_length=longest), "m"), {"a": ["x", "y"]}
     ).eval()

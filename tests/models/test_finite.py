@@ -134,7 +134,7 @@ def test_gradients_that_are_not_finite_stop_training(tmp_path):
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
-    """Even those of the last step, which no loss is computed with."""
+    """Even after the last step, which no loss follows."""
     checkpoint, trunk = (Checkpoint(tmp_path / name, "", 0) for name in ("c.pt", "trunk.pt"))
     texts = {"a": examples(8, 2, 1)}
     rough = settings(epochs=1, learning_rate=HUGE, weight_decay=1e10)
@@ -144,7 +144,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
 
 
 def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch):
-    """After a fault that does not recur, such as that of a failing device."""
+    """After a fault that does not recur, such as of a failing device."""
     undisturbed = model()
     history = train(undisturbed, data(), settings(), None, 7, CPU, never(tmp_path))
     losses, calls = MultiTask.losses, []

@@ -22,7 +22,7 @@ CLASSES = {"a": ["x", "y"], "b": None}
 
 
 def saved(folder: Path, source: Path) -> tuple[MultiTask, MultiTask]:
-    """A model saved whole in `folder`/whole, and as that of a frozen run in `folder`/frozen; both loaded."""
+    """A model saved whole in `folder`/whole, and for a frozen run in `folder`/frozen; both loaded."""
     model = Model(source=str(source))
     whole = MultiTask(*encoders.load(model, "models.own"), CLASSES)
     whole.save(folder / "whole")
@@ -83,17 +83,12 @@ def test_another_encoder_of_the_same_name_is_refused(tmp_path, edit):
     MultiTask.load(tmp_path / "whole")
 
 
-def test_other_files_beside_the_weights_do_not_matter(tmp_path):
-    source = local_model(tmp_path / "source")
-    saved(tmp_path, source)
-    (source / "README.md").write_text("A model")
-    (source / "tokenizer.json").unlink()
-    MultiTask.load(tmp_path / "frozen")
-
-
 def test_a_missing_encoder_is_named(tmp_path):
     source = local_model(tmp_path / "source")
     saved(tmp_path, source)
+    (source / "README.md").write_text("A model")
+    (source / "tokenizer.json").unlink()  # not among the files of the encoder
+    MultiTask.load(tmp_path / "frozen")
     source.rename(tmp_path / "moved")
     with pytest.raises(MissingError, match=f"frozen/config.json: pretrained.source: no .*'{source}'"):
         MultiTask.load(tmp_path / "frozen")

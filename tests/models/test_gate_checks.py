@@ -1,4 +1,4 @@
-"""What HeadGates refuses, because gates would not be those of heads."""
+"""Models that HeadGates refuses, because gates would not act on heads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plain(module, query, key, value, *args, **kwargs):
     return (weights @ value).transpose(1, 2), weights
 
 
-def of_two_heads(module, query, key, value, *args, **kwargs):
+def mixing_heads(module, query, key, value, *args, **kwargs):
     """Heads one of which sees the values of the next as well."""
     return plain(module, query, key, value + 0.1 * value.roll(1, 1))
 
@@ -60,7 +60,7 @@ def flat(*args, **kwargs):
 
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [(of_two_heads, "is computed from the values of another"), (flat, "returns context vectors of")],
+    [(mixing_heads, "is computed from the values of another"), (flat, "returns context vectors of")],
 )
 def test_attention_that_is_not_by_heads_is_refused(monkeypatch, function, reason):
     monkeypatch.setitem(AttentionInterface._global_mapping, "own", function)

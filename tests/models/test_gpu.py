@@ -80,7 +80,7 @@ def test_ablation_agrees_with_a_cpu(kind):
     net = model(kind)
     ablated = [ablate(net, "a", DATA["a"], np.arange(40), device, MEASURES) for device in (CPU, GPU)]
     for measure in MEASURES:
-        increase = [of_device.increase[measure] for of_device in ablated]
+        increase = [device.increase[measure] for device in ablated]
         np.testing.assert_allclose(*increase, rtol=1e-3, atol=1e-3 * np.abs(increase[0]).max())
 
 

@@ -37,39 +37,27 @@ def folders(shared) -> Path:
     return shared("translators", lambda path: [make(name, path / name) for name in TRANSLATORS])
 
 
-#: name: losses of the steps in which it has learnt
-COURSE: dict[str, list[float]] = {}
-
-
 @pytest.fixture(scope="module", params=by_family(TRANSLATORS))
 def made(request, folders) -> tuple[MultiTask, Examples]:
     """A model that has learnt a little, so that what it writes depends on what it reads."""
     name = request.param
     model, examples = translator(folders / name, name)
-    batch, COURSE[name] = examples.batch(np.arange(8)), []
+    batch, course = examples.batch(np.arange(8)), []
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-    while len(COURSE[name]) < 60 and (not COURSE[name] or COURSE[name][-1] > COURSE[name][0] / 2):
+    while len(course) < 60 and (not course or course[-1] > course[0] / 2):
         loss = model.losses("a", model.pool(batch), batch.labels).mean()
-        COURSE[name].append(loss.item())
+        course.append(loss.item())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+    assert course[-1] < 0.7 * course[0], "it learns"
     return model, examples
-
-
-def test_pairs_are_learnt(made, request):
-    course = COURSE[request.node.callspec.params["made"]]
-    assert course[-1] < 0.7 * course[0]
 
 
 def losses(model: MultiTask, examples: Examples, rows: np.ndarray) -> torch.Tensor:
     batch = examples.batch(rows)
     with torch.no_grad():
         return model.losses("a", model.pool(batch), batch.labels)
-
-
-def test_every_type_of_the_table_is_tested():
-    assert {kind for kind, _, _ in TRANSLATORS.values()} == set(ENCODER_DECODERS)
 
 
 def test_losses_are_those_of_the_model_itself(made):
@@ -85,17 +73,17 @@ def test_losses_are_those_of_the_model_itself(made):
 
 def ids_written(model: MultiTask, examples: Examples, row: int) -> list[int]:
     """The likeliest token after all before, without a cache."""
-    of_task = model.classes["a"]
-    assert isinstance(of_task, dict)
-    around = torch.tensor([of_task["before"] + of_task["after"]])
+    task = model.classes["a"]
+    assert isinstance(task, dict)
+    around = torch.tensor([task["before"] + task["after"]])
     ids = decoding.begun(model.encoder, around)[:, :1]
-    for place in range(of_task["longest"]):
+    for place in range(task["longest"]):
         with torch.no_grad():
             source = torch.tensor([examples.ids[row]])
             logits = model.encoder(input_ids=source, decoder_input_ids=ids).logits[0, -1]
         if suppressed := model.encoder.generation_config.bad_words_ids:
             logits[suppressed[0]] = -np.inf
-        forced = of_task["before"][0] if place == 0 and of_task["before"] else None
+        forced = task["before"][0] if place == 0 and task["before"] else None
         ids = torch.cat([ids, torch.tensor([[logits.argmax() if forced is None else forced]])], 1)
         if ids[0, -1] == model.encoder.config.eos_token_id and forced is None:
             break
@@ -106,32 +94,32 @@ def test_texts_are_the_likeliest_tokens_one_after_the_other(made):
     """In a padded batch with a cache as alone without one."""
     model, examples = made
     batch = examples.batch(np.arange(8))
-    of_task = model.classes["a"]
-    assert isinstance(of_task, dict) and model.tokenizer is not None
+    task = model.classes["a"]
+    assert isinstance(task, dict) and model.tokenizer is not None
     with torch.no_grad():
         states = model.pool(batch)
-    written = decoding.written(model.encoder, states, batch.labels, of_task, model.tokenizer)
+    written = decoding.written(model.encoder, states, batch.labels, task, model.tokenizer)
     alone = [ids_written(model, examples, row) for row in range(8)]
-    assert written == [decoding.without_marks(model.tokenizer, ids, of_task) for ids in alone]
+    assert written == [decoding.without_marks(model.tokenizer, ids, task) for ids in alone]
     assert len(set(written)) > 1
 
 
 def test_beams_are_those_of_transformers(made):
     """In a padded batch as for one text at a time; the likeliest text differs from the greedy one."""
     model, examples = made
-    batch, of_task = examples.batch(np.arange(8)), model.classes["a"]
-    assert isinstance(of_task, dict) and model.tokenizer is not None
+    batch, task = examples.batch(np.arange(8)), model.classes["a"]
+    assert isinstance(task, dict) and model.tokenizer is not None
     with torch.no_grad():
         states = model.pool(batch)
-    rest = states, batch.labels, of_task, model.tokenizer
+    rest = states, batch.labels, task, model.tokenizer
     written = decoding.written(model.encoder, *rest, beams=4)
-    first = int(decoding.begun(model.encoder, torch.tensor([of_task["before"] + of_task["after"]]))[0, 0])
+    first = int(decoding.begun(model.encoder, torch.tensor([task["before"] + task["after"]]))[0, 0])
     for row, text in enumerate(written):
         ids = model.encoder.generate(
-            input_ids=torch.tensor([examples.ids[row]]), num_beams=4, max_new_tokens=of_task["longest"],
-            decoder_start_token_id=first, forced_bos_token_id=(of_task["before"] or [None])[0],
+            input_ids=torch.tensor([examples.ids[row]]), num_beams=4, max_new_tokens=task["longest"],
+            decoder_start_token_id=first, forced_bos_token_id=(task["before"] or [None])[0],
         )  # fmt: skip
-        assert text == decoding.without_marks(model.tokenizer, ids[0].tolist(), of_task)
+        assert text == decoding.without_marks(model.tokenizer, ids[0].tolist(), task)
     assert written != decoding.written(model.encoder, *rest)
 
 
@@ -162,9 +150,9 @@ def test_label_smoothing_mixes_targets_with_all_tokens(made):
         target = torch.tensor([list(examples.gold.columns["ids"][row])])
         with torch.no_grad():
             output = model.encoder(input_ids=torch.tensor([examples.ids[row]]), labels=target)
-        of_all = -output.logits.log_softmax(-1).mean()
+        all_tokens = -output.logits.log_softmax(-1).mean()
         torch.testing.assert_close(plain[row], output.loss, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * of_all, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * all_tokens, rtol=1e-4, atol=1e-4)
 
 
 def test_predictions_are_what_metrics_need(made):
@@ -242,7 +230,8 @@ def test_microbatches_of_texts_give_the_same_gradients(folders, name):
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_layers_by_kind_are_in_the_config(folders):
+def test_every_type_has_its_layers_by_kind_in_the_config(folders):
+    assert {kind for kind, _, _ in TRANSLATORS.values()} == set(ENCODER_DECODERS)
     for name in TRANSLATORS:
         assert kinds_of_attention(Model(source=str(folders / name)), "m") == KINDS
 
@@ -253,12 +242,12 @@ def test_layers_by_kind_are_in_the_config(folders):
 def test_targets_have_their_language_and_their_end(folders):
     for name in TRANSLATORS:
         tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
-        of_task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
-        frame, truncated = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
+        task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
+        frame, truncated = encode(tokenizer, table(("the old house", None, "our boat")), 16, task)
         target = list(frame["target_ids"][0])
-        before, after = of_task["before"], of_task["after"]
+        before, after = task["before"], task["after"]
         assert target[: len(before)] == before and target[len(target) - len(after) :] == after
-        assert decoding.without_marks(tokenizer, target, of_task).strip() == "our boat"
+        assert decoding.without_marks(tokenizer, target, task).strip() == "our boat"
         assert tokenizer.eos_token_id in after and not truncated
         if name in LANGUAGES:
             assert tokenizer.lang_code_to_id[LANGUAGES[name][1]] in before + after
@@ -267,16 +256,16 @@ def test_targets_have_their_language_and_their_end(folders):
 
 def test_a_prefix_stands_before_every_source(folders):
     tokenizer = tokenization.tokenizer(Model(source=str(folders / "t5")), "m")
-    of_task = ENCODING.completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
-    frame, _ = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
+    task = ENCODING.completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
+    frame, _ = encode(tokenizer, table(("the old house", None, "our boat")), 16, task)
     assert list(frame["input_ids"][0]) == tokenizer("our day: the old house")["input_ids"]
 
 
 def test_long_texts_are_cut_and_counted(folders):
     tokenizer = tokenization.tokenizer(Model(source=str(folders / "marian")), "m")
-    of_task = ENCODING.completed(tokenizer, classes("marian"), 8, "tasks.a")
+    task = ENCODING.completed(tokenizer, classes("marian"), 8, "tasks.a")
     rows = table(("the " * 20, None, "boat"), ("boat", None, "the " * 20), ("boat", None, "the"))
-    frame, truncated = encode(tokenizer, rows, 8, of_task)
+    frame, truncated = encode(tokenizer, rows, 8, task)
     assert truncated == 2 and [len(ids) for ids in frame["input_ids"]] == [8, 2, 2]
     assert [list(ids)[-1] for ids in frame["target_ids"]] == [0, 0, 0]
 
@@ -309,9 +298,9 @@ def planned(folders: Path, source: str, **task) -> str:
         "methods": ["tuned"],
     }
     with pytest.raises(HeadspecError) as caught:
-        of_config = study(config)
-        study_checks.check_models(of_config)
-        kinds.KINDS["translation"].check(of_config.models, of_config.learnt)
+        loaded = study(config)
+        study_checks.check_models(loaded)
+        kinds.KINDS["translation"].check(loaded.models, loaded.learnt)
     return str(caught.value)
 
 

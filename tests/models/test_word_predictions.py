@@ -43,8 +43,8 @@ FOUND = {"roles": (0, 1), "trees": (3, 3), "arcs": (3, 4)}
 
 def names(task: str, units: list[tuple]) -> str:
     """Units with the names of their labels."""
-    of_task = [*CLASSES[task]["labels"], "new"]
-    return written([(*u[:-1], u[-1] if isinstance(u[-1], str) else of_task[u[-1]]) for u in units])
+    labels = [*CLASSES[task]["labels"], "new"]
+    return written([(*u[:-1], u[-1] if isinstance(u[-1], str) else labels[u[-1]]) for u in units])
 
 
 def learnt(task: str, labels: Annotations) -> tuple[MultiTask, torch.Tensor]:

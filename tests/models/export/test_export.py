@@ -53,9 +53,9 @@ def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "layers"), [("bert", 1), ("albert", LAYERS)])
 def test_the_file_has_the_matrices_of_kept_heads_alone(kind, layers, tmp_path):
-    """Not even those of the layer without heads; what `layers` share besides them is there once."""
+    """None for the layer without heads; all else that `layers` share is there once."""
     net = model(kind)
-    of_heads = HEADS * LAYERS // layers
+    heads = HEADS * LAYERS // layers
     whole = sum(p.numel() for p in net.parameters() if p.dim() == 2)
     export(net, tmp_path / "out")
     graph = onnx.load(tmp_path / "out" / "model.onnx").graph
@@ -63,7 +63,7 @@ def test_the_file_has_the_matrices_of_kept_heads_alone(kind, layers, tmp_path):
         t.dims for t in graph.initializer if len(t.dims) == 2 and t.data_type == onnx.TensorProto.FLOAT
     ]
     stored = sum(map(math.prod, matrices))
-    assert whole - stored == (of_heads - KEPT.sum()) * 4 * (32 // HEADS) * 32
+    assert whole - stored == (heads - KEPT.sum()) * 4 * (32 // HEADS) * 32
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_layers_of_albert_go_on_sharing_all_but_attention():
         p.numel() for name, p in gated.named_parameters() if ".attention." in name and "Norm" not in name
     ]
     rest = sum(p.numel() for p in gated.parameters()) - sum(attention)
-    size, bias = 32 // HEADS, 32  # of W_O, which belongs to no head
+    size, bias = 32 // HEADS, 32  # the bias of W_O, which belongs to no head
     heads = int(kept.sum()) * (4 * size * 32 + 3 * size)
     assert sum(p.numel() for p in sliced.parameters()) == rest + heads + bias
 

@@ -135,7 +135,7 @@ def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
 
 
 class Reading(LlamaForCausalLM):
-    """A model whose logits are those of tokens that it has not read."""
+    """A model with logits only for tokens that it has not read."""
 
     def forward(self, input_ids, **inputs):
         output = super().forward(input_ids=input_ids, **inputs)

@@ -47,10 +47,10 @@ def model(kind: str, **settings) -> MultiTask:
     return MultiTask(tiny.encoder(kind, **settings), "last", {"task": ["a", "b"]}).eval()
 
 
-def read_tokens(of: MultiTask) -> list[int]:
+def read_tokens(net: MultiTask) -> list[int]:
     """The tokens of every pass of the encoder from now on."""
     read: list[int] = []
-    of.encoder.register_forward_pre_hook(
+    net.encoder.register_forward_pre_hook(
         lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
     )
     return read
@@ -99,53 +99,53 @@ def masks(n: int) -> list[Mask]:
     return [Mask("random", None, 0.2, draw, rng.random((tiny.LAYERS, tiny.HEADS)) < 0.2) for draw in range(n)]
 
 
-def regression(of: MultiTask) -> MultiTask:
+def regression(net: MultiTask) -> MultiTask:
     """The same with a score as output, of which no difference is lost."""
-    of.new_classifiers({"task": None})
-    return of
+    net.new_classifiers({"task": None})
+    return net
 
 
 @pytest.mark.parametrize(
     ("kind", "once"), [("llama", True), ("gpt2", True), ("openai-gpt", False), ("bert", False)]
 )
 def test_pruning_reads_the_prefix_once_for_a_batch_and_mask(kind, once):
-    joint, of_task, rows = regression(model(kind)), prompts(n=12), np.arange(12)
+    joint, texts, rows = regression(model(kind)), prompts(n=12), np.arange(12)
     device = Device("cpu", None, tokens=100)
     assert joint.shares_prefix == once
     read = read_tokens(joint)
-    predicted = under_masks(joint, "task", of_task, rows, masks(3), device).values
+    predicted = under_masks(joint, "task", texts, rows, masks(3), device).values
     tokens = sum(read)
-    of_task.prefix = 0
+    texts.prefix = 0
     read.clear()
-    whole = under_masks(joint, "task", of_task, rows, masks(3), device).values
+    whole = under_masks(joint, "task", texts, rows, masks(3), device).values
     np.testing.assert_allclose(predicted, whole, rtol=1e-3, atol=1e-4)
     assert np.ptp(predicted, axis=0).min() > 1e-3, "masks differ"
-    batches = of_task.in_length_order(rows, device, PREFIX)
-    padded = [(len(batch), int(of_task.lengths[batch].max())) for batch in batches]
+    batches = texts.in_length_order(rows, device, PREFIX)
+    padded = [(len(batch), int(texts.lengths[batch].max())) for batch in batches]
     once_read = sum(PREFIX + n * (longest - PREFIX) for n, longest in padded)
     assert tokens == (3 * once_read if once else sum(read))
     assert 3 * once_read < 0.8 * sum(read)
 
 
 def test_batches_hold_as_many_rows_as_their_own_tokens_allow():
-    of_task, rows = prompts(prefix=40, n=8), np.arange(8)
-    longest = of_task.lengths.max()
+    texts, rows = prompts(prefix=40, n=8), np.arange(8)
+    longest = texts.lengths.max()
     device = Device("cpu", None, tokens=2 * longest)
-    assert [len(batch) for batch in of_task.in_length_order(rows, device)] == [2, 2, 2, 2]
-    first = next(of_task.in_length_order(rows, device, 40))
+    assert [len(batch) for batch in texts.in_length_order(rows, device)] == [2, 2, 2, 2]
+    first = next(texts.in_length_order(rows, device, 40))
     assert len(first) == 2 * longest // (longest - 40 + 5)  # of the prefix, an eighth
 
 
-def seen(of_task: Examples, prefix: int, rows: np.ndarray) -> list[int]:
+def seen(texts: Examples, prefix: int, rows: np.ndarray) -> list[int]:
     """The prefix of every batch of `values`."""
     found = []
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def compute(batch: Batch) -> torch.Tensor:
         found.append(batch.prefix)
         return torch.zeros(len(batch.rows))
 
-    of_task.values(of_batch, rows, Device("cpu", None, tokens=1), prefix=prefix)
-    of_task.values(of_batch, rows, Device("cpu", None), prefix=prefix)
+    texts.values(compute, rows, Device("cpu", None, tokens=1), prefix=prefix)
+    texts.values(compute, rows, Device("cpu", None), prefix=prefix)
     return found
 
 

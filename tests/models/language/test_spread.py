@@ -1,4 +1,4 @@
-"""Layers on several devices: hooks of accelerate beside those of gates and of the atlas.
+"""Layers on several devices: hooks of accelerate beside the hooks of gates and of the atlas.
 
 There is no second device here that computes. With all layers on one, all numbers must stay. With the last
 ones on a device that knows shapes alone (`meta`), operations between the two fail.
@@ -55,15 +55,15 @@ def test_numbers_stay(model):
     closed = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) % 3 == 0
     masks = [Mask("none", None, 0.0, None, closed & False), Mask("t", "top", 0.3, None, closed)]
 
-    def measured(of: MultiTask) -> list[np.ndarray]:
-        ablated = ablation.ablate(of, "t", texts, rows, CPU, ("ablation", "mean_ablation"))
-        table = attention.attention_measures(of, {"t": texts}, 12, [], CPU)
+    def measured(net: MultiTask) -> list[np.ndarray]:
+        ablated = ablation.ablate(net, "t", texts, rows, CPU, ("ablation", "mean_ablation"))
+        table = attention.attention_measures(net, {"t": texts}, 12, [], CPU)
         return [
-            gate_gradients(of, "t", texts, rows, CPU),
-            under_masks(of, "t", texts, rows, masks, CPU).values,
+            gate_gradients(net, "t", texts, rows, CPU),
+            under_masks(net, "t", texts, rows, masks, CPU).values,
             *ablated.increase.values(),
-            resample_ablation.measure(of, "t", texts, rows, CPU),
-            relevance.relevances(of, "t", texts, rows, CPU),
+            resample_ablation.measure(net, "t", texts, rows, CPU),
+            relevance.relevances(net, "t", texts, rows, CPU),
             table["value" if "value" in table else table.columns[-2]].to_numpy(),
         ]
 
@@ -74,33 +74,33 @@ def test_numbers_stay(model):
 
 def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
     """Layers stay when the model is moved; classifiers do not. Models that learn are not spread."""
-    monkeypatch.setattr(stage.spread, "device_map", lambda of, key: dict.fromkeys(halves(of), "cpu"))
+    monkeypatch.setattr(stage.spread, "device_map", lambda net, key: dict.fromkeys(halves(net), "cpu"))
     for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
-        of = copy.deepcopy(model)
-        of.head = torch.nn.Linear(32, 97) if head else None
+        net = copy.deepcopy(model)
+        net.head = torch.nn.Linear(32, 97) if head else None
         job = SimpleNamespace(gpus=gpus, job=SimpleNamespace(wildcards=SimpleNamespace(model="m")))
-        stage.ModelStage.spread(job, of)
-        of.to("meta")
-        assert {p.device.type for p in of.encoder.parameters()} == {"cpu" if spreads else "meta"}
-        assert {p.device.type for p in of.classifiers.parameters()} == {"meta"}
+        stage.ModelStage.spread(job, net)
+        net.to("meta")
+        assert {p.device.type for p in net.encoder.parameters()} == {"cpu" if spreads else "meta"}
+        assert {p.device.type for p in net.classifiers.parameters()} == {"meta"}
 
 
 def test_weights_in_bfloat16_are_spread_alike():
-    alone, of = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
+    alone, net = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
     keep_half(alone.encoder)
-    keep_half(of.encoder)
-    dispatch(of, dict.fromkeys(halves(of), "cpu"))
+    keep_half(net.encoder)
+    dispatch(net, dict.fromkeys(halves(net), "cpu"))
     batch = examples().batch(np.arange(12))
     with torch.no_grad():
-        assert torch.equal(of.pool(batch), alone.pool(batch))
+        assert torch.equal(net.pool(batch), alone.pool(batch))
 
 
 def test_layers_are_whole_and_in_order(model):
     found = halves(model)
     assert set(found.values()) == {0, 1} and [*found.values()] == sorted(found.values())
     layers = {name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdigit()}
-    of_layers = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
-    assert not of_layers, "a layer is cut"
+    inner = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
+    assert not inner, "a layer is cut"
 
 
 @torch.no_grad()

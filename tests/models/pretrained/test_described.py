@@ -44,13 +44,13 @@ def made() -> pd.DataFrame:
 
 def translator(made: pd.DataFrame, seed: int = 0) -> tuple[MultiTask, Examples]:
     tokenizer = vocabulary.tokenizer(made)
-    of_task = ENCODING.completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
+    task = ENCODING.completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
     texts, targets = zip(*PAIRS[:8], strict=True)
     table = pd.DataFrame({"example": range(8), "text_a": texts, "text_b": None, "label": targets})
-    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    frame, _ = tokenization.encode(tokenizer, table, 16, task)
     encoder, pooling = encoders.load(MODEL, "models.m", seed)
-    model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
-    return model, Examples.for_task(frame, of_task)
+    model = MultiTask(encoder, pooling, {"a": task}, tokenizer=tokenizer).eval()
+    return model, Examples.for_task(frame, task)
 
 
 # --- vocabulary
@@ -94,12 +94,12 @@ def test_the_language_is_told_before_the_source(made, tmp_path):
     tokenizer = vocabulary.tokenizer(made)
     tokenizer.save_pretrained(tmp_path)
     assert vocabulary.language_tokens(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
-    of_task = ENCODING.completed(
+    task = ENCODING.completed(
         tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a"
     )
-    assert of_task["prefix"] == ">>fr<< our " and of_task["before"] == [] and of_task["after"] == [1]
+    assert task["prefix"] == ">>fr<< our " and task["before"] == [] and task["after"] == [1]
     table = pd.DataFrame({"example": [0], "text_a": ["day"], "text_b": None, "label": ["boat"]})
-    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    frame, _ = tokenization.encode(tokenizer, table, 16, task)
     assert frame["input_ids"][0] == [4, *tokenizer("our day")["input_ids"]]
     assert frame["target_ids"][0] == tokenizer("boat")["input_ids"]
 

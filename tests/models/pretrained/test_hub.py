@@ -80,19 +80,6 @@ def test_weights_in_several_files_are_all_needed(cache):
     assert "no complete safetensors weights" in refused("hub:someone/tiny-bert")
 
 
-def test_pickled_weights_and_code_in_the_cache_are_not_touched(cache):
-    torch.save(load_file(cache / "model.safetensors"), cache / "pytorch_model.bin")
-    (cache / "own.py").write_text("raise SystemExit('remote code was run')\n")
-    config = json.loads((cache / "config.json").read_text())
-    config["auto_map"] = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
-    (cache / "config.json").write_text(json.dumps(config))
-    encoder, _ = load(Model(source="hub:someone/tiny-bert"), "models.own")
-    assert type(encoder).__name__ == "BertModel"
-    (cache / "model.safetensors").unlink()
-    message = refused("hub:someone/tiny-bert")
-    assert "no complete safetensors weights" in message and "pytorch_model.bin" in message
-
-
 @pytest.mark.parametrize(
     ("settings", "key"), [({"max_length": 33}, "max_length"), ({"sha256": "0" * 8}, "sha256")]
 )

@@ -138,7 +138,7 @@ def test_the_same_files_elsewhere_are_the_same_version(model_folder):
 
 
 def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it():
-    """Of which transformers prefers those of a tokenizer to the file's own."""
+    """Transformers prefers a tokenizer beside it to the file's own."""
     Path("m.gguf").write_bytes(b"GGUF 1")
     before = both("m.gguf")
     assert before[0] == before[1]

@@ -45,13 +45,13 @@ def test_every_token_belongs_to_its_word(loaded):
     sentences = [text.split() for text in TEXTS[:20]]
     tokens, left_out = encode_words(found, sentences, config)
     assert list(tokens.examples.example) == list(range(20)) and not any(left_out.values())
-    for words, of_tokens, ids in zip(sentences, tokens.words, tokens.examples.ids, strict=True):
-        real = of_tokens[of_tokens >= 0]
-        assert (np.diff(real) >= 0).all() and len(of_tokens) == len(ids)
+    for words, numbers, ids in zip(sentences, tokens.words, tokens.examples.ids, strict=True):
+        real = numbers[numbers >= 0]
+        assert (np.diff(real) >= 0).all() and len(numbers) == len(ids)
         special = found.get_special_tokens_mask(ids, already_has_special_tokens=True)
-        assert len(ids) - len(real) <= 2 and ((of_tokens < 0) <= np.array(special, dtype=bool)).all()
+        assert len(ids) - len(real) <= 2 and ((numbers < 0) <= np.array(special, dtype=bool)).all()
         for number, word in enumerate(words):
-            spelled = found.decode([ids[i] for i in np.flatnonzero(of_tokens == number)])
+            spelled = found.decode([ids[i] for i in np.flatnonzero(numbers == number)])
             assert spelled.strip(" Ġ").replace(" ", "") == word  # Ġ: a space in byte pairs
 
 

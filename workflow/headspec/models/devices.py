@@ -27,7 +27,7 @@ GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
 #: messages of torch, on a CPU, and of CUDA and its library where other processes have the memory
 OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
-MOST_THREADS = 8  # of a job: batches are too small for more
+MOST_THREADS = 8  # per job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
 _leases: list[FileLock] = []  # kept, because a lease lasts as long as the process
 

@@ -112,7 +112,7 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
     finally:
         gc.enable()
     pooler = {name for name in missing if name.startswith("pooler.")}
-    missing -= pooler | {"final_logits_bias"}  # of zeros, in BART and Marian
+    missing -= pooler | {"final_logits_bias"}  # zeros, in BART and Marian
     if missing:
         raise ValueError(f"its weights lack {len(missing)} tensors of the encoder, such as {min(missing)}")
     if pooler:

@@ -83,7 +83,7 @@ class HeadGates:
         self.sites: list[Site] = []
         self._watching = False
         self._hooks: list[RemovableHandle] = []
-        self._calls: dict[str, int] = {}  # of sites that several layers share, in this pass
+        self._calls: dict[str, int] = {}  # in this pass, for sites that several layers share
         try:
             self.inputs = probe_inputs(model) if inputs is None else inputs
             with evaluating(model):
@@ -128,7 +128,7 @@ class HeadGates:
         Raises
         ------
         ValueError
-            The last two sizes are not those of the model's heads.
+            The last two sizes are not the model's (layers, heads).
 
         Examples
         --------
@@ -230,7 +230,7 @@ class HeadGates:
                     f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
                 )
             self.receive(layer, weights)
-            weights = None  # else the model would collect those of all layers
+            weights = None  # or the model would collect the weights of all layers
         return self._gated(layer, context), weights
 
     def _project(self, site: Site, output: nn.Module, args: tuple) -> tuple | None:

@@ -63,7 +63,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     Raises
     ------
     EncoderError
-        With "qkvo", the columns of W_O are not those of heads, because something comes before it.
+        With "qkvo", columns of W_O do not belong to heads, because something comes before it.
     """
     slices: list[Slice] = []
     with _contexts(gates) as found:

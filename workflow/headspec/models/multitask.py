@@ -180,7 +180,7 @@ class MultiTask(nn.Module):
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
         """Load a saved model; raises as `headspec.models.saved.read`."""
-        parts = saved.read(Path(folder))
-        model = cls(parts.encoder, parts.pooling, parts.classes, parts.head, parts.tokenizer)
-        model.classifiers.load_state_dict(parts.classifiers)
+        arguments, classifiers = saved.read(Path(folder))
+        model = cls(**arguments)
+        model.classifiers.load_state_dict(classifiers)
         return model.eval()

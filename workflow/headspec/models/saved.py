@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,22 +20,9 @@ from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.pretrained import folders
-from headspec.tasks.classes import Classes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-
-@dataclass
-class Saved:
-    """The arguments of `headspec.models.multitask.MultiTask`, and the state of its classifiers."""
-
-    encoder: PreTrainedModel
-    pooling: str
-    classes: dict[str, Classes]
-    head: LanguageHead | None
-    tokenizer: PreTrainedTokenizerBase | None
-    classifiers: dict[str, torch.Tensor]
 
 
 def write(
@@ -75,8 +61,8 @@ def write(
     _describe(folder, {**described, "sha256": digests})
 
 
-def read(folder: Path) -> Saved:
-    """Return the model that `write` has written to `folder`.
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Return the arguments of `MultiTask` for a saved model, and the state of its classifiers.
 
     Raises
     ------
@@ -86,7 +72,8 @@ def read(folder: Path) -> Saved:
         A file is not as `write` left it, the model was saved in another folder, or the pretrained encoder
         has changed.
     """
-    description, head = _description(folder), None
+    description = _description(folder)
+    arguments = {name: description[name] for name in ("pooling", "classes")}
     masked = description["pooling"] == "mask"
     if masked or description.get("language_model"):
         found = _pretrained(folder)
@@ -94,12 +81,15 @@ def read(folder: Path) -> Saved:
         model, key = found
         where, dtype = f"{key}.source: '{model.source}'", getattr(model, "dtype", "fp32")
         whole = language_model(folders.folder(model, key), where, not masked, dtype)
-        encoder, head = whole.base_model, LanguageHead(whole)
+        arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
-        encoder = _encoder(folder)
-    tokenizer = _tokenizer(folder) if "tokenizer_config.json" in description["sha256"] else None
-    classifiers = _part(load_file(folder / "model.safetensors"), "classifiers.")
-    return Saved(encoder, description["pooling"], description["classes"], head, tokenizer, classifiers)
+        arguments["encoder"] = _encoder(folder)
+    if "tokenizer_config.json" in description["sha256"]:
+        from transformers import AutoTokenizer  # slow to import, and rarely needed
+
+        loading = AutoTokenizer.from_pretrained
+        arguments["tokenizer"] = loading(folder, local_files_only=True, trust_remote_code=False)
+    return arguments, _part(load_file(folder / "model.safetensors"), "classifiers.")
 
 
 def read_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
@@ -190,13 +180,6 @@ def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
         if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():
             del state[name]
     return state
-
-
-def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a saved model."""
-    from transformers import AutoTokenizer  # slow to import, and only needed here
-
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _writing(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: targets are shorter than sources, so that attention to the source can be told from other attention
 TEXTS, TOKENS, TARGETS = 2, 8, 5
-SAMPLES = 4000  # of a waveform; a few frames remain of them
+SAMPLES = 4000  # in a waveform; a few frames remain
 
 
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:

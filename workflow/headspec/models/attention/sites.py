@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -60,14 +60,6 @@ class Site:
         return (weight.T if by_columns(self.output) else weight).unflatten(0, (self.heads, self.size))
 
 
-class Found(NamedTuple):
-    """The sites of a model in the order of their rows, the first row of each kind, and the number of rows."""
-
-    sites: list[Site]
-    first_rows: dict[str, int]
-    rows: int
-
-
 def by_columns(layer: nn.Module) -> bool:
     """Whether the inputs of a linear layer are the columns of its weight."""
     return type(layer).__name__ != "Conv1D"
@@ -86,8 +78,12 @@ def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
     return {model.get_encoder(): (ENCODER,), model.get_decoder(): (DECODER, CROSS)}
 
 
-def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Found:
-    """Return the sites that a forward pass of a model calls.
+def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
+    """Find the sites that a forward pass of a model calls.
+
+    Returns
+    -------
+    sites in the order of their rows, the first row of each kind of attention, and the number of rows
 
     Raises
     ------
@@ -141,7 +137,7 @@ class _Call:
     """A call of attention, or of a linear layer."""
 
     module: nn.Module
-    context: torch.Tensor  # of attention (batch, tokens, heads, size), of a linear layer its input
+    context: torch.Tensor  # (batch, tokens, heads, size), or the input of a linear layer
     keys: int | None = None  # tokens that are attended to
 
 
@@ -190,8 +186,8 @@ def _own_attention(
             yield name, attention, numbers, heads
 
 
-def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> Found:
-    """Give the calls of sites their rows.
+def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:
+    """Give the calls of sites their rows; returns as `find`.
 
     A row is the number of a layer in the model, where the names of modules have one: some layers of hybrid
     models have no attention. Otherwise rows are in the order of calls.
@@ -216,4 +212,4 @@ def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> Found:
         for site, numbers in here:
             site.rows = [rows + order.index(number) for number in numbers]
         rows += len(order)
-    return Found(sites, first_rows, rows)
+    return sites, first_rows, rows

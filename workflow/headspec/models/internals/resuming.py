@@ -101,7 +101,7 @@ class Resuming:
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
         self.encoder, self.gates = encoder, gates
-        # of every row: its context vectors, and the calls finished before it within calls that are not
+        # row: its context vectors, and the calls finished before it inside calls that are not
         self._points: dict[int, tuple[torch.Tensor, Finished]] = {}
         self._open: list[Finished] | None = None  # finished calls in each open one
         self._expected: deque[tuple[nn.Module, Any]] = deque()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Prefix(DynamicLayer):
-    """Keys and values of the prefix in a layer; those of a row's own tokens follow, and are not kept."""
+    """Keys and values of the prefix in a layer; a row's own tokens follow, and are not kept."""
 
     def __init__(self, read: DynamicLayer) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ def keep_half(model: PreTrainedModel) -> None:
     """Keep the linear layers of a model's encoder in bfloat16, all else in float32.
 
     The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 can hold
-    them, results are those of float32 under autocast. Embeddings, sums over layers, normalisation, and the
+    them, results equal float32 under autocast. Embeddings, sums over layers, normalisation, and the
     head of a language model remain in float32.
     """
     import torch
