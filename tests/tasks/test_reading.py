@@ -11,7 +11,7 @@ from headspec.data import splits
 from headspec.errors import DataError
 from headspec.tasks import data
 from headspec.tasks.kinds import KINDS
-from headspec.tasks.words import reading
+from headspec.tasks.tags.data import DATA
 from headspec.tasks.words.base import parsed
 
 TASK = Task(source="bank", type="tags")
@@ -68,10 +68,10 @@ def test_a_sentence_without_its_annotation_is_named(words, tags, problem):
 def test_other_labels_than_those_of_training_are_refused_if_they_are_many():
     one, rare = '[[0,"X"]]', '[[0,"Y"]]'
     few, many = pd.Series([one] * 19 + [rare]), pd.Series([one] * 19 + [rare] * 2)
-    reading.check_labels(few, ["X"], "tasks.pos.label", "validation.parquet")
+    DATA.check_labels(few, {"labels": ["X"]}, "tasks.pos.label", "validation.parquet")
     expected = r"2 of 21 units of validation\.parquet have labels .* such as Y, first in row 20; .* are X$"
     with pytest.raises(DataError, match=expected):
-        reading.check_labels(many, ["X"], "tasks.pos.label", "validation.parquet")
+        DATA.check_labels(many, {"labels": ["X"]}, "tasks.pos.label", "validation.parquet")
 
 
 CONLLU = "# sent_id = 1\n1\tGo\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n{}\n\n"

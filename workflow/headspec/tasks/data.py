@@ -1,22 +1,23 @@
-"""The part ``data.py`` of a kind of task: what is read of its source. It is imported when a task needs it."""
+"""What is read of the source of a task: the part ``data.py`` of its kind, which jobs import by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import pandas as pd
+
+from headspec.data.sources import columns
 from headspec.errors import DataError
 from headspec.tasks import load_part
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
 
 
-class Data(Protocol):
-    """The object `DATA` of a kind's ``data.py``.
+class Data:
+    """Texts or pairs of texts, each with a label; `DATA` of a kind is an object of a subclass.
 
     Attributes
     ----------
@@ -24,14 +25,15 @@ class Data(Protocol):
     several : whether a text may have several right labels, which contradict no other
     """
 
-    least: str
-    several: bool
+    least = ""
+    several = False
 
     def columns(self, task: Task) -> list[str]:
-        """The columns of the label."""
+        """Return the columns of the label."""
+        return [task.label] if isinstance(task.label, str) else list(task.label)
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """The texts of rows, and labels that are texts: what planning counts tokens of.
+        """Return the texts of rows, and labels that are texts; planning counts their tokens.
 
         Returns
         -------
@@ -43,14 +45,23 @@ class Data(Protocol):
         DataError
             A column holds no texts.
         """
+        text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
+        text_b = None
+        if task.text_b is not None:
+            text_b = columns.text_column(frame, task.text_b, f"{key}.text_b", where)
+        return pd.DataFrame({"text_a": text_a, "text_b": text_b})
+
+    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+        """Return the labels of rows, as text, from a column of text or numbers."""
+        raise NotImplementedError
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """The checked rows of a split.
+        """Return the checked rows of a split.
 
         Parameters
         ----------
         frame : the stored columns; the index has positions in the source
-        key, where : config key of the task, and what the split is called, for errors
+        key, where : config key of the task, and name of the split, for errors
 
         Returns
         -------
@@ -62,28 +73,39 @@ class Data(Protocol):
         DataError
             A row has no such label; with its number.
         """
+        texts = self.texts(frame, task, key, where)
+        stored = columns.with_lists(frame[str(task.label)])
+        columns.check_plain(stored, f"{key}.label", where)
+        label = self.labels(stored, task, key, where)
+        check_varied(label, task, key, where)
+        return texts.assign(label=label)
 
     def distinct(self, labels: pd.Series) -> list[str]:
-        """What differs in the labels of a split, of which there has to be something to learn."""
+        """Return what differs in the labels of a split, which makes something to learn."""
+        return labels.unique().tolist()
 
     def classes(self, task: Task, labels: pd.Series) -> Classes:
-        """The `Classes` that the labels of the training split have."""
+        """Return the `Classes` that follow from the labels of the training split."""
+        return {"type": task.type}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
-        """DataError if labels of an evaluated split are not those of the training split."""
+        """Raise DataError if labels of an evaluated split are not in the training split."""
 
     def strata(self, rows: pd.DataFrame) -> pd.Series:
-        """What subsets keep the shares of: the classes, or the same value for all rows."""
+        """Return the classes whose shares subsets keep; one value for all rows without any."""
+        return pd.Series("", index=rows.index)
 
     def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """What replaces or adds to what is doubtful in rows with texts (`headspec.data.quality.summary`).
+        """Return what replaces or adds to doubts about rows with texts (`headspec.data.quality`).
 
         Under `more`, a list for each kind of doubt: the number of rows; the first of them, or two, from 1;
         what is wrong with them, after their share; and the share that is worth a warning.
         """
+        return {}
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """A line for each thing about the classes that the config does not say."""
+        """Give a line for each thing about the classes that the config does not say."""
+        return iter(())
 
 
 def reader(kind: str) -> Data:
@@ -92,13 +114,13 @@ def reader(kind: str) -> Data:
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """DataError if all labels are the same where that is not enough, or no word has one."""
-    read = reader(task.type)
-    names = read.distinct(labels)
-    if len(names) > 1 or (names and not read.least):
+    """Raise DataError if all labels are the same where that is not enough, or no word has one."""
+    data = reader(task.type)
+    names = data.distinct(labels)
+    if len(names) > 1 or (names and not data.least):
         return
     content = f"only {names[0]}" if names else "nothing"
     raise DataError(
         f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
-        f"{read.least or 'one label'}"
+        f"{data.least or 'one label'}"
     )

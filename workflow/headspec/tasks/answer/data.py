@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError, shown
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -90,7 +90,7 @@ def written(label: str) -> list[Answer]:
     return [(text, start) for text, start in json.loads(label)]
 
 
-class Questions(Texts):
+class Questions(Data):
     """Questions, their contexts, and gold answers as JSON, which `written` reads."""
 
     several = True
@@ -107,7 +107,7 @@ class Questions(Texts):
         return texts.assign(label=pd.Series(labels, index=frame.index, dtype=object))
 
     def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Nothing of long contexts is left out: they are read in windows."""
+        """Leave out the numbers of words, since long contexts are read in windows."""
         return {"words": []}
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:

@@ -10,21 +10,21 @@ import pandas as pd
 from headspec.config.as_text import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
 
-#: numbers that are classes, such as those of 77 intents; more are rather scores
+#: most numbers that are taken as classes, such as 77 intents, and not as scores
 MOST_NUMBERS = 100
 
 
-class Classification(Texts):
+class Classification(Data):
     least = "two classes"
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-        """The class of every row: the stored label, mapped by `task.labels` if it is set."""
+        """Return the class of each row: the stored label, mapped by `task.labels` if it is set."""
         labels = columns.to_text(stored)
         mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
         unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
@@ -36,7 +36,7 @@ class Classification(Texts):
         return labels.map(mapping)
 
     def classes(self, task: Task, labels: pd.Series) -> list[str]:
-        """Names in order of their index: that of `task.labels`, else sorted."""
+        """Return names in the order of `task.labels`, else sorted."""
         return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
@@ -46,7 +46,7 @@ class Classification(Texts):
         return rows["label"]
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """A line if the classes look like scores."""
+        """Give a line if the classes look like scores."""
         numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
         scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
         if scores and not task.labels:

@@ -1,4 +1,4 @@
-"""Pairs of continuations, of which a language model should find the first likelier."""
+"""Pairs of continuations, the first of which a language model should find likelier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from headspec.errors import DataError, listing
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CLASSES = ["right", "wrong"]
 
 
-class Pairs(Texts):
+class Pairs(Data):
     """Pairs, which have no classes."""
 
     def classes(self, task: Task, labels: pd.Series) -> list[str]:
@@ -26,7 +26,7 @@ class Pairs(Texts):
 
 
 def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
-    """DataError if a continuation is empty, or both of an example are the same.
+    """Raise DataError if a continuation is empty, or both of an example are the same.
 
     Parameters
     ----------
@@ -45,5 +45,5 @@ def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
 
 
 def answers(label: str) -> list[str]:
-    """The right and the wrong answer of an example."""
+    """Return the right and the wrong answer of an example."""
     return [str(answer) for answer in json.loads(label)]

@@ -13,9 +13,8 @@ import pandas as pd
 from headspec.config.as_text import as_text
 from headspec.data.sources import cells, columns
 from headspec.errors import DataError, shown
-from headspec.tasks.data import check_varied
+from headspec.tasks.data import Data, check_varied
 from headspec.tasks.labels.sets import parsed, written
-from headspec.tasks.texts.data import Texts
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -27,7 +26,7 @@ SEPARATOR = ","
 BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
-class LabelSets(Texts):
+class LabelSets(Data):
     """Texts or pairs of texts, each with any number of labels; labels are as `sets.written`."""
 
     least = "two sets of labels"

@@ -9,17 +9,20 @@ import pandas as pd
 
 from headspec.data.sources import columns
 from headspec.errors import DataError
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-class Regression(Texts):
+class Regression(Data):
     least = "two scores"
 
+    def classes(self, task: Task, labels: pd.Series) -> None:
+        return None
+
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-        """The score of every row, as the shortest text that gives the same float."""
+        """Return the score of each row, as the shortest text that gives the same float."""
         labels = columns.to_text(stored)
         if labels.isna().any():
             raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))

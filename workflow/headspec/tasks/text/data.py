@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -12,17 +12,14 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-class Unlabelled(Texts):
-    """Texts, of which every one has an empty label."""
+class Unlabelled(Data):
+    """Texts, each with an empty label."""
 
     def columns(self, task: Task) -> list[str]:
         return []
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         return self.texts(frame, task, key, where).assign(label="")
-
-    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        return {"type": task.type}
 
 
 DATA = Unlabelled()

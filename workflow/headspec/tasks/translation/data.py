@@ -9,45 +9,44 @@ import pandas as pd
 
 from headspec import characters
 from headspec.data.sources import columns
-from headspec.tasks.data import check_varied
-from headspec.tasks.texts.data import Texts
+from headspec.tasks.data import Data, check_varied
 from headspec.tasks.translation.classes import KEYS, UNSPACED
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: target texts that tell the script of a translation
+#: target texts from which the script of a translation is told
 SAMPLE = 1000
-#: how many times as long as is usual one side must be, relative to the other, to be doubtful (Moses'
+#: ratio of the lengths of both sides, relative to the usual one, from which a row is doubtful (Moses'
 #: clean-corpus-n.perl drops nine words to one)
 UNLIKE = 9
-#: share of such rows that is many: of 29,000 of Multi30k, there are at most two
+#: share of such rows that is worth a warning; there are at most two in 29,000 rows of Multi30k
 MISALIGNED = 0.01
 
 
-class Translation(Texts):
+class Translation(Data):
     least = "two target texts"
     several = True
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Sources and targets."""
+        """Return sources and targets."""
         texts = super().texts(frame, task, key, where)
         return texts.assign(label=columns.text_column(frame, self.columns(task)[0], f"{key}.label", where))
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)
         check_varied(rows["label"], task, key, where)
-        # of a row that lacks one of both texts, the other is of no use
+        # a source without a target is of no use
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """What tells how targets are written."""
+        """Say how targets are written."""
         language = characters.unspaced(labels.head(SAMPLE))
         more = {UNSPACED: language} if language else {}
         return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
 
     def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Rows with a ratio of characters of both sides that is far from the usual one."""
+        """Return rows whose sides have a ratio of lengths far from the usual one."""
         lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
         ratio = (lengths[0] / lengths[1]).map(np.log)
         unlike = (ratio - ratio.median()).abs() > np.log(UNLIKE)

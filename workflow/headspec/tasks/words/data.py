@@ -1,27 +1,34 @@
-"""What is read of tasks on words: sentences, and their units as labels."""
+"""Sentences and their units from the columns of a table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.tasks.texts.data import Texts
-from headspec.tasks.words import reading
+from headspec.data.sources.cells import list_items, parse_lists
+from headspec.data.sources.formats import conll
+from headspec.errors import DataError, listing, shown
+from headspec.tasks.data import Data
+from headspec.tasks.words.base import Units, WordTask, parsed, written
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
-    from headspec.tasks.words.base import WordTask
+
+SHOWN = 3  # problems in a message
+#: largest share of the units of an evaluated split whose labels training may lack
+UNSEEN = 0.05
 
 
-class Sentences(Texts):
+class Sentences(Data):
     """Sentences of words that are annotated.
 
     Parameters
     ----------
     annotated : how units are read from cells
-    least : as of `headspec.tasks.data.Data`
+    least : `Data.least`
     """
 
     def __init__(self, annotated: WordTask, least: str = "") -> None:
@@ -31,14 +38,75 @@ class Sentences(Texts):
         return self.rows(frame, task, key, where).drop(columns="label")
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        return reading.rows(self.annotated, frame, task, key, where)
+        """Return sentences, words joined by spaces, with their units as labels (`base.written`)."""
+        columns = [task.label] if isinstance(task.label, str) else list(task.label)
+        texts, labels, problems = [], [], []
+        lines = frame.get(conll.LINE)
+        try:
+            stored = [parse_lists(frame[column]) for column in [task.text_a, *columns]]
+        except ValueError as error:
+            raise DataError(f"{key}.label: {where}: {error}") from None
+        cells = zip(*stored, strict=True)
+        for row, (words, *annotation) in zip(frame.index, cells, strict=True):
+            try:
+                sentence = _words(words)
+                units = self.annotated.units(sentence, *annotation)
+                _check_annotated(units, columns[0])
+                labels.append(written(units))
+                texts.append(" ".join(sentence))
+            except ValueError as error:
+                place = f"row {row + 1}" if lines is None else f"the sentence at line {lines[row]}"
+                problems.append(f"{place}: {error}")
+        if problems:
+            more = "; ..." if len(problems) > SHOWN else ""
+            raise DataError(
+                f"{key}.label: {len(problems)} of {len(frame)} sentences of {where} have no {task.type} in "
+                f"{listing(columns)}: {'; '.join(problems[:SHOWN])}{more}"
+            )
+        return pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=frame.index)
 
     def distinct(self, labels: pd.Series) -> list[str]:
-        return reading.label_names(labels)
+        return label_names(labels)
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        return {"type": task.type, "labels": reading.label_names(labels)}
+        return {"type": task.type, "labels": label_names(labels)}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
+        """Raise DataError if training lacks the labels of more than `UNSEEN` of the units."""
         assert isinstance(classes, dict)
-        reading.check_labels(labels, classes["labels"], key, where)
+        known = {*classes["labels"]}
+        sentences = zip(labels.index.tolist(), labels, strict=True)
+        found = [(row, unit[-1]) for row, annotation in sentences for unit in parsed(annotation)]
+        unseen = [(row, label) for row, label in found if label not in known]
+        if len(unseen) > UNSEEN * len(found):
+            others = listing(sorted({label for _, label in unseen}), 5)
+            raise DataError(
+                f"{key}: {len(unseen)} of {len(found)} units of {where} have labels that training does not "
+                f"have, such as {others}, first in row {unseen[0][0] + 1}; those of training are "
+                f"{listing(sorted(known), 10)}"
+            )
+
+
+def _check_annotated(units: Units, column: str) -> None:
+    """Raise ValueError if a tag is an underscore in a column where CoNLL-U has it for missing annotation.
+
+    In other columns, such as `feats`, an underscore is a tag.
+    """
+    missing = [unit[0] for unit in units if unit[-1] == "_"] if column in conll.REQUIRED else []
+    if missing:
+        raise ValueError(f"word {missing[0] + 1} has no tag")
+
+
+def _words(cell: Any) -> list[str]:
+    words = list_items(cell)
+    if not words:
+        raise ValueError("it has no words")
+    for number, word in enumerate(words, 1):
+        if not isinstance(word, str) or not word.strip():
+            raise ValueError(f"word {number} is {shown(word)}, expected text")
+    return ["\u00a0".join(word.split()) for word in words]  # a space would end the word
+
+
+def label_names(annotations: Iterable[str]) -> list[str]:
+    """Return the labels of units, sorted."""
+    return sorted({unit[-1] for annotation in annotations for unit in parsed(annotation)})
