@@ -7,7 +7,7 @@ from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts, matched, parsed, word_task, written
 
-WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.of_words}
+WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.on_words}
 WORDS = ["Ünal", "saw", "it", "."]
 #: type: cells of a sentence
 CELLS = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.tasks.constituents.brackets import read
+from headspec.tasks.constituents.brackets import parse_tree
 from headspec.tasks.constituents.units import TASK
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts
@@ -31,7 +31,7 @@ TAGS = ["NN", ",", ".", "-LRB-"]
 
 
 def units(tree):
-    return TASK.units([word for _, word in read(tree)[1]], tree)
+    return TASK.units([word for _, word in parse_tree(tree)[1]], tree)
 
 
 @pytest.mark.parametrize(("tree", "counts"), SAMPLE)

@@ -15,7 +15,7 @@ from headspec.tasks.words.head import Annotations
 
 HIDDEN = 24
 LENGTHS = [7, 1, 4, 6]
-WORD_KINDS = [name for name, kind in KINDS.items() if kind.of_words]
+WORD_KINDS = [name for name, kind in KINDS.items() if kind.on_words]
 LABELS = {name: ["A", "B", "C"] for name in WORD_KINDS}
 LABELS["constituents"] = [PUNCTUATION, "A", "A+B", "C"]
 LABELS["roles"] = ["A", "B", "C-A", PREDICATE]

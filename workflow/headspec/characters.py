@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import regex
 
-#: what is neither letter nor digit in ASCII
+#: characters of ASCII that are neither letters nor digits
 OTHERS_ASCII = bytes(i for i in range(128) if not chr(i).isalnum())
-#: what is neither letter, digit nor mark of one, such as an accent: symbols with their marks, invisible
-#: characters (DI), and what encloses a digit in an emoji
+#: characters that are neither letters, digits nor marks of these, such as accents: symbols with their marks,
+#: invisible characters (DI), and marks that enclose a digit in an emoji
 OTHERS = regex.compile(r"(?V1)[^\p{L}\p{N}\p{M}\p{DI}]\p{M}*|^\p{M}+|[\p{DI}--\p{L}]|\p{Me}")
 #: letters of scripts that have no spaces between words: ideographs, Hiragana, Thai, Lao, Khmer, Burmese
 UNSPACED = r"[\p{Ideographic}\p{Hiragana}[\p{Line_Break=Complex_Context}&&\p{L}]]"
@@ -18,13 +18,13 @@ UNSPACED = r"[\p{Ideographic}\p{Hiragana}[\p{Line_Break=Complex_Context}&&\p{L}]
 WORD = rf"(?:{UNSPACED}\p{{M}}*|(?:[\p{{L}}\p{{N}}_--{UNSPACED}][\p{{M}}\u200c\u200d]*)++)"
 WORDS = regex.compile(rf"(?V1){WORD}|(?![\s\p{{DI}}])\X")
 WORDS_ALONE = regex.compile(rf"(?V1){WORD}(?:['’]{WORD})*")
-#: after . ! or ? and a space; after what ends sentences in other scripts, and the brackets and quotes that
-#: it closes, also without a space
+#: after . ! or ? and a space; after the marks that end sentences in other scripts, and closing brackets and
+#: quotes, also without a space
 SENTENCE_END = regex.compile(
     r"(?V1)(?<=[.!?])\s+|(?<=[\p{STerm}--[.!?．]][\p{Pe}\p{Pf}]*)(?![\p{STerm}\p{Pe}\p{Pf}])\s*"
 )
 
-#: letters by the language that alone is written with them, or `OTHER`; ideographs may be Japanese, too
+#: letters by the only language that has them, or `OTHER`; ideographs may also be Japanese
 SCRIPTS = {
     "zh": regex.compile(r"\p{Ideographic}"),
     "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
@@ -32,21 +32,21 @@ SCRIPTS = {
     (OTHER := "other"): regex.compile(r"(?V1)[\p{Line_Break=Complex_Context}&&\p{L}]"),
 }
 LETTER = regex.compile(r"\p{L}")
-#: share of letters of such scripts from which a text is in one, for a word of Latin has several
+#: least share of letters of a script in texts of its language; Latin words have several letters
 MOSTLY = 0.25
-#: share of Kana, to ideographs, from which these are Japanese
+#: least ratio of Kana to ideographs in Japanese
 KANA = 0.05
 
 
 def letters(text: str) -> str:
-    """What tells a text from others: its letters and digits with their marks, ignoring case.
+    """Return the letters and digits of a text with their marks, ignoring case, to find equal texts.
 
-    Of a text without any, such as one of emoji, everything but white space.
+    A text without any, such as one of emoji, keeps everything except white space.
     """
     if text.isascii():  # ten times as fast
         found = text.lower().encode().translate(None, OTHERS_ASCII).decode()
     else:
-        # equal however accents are stored; the lower case of a Turkish İ has a dot of its own
+        # accents are stored in several ways; the lower case of a Turkish İ has a dot of its own
         text = unicodedata.normalize("NFC", text).replace("İ", "i").casefold()
         text = unicodedata.normalize("NFC", text)
         found = OTHERS.sub("", text)
@@ -54,27 +54,27 @@ def letters(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text; every other visible character is a word of its own.
+    """Return the words of a text; each other visible character is a word.
 
-    Scripts without spaces between words have a word for every letter.
+    In scripts without spaces between words, each letter is a word.
     """
     return WORDS.findall(text)
 
 
 def words_alone(text: str) -> list[str]:
-    """The words of a text in lower case, with apostrophes inside, and nothing else."""
+    """Return only the words of a text, in lower case, with apostrophes inside."""
     return WORDS_ALONE.findall(text.lower())
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return [sentence for sentence in SENTENCE_END.split(text) if sentence]
 
 
 def unspaced(texts: Iterable[str]) -> str | None:
-    """The language of texts in which spaces do not separate all words: `zh`, `ja`, `ko` or `other`.
+    """Return the language of texts whose words are not all separated by spaces: `zh`, `ja`, `ko` or `other`.
 
-    None unless at least `MOSTLY` of the letters are of such scripts.
+    None unless such scripts have at least `MOSTLY` of the letters.
     """
     together = "".join(texts)
     n = {language: len(letter.findall(together)) for language, letter in SCRIPTS.items()}

@@ -1,8 +1,8 @@
-"""Labels and predictions of examples: one number for each, or several, as arrays and as columns of tables.
+"""Labels and predictions, with one or several numbers per example, as arrays and as columns of tables.
 
-In frames and tables, one number stands in the column `label` or `prediction`; of several there is a list in
-`label_values` or `prediction_values`, and the other column is null. Lists stay in Arrow's memory: a list of
-Python for each of millions of rows would take gigabytes.
+One number is in the column `label` or `prediction`; several are a list in `label_values` or
+`prediction_values`, and the other column is null. Lists stay in Arrow's memory, because Python's lists would
+take gigabytes for millions of rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from headspec.errors import DataError
 
 Floats = NDArray[np.float64]
 
-#: column of numbers: that of lists
+#: column of single numbers: column of lists
 LISTS = {"label": "label_values", "prediction": "prediction_values"}
 #: column of the predicted texts
 TEXT = "prediction_text"
 
 
 def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dict[str, Any]:
-    """The columns of a frame for a `label` or `prediction`, (n,) or (n, values), and predicted texts (n,)."""
+    """Return columns for a `label` or `prediction`, (n,) or (n, values), and predicted texts (n,)."""
     more = {} if texts is None else {TEXT: texts}
     array = np.asarray(values, dtype=float)
     if array.ndim == 1:
@@ -36,7 +36,7 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """What `columns` was given, in rows of one task.
+    """Return what `columns` was given, in rows of one task.
 
     Raises
     ------
@@ -63,5 +63,5 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
 
 
 def labels_and_predictions(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """The labels and the predictions in rows of one task; raises as `array`."""
+    """Return the labels and the predictions in rows of one task; raises as `array`."""
     return array(frame, "label"), array(frame, "prediction")

@@ -165,7 +165,7 @@ class Study(Section):
             for run in {run.path: run for run in [*self.runs, *self.iat_runs]}.values()
             if run.method in self.probes.methods
             and run.mixture in wanted
-            and any(kind(self.tasks[task]).of_words for task in run.tasks)
+            and any(kind(self.tasks[task]).on_words for task in run.tasks)
         ]
 
     @property

@@ -270,7 +270,7 @@ class Layout:
     @cached_property
     def probed_tasks(self) -> list[str]:
         """The tasks on words, for which heads can be probed."""
-        return [name for name, task in self.study.tasks.items() if kind(task).of_words]
+        return [name for name, task in self.study.tasks.items() if kind(task).on_words]
 
     # --- similarity
 

@@ -1,4 +1,4 @@
-"""Whether the models of a study can answer the prompts of its tasks, seen before any job starts."""
+"""Checks before any job starts that the models of a study can answer the prompts of its tasks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
-#: ends of the weights with which causal models give tokens their logits; the latter of GPT-NeoX
+#: ends of the names of output weights of causal models; the latter is GPT-NeoX's
 OUTPUTS = ("lm_head.weight", "embed_out.weight")
-#: beginnings of the weights with which masked models of all types transform states into those of tokens
+#: beginnings of the names of weights of the heads of masked models
 HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
     "vocab_transform.", "head.",
@@ -32,9 +32,9 @@ HEADS = (
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
-    """One HeadspecError for all problems of prompts, where a study has the method `prompted`.
+    """Raise one HeadspecError for all problems of prompts, if a study has the method `prompted`.
 
-    Hub models that are not in the cache, and tasks that planning cannot read, are checked by their jobs.
+    Jobs check hub models that are not in the cache, and tasks that planning cannot read.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         try:
             if path := present(model, f"models.{name}"):
                 check_model(path, model, f"models.{name}")
-                for of, (task, _) in wordings.items():
-                    check_type(path, model, f"models.{name}", task, f"tasks.{of}")
+                for asked, (task, _) in wordings.items():
+                    check_type(path, model, f"models.{name}", task, f"tasks.{asked}")
                 problems += _prompts(path, model, f"models.{name}", wordings)
         except HeadspecError as error:
             problems.append(error)
@@ -76,7 +76,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """EncoderError if the model at `path` lacks a language-model head."""
+    """Raise EncoderError if the model at `path` lacks a language-model head."""
     if path.is_dir() and (head := _missing_head(path)):
         raise EncoderError(
             f"{key}.source: '{model.source}' has no language-model head ({head}), without which it answers "
@@ -85,12 +85,11 @@ def check_model(path: Path, model: Model, key: str) -> None:
 
 
 def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
-    """EncoderError if a task is one of masks and the model at `path` continues texts, or the other way round.
+    """Raise EncoderError if a prompt has a mask and the model at `path` continues texts, or the reverse.
 
     Parameters
     ----------
-    task : its keys `type` and `prompt`
-    task_key : its key
+    task : with the keys `type` and `prompt`
     """
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
@@ -113,7 +112,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
 
 
 def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
-    """EncoderError if the model at `path` cannot read continuations beside each other.
+    """Raise EncoderError if the model at `path` cannot read continuations beside each other.
 
     Parameters
     ----------
@@ -139,7 +138,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
 
 
 def _missing_head(path: Path) -> str | None:
-    """The name of the language-model head that the weights in a folder lack, if it is not the embedding."""
+    """Return the language-model head that the weights in a folder lack, if it is not the embedding."""
     from safetensors import safe_open
     from transformers import AutoConfig  # slow to import
 

@@ -29,12 +29,12 @@ def prompted(
     classes: Mapping[str, Classes],
     where: str = "the model",
 ) -> MultiTask:
-    """A language model as encoder of tasks; the vector of a prompt is its last token, or its mask.
+    """Return a language model as encoder of tasks; the vector of a prompt is its last token, or its mask.
 
     Parameters
     ----------
-    answers : task: token of each class's answer; of others nothing
-    classes : task: its `Classes`
+    answers : per task the token of each class's answer; empty where continuations are scored
+    classes : `Classes` of tasks
     where : config key of the model's source, and the source, for errors
 
     Raises
@@ -54,17 +54,12 @@ def prompted(
 
 @torch.no_grad()
 def check_beside(model: PreTrainedModel, where: str) -> None:
-    """EncoderError if continuations in a row, on a few tokens, get other states than they get alone.
-
-    Parameters
-    ----------
-    where : as of `prompted`
-    """
+    """Raise EncoderError if continuations in a row get other states than alone, on a few tokens."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
-    row, of = torch.tensor([ids], device=encoder.device), torch.tensor([branches], device=encoder.device)
-    reads = [(of[0] == 0) | (of[0] == branch) for branch in (1, 2)]
+    row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
+    reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
     try:
-        found = encoder(input_ids=row, **attention(of, encoder.dtype)).last_hidden_state[0]
+        found = encoder(input_ids=row, **attention(owner, encoder.dtype)).last_hidden_state[0]
         alone = [encoder(input_ids=row[:, own]).last_hidden_state[0] for own in reads]
         same = all(near(found[own], states, model) for own, states in zip(reads, alone, strict=True))
         reason = "their states change"
@@ -81,12 +76,12 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
 def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: Device) -> None:
     """Divide the probabilities of a task's classes by their means after prompts without content.
 
-    Contextual calibration with a diagonal matrix (Zhao et al. 2021): it takes the logarithm of these means
-    from the biases of logits or log-likelihoods, after which such prompts no longer prefer a class.
+    Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtracts the logarithms of these means
+    from the biases of logits or log-likelihoods, so that such prompts prefer no class.
 
     Parameters
     ----------
-    prompts : fields of `headspec.tasks.texts.prompts.Prompt`
+    prompts : fields of `headspec.tasks.prompts.Prompt`
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])

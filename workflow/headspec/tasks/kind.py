@@ -1,8 +1,7 @@
-"""What the config, planning and the pipeline know of a kind of task, `Kind`, with defaults that most share.
+"""What the config, planning and the pipeline know of a kind of task.
 
-A kind is a folder of `headspec.tasks`. Its ``kind.py`` holds `KIND`, and imports neither pandas nor torch.
-What jobs need of it is in its other parts, which they import by its name: ``data.py``, ``tokens.py``,
-``head.py`` and ``metrics.py``; `headspec.tasks.data` and its like load them.
+The part ``kind.py`` of a kind holds `KIND`, and imports neither pandas nor torch. Jobs import the other parts
+by name: ``data.py``, ``tokens.py``, ``head.py`` and ``metrics.py``.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ class Kind:
     ----------
     about : what is predicted, in the config reference
     called : a task of this kind in messages, after "a task"
-    metrics : that a task may have, the main one first
-    usual : those that a task has by default, if not all
-    beside : those by which no models are compared: they have no scale, or fall where models are better
-    defaults : keys of a task that have other defaults than `text_a: text` and `label: label`
-    label_columns : how many columns the label is read from; None for any number
+    metrics : names of possible metrics, the main one first
+    usual : default metrics, if not all
+    beside : metrics by which no models are compared: they have no scale, or fall where models are better
+    defaults : defaults of keys other than `text_a: text` and `label: label`
+    label_columns : number of columns of the label; None for any number
     classes : whether `labels` may name classes
     paired : whether `pairs_of` may pair its texts by their classes
-    keys : keys that only tasks of such kinds have: type and pydantic field
-    evaluated : those of them on which neither tables nor training depend
+    keys : further keys of such tasks: type and pydantic field
+    evaluated : further keys on which neither tables nor training depend
     unused : keys of all tasks that have no meaning for it
     trained : whether models are trained on it; else they only read it, for the method `prompted`
     prompts : whether the method `prompted` words its examples (``prompts.py``); else it reads their tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
-    refuses : methods, and `iat` (with `transfer`), `transfer` alone and `similarity`, that do not take it
+    refuses : methods that do not take it, and `iat` (with `transfer`), `transfer` alone or `similarity`
     training : keys of the section `training` that only such kinds use: what the key needs, in a message
     pooled : whether its head reads one vector of each text, which runs of the method `frozen` keep
-    of_words : whether units of words are annotated, so that heads can be probed for them
+    on_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which only encoder-decoders do
     """
 
@@ -62,7 +61,7 @@ class Kind:
     refuses: frozenset[str] = frozenset()
     training: Mapping[str, str] = {}
     pooled = True
-    of_words = False
+    on_words = False
     writes = False
 
     def all_metrics(self, task: Task) -> list[str]:
@@ -74,17 +73,17 @@ class Kind:
         return [metric for metric in self.all_metrics(task) if metric not in self.beside]
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Problems of a task's keys that all kinds do not share."""
+        """Find problems of keys that not all kinds share."""
         return iter(())
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Problems of the keys of the method `prompted`."""
+        """Find problems of the keys of the method `prompted`."""
         if task.prompt is not None:
             yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
         yield from prompt_keys.without_prompt(key, task)
 
     def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
-        """Problems of a task for a model whose weights are drawn and whose vocabulary is made.
+        """Find problems of a task for a model with random weights and a vocabulary of its own.
 
         Parameters
         ----------
@@ -93,16 +92,16 @@ class Kind:
         return iter(())
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
-        """A line for each thing about the metrics of a task that the config does not say."""
+        """Give a line for each thing about the metrics of a task that the config does not say."""
         return iter(())
 
     def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
-        """HeadspecError if models that are here cannot learn these tasks of this kind; jobs check others."""
+        """Raise HeadspecError if local models cannot learn these tasks; jobs check other models."""
 
     def languages(self, task: Task) -> list[str]:
-        """The languages that the model is told to write, of which a made vocabulary has tokens."""
+        """Return the languages that the model is told to write; a vocabulary of its own has their tokens."""
         return []
 
     def beams(self, task: Task) -> int:
-        """Unfinished texts that evaluations follow at a time; 0 where none is written."""
+        """Return how many unfinished texts evaluations follow at a time; 0 where none is written."""
         return 0

@@ -1,7 +1,6 @@
-"""The kinds of tasks: the one list of them.
+"""The list of kinds of tasks.
 
-Jobs do not import it, so that a new kind is no change to their code; they load what they need of a kind by
-its name (`headspec.tasks.data`, for one).
+Jobs do not import it, so that a new kind does not change their code; they load parts of kinds by name.
 """
 
 from __future__ import annotations
@@ -43,5 +42,5 @@ def counts(task: Task) -> Counts:
 
 
 def kind(task: Task) -> Kind:
-    """The kind of a task."""
+    """Return the kind of a task."""
     return KINDS[task.type]

@@ -1,9 +1,8 @@
 """Metrics as functions of sums over examples, for many predictions and many samples at once.
 
-Accuracy follows from how many predictions are right, F1 from three counts, Pearson's correlation from sums of
-values, squares and products. What is summed of every example is the row of a matrix, and its sums in all
-samples are one product with the examples' weights. A kind of task has its metrics in ``metrics.py`` of its
-folder.
+Accuracy follows from the number of right predictions, F1 from three counts, Pearson's correlation from sums
+of values, squares and products. Each example is a row of summands in a matrix, whose product with weights
+gives the sums in all samples. Metrics are the part ``metrics.py`` of a kind of task.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 
 #: most weights converted to floats at a time
 CHUNK = 2**22
-#: up to which float32 has every integer
+#: float32 has every integer up to this one
 EXACT = 2**24
 
 
@@ -39,13 +38,13 @@ class Metric:
     Attributes
     ----------
     name : in figures
-    summed : what is summed of labels (n,) or (n, values) and of predictions (sets, n) or (sets, n, values):
+    summed : summands of labels (n,) or (n, values), and of predictions (sets, n) or (sets, n, values):
         (n, a) and (sets, n, b)
-    value : the metric (...) of these sums, (..., a) and (..., b); 0 where it is undefined
-    blind : the constant prediction, (n,) or (n, values), that is best for labels
-    several : whether labels and predictions are several values for each example
-    ranked : whether ranks within the sample take the place of labels and predictions, of which sums do not
-        say enough; then `summed` gets both as (resamples, n)
+    value : the metric (...) from sums (..., a) and (..., b); 0 where it is undefined
+    blind : the best constant prediction for labels, (n,) or (n, values)
+    several : whether labels and predictions have several values for each example
+    ranked : whether labels and predictions are replaced by ranks within the sample; then `summed` gets both
+        as (resamples, n)
     """
 
     name: str
@@ -57,7 +56,7 @@ class Metric:
 
 
 def kinds() -> Iterator[ModuleType]:
-    """The modules of kinds of tasks that have metrics."""
+    """Import the modules with metrics of all kinds of tasks."""
     packages = [module.name for module in pkgutil.iter_modules(tasks.__path__) if module.ispkg]
     for kind in (*packages, *tasks.plugged()):
         if find_spec(name := f"{tasks.__name__}.{kind}.metrics"):
@@ -66,7 +65,7 @@ def kinds() -> Iterator[ModuleType]:
 
 @cache
 def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
-    """All metrics, while there are these kinds of plugins."""
+    """Return all metrics, while there are these kinds of plugins."""
     found = Registry[Metric]("metric")
     for kind in kinds():
         found.update(kind.METRICS)
@@ -74,27 +73,27 @@ def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
 
 
 def metric(name: str) -> Metric:
-    """The metric of this name, of any kind of task; ConfigError if there is none."""
+    """Return the metric with this name; ConfigError if there is none."""
     return _known((*tasks.plugged(),))[name]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
-    """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
+    """Draw how often each of n examples occurs in resamples of n, (resamples, n)."""
     return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
 
 
 def resampled_scores(
-    of: str | Metric, label: ArrayLike, predictions: ArrayLike, weights: ArrayLike
+    by: str | Metric, label: ArrayLike, predictions: ArrayLike, weights: ArrayLike
 ) -> Floats:
-    """Scores (resamples, sets) of predictions in weighted samples.
+    """Return scores (resamples, sets) of predictions in weighted samples.
 
     Parameters
     ----------
-    of : the metric, or its name
+    by : the metric, or its name
     label : (n,) or (n, values)
     predictions : (sets, n) or (sets, n, values)
     weights : (resamples, n)
-        Number of times that each example occurs in each sample; not negative.
+        How often each example occurs in each sample.
 
     Raises
     ------
@@ -103,50 +102,50 @@ def resampled_scores(
     ValueError
         There is no example, or the shapes do not fit each other or the metric.
     """
-    found, label, predictions = _scorable(of, label, predictions)
+    found, label, predictions = _scorable(by, label, predictions)
     weights = np.asarray(weights)
     if found.ranked:
         return _by_ranks(found, label, predictions, weights)
-    of_label, of_predictions = found.summed(label, predictions)
-    columns = _columns(of_label, of_predictions, weights)
+    summed_label, summed_predictions = found.summed(label, predictions)
+    columns = _columns(summed_label, summed_predictions, weights)
     rows = max(1, CHUNK // len(label))
     sums = np.concatenate(
         [weights[at : at + rows].astype(columns.dtype) @ columns for at in range(0, len(weights), rows)]
     ).astype(float)
-    a = of_label.shape[-1]
+    a = summed_label.shape[-1]
     return found.value(sums[:, None, :a], sums[:, a:].reshape(len(sums), len(predictions), -1))
 
 
-def scores(of: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
-    """Scores (sets,) of predictions for every example once; the rest is that of `resampled_scores`."""
-    return resampled_scores(of, label, predictions, np.ones((1, len(np.asarray(label))), dtype=bool))[0]
+def scores(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
+    """Return scores (sets,) of predictions, each example once; otherwise as `resampled_scores`."""
+    return resampled_scores(by, label, predictions, np.ones((1, len(np.asarray(label))), dtype=bool))[0]
 
 
 def shuffled_scores(
-    of: str | Metric, label: ArrayLike, predictions: ArrayLike, source: NDArray[np.integer]
+    by: str | Metric, label: ArrayLike, predictions: ArrayLike, source: NDArray[np.integer]
 ) -> Floats:
-    """Scores (resamples, sets, k) of k alternative predictions that are shuffled within each example.
+    """Return scores (resamples, sets, k) of k alternative predictions, shuffled within each example.
 
-    Slots and alternatives that follow from the others are not summed: every alternative is in one slot, and
-    every slot has one alternative.
+    Each alternative is in one slot, so that the sums of the last slot and alternative follow from the others.
 
     Parameters
     ----------
-    of, label : as of `resampled_scores`, which raises the same
+    by, label : as for `resampled_scores`, which raises the same errors
     predictions : (sets, k, n) or (sets, k, n, values)
     source : (resamples, n, k)
-        Index of the alternative that each slot takes, a permutation of all.
+        Index of the alternative in each slot, a permutation.
     """
     predictions = np.asarray(predictions, dtype=float)
     sets, k, n = predictions.shape[:3]
-    # every alternative of an example is an example of its own, which a slot has or has not
+    # each alternative of an example is an example of its own, which a slot has or has not
     every = predictions.reshape(sets, k * n, *predictions.shape[3:])
-    found, label, every = _scorable(of, np.concatenate([np.asarray(label)] * k), every)
+    found, label, every = _scorable(by, np.concatenate([np.asarray(label)] * k), every)
     if found.ranked:
         taken = (source[:, None, :, :] == np.arange(k)[:, None, None]).reshape(len(source), k * n, k)
         return np.stack([_by_ranks(found, label, every, taken[..., slot]) for slot in range(k)], axis=-1)
-    of_label, of_predictions = found.summed(label, every)
-    columns = _columns(of_label[:, :0], of_predictions, np.ones((1, k * n), dtype=int)).T.reshape(-1, k, n)
+    summed_label, summed_predictions = found.summed(label, every)
+    columns = _columns(summed_label[:, :0], summed_predictions, np.ones((1, k * n), dtype=int))
+    columns = columns.T.reshape(-1, k, n)
     rest, slots = columns.sum(axis=(1, 2), dtype=float), []
     for slot in range(k - 1):
         sums = np.broadcast_to(columns[:, -1].sum(axis=-1), (len(source), len(columns))).copy()
@@ -156,12 +155,12 @@ def shuffled_scores(
         rest = rest - sums
         slots.append(sums.astype(float))
     by_slot = np.stack([*slots, rest], axis=1).reshape(len(source), k, sets, -1)
-    return np.moveaxis(found.value(of_label[:n].sum(axis=0, dtype=float), by_slot), 1, 2)
+    return np.moveaxis(found.value(summed_label[:n].sum(axis=0, dtype=float), by_slot), 1, 2)
 
 
-def _scorable(of: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
-    """The metric, and what it takes as arrays; raises as `resampled_scores`."""
-    found, name = (of, of.name) if isinstance(of, Metric) else (metric(of), of)
+def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
+    """Return the metric and its arguments as arrays; raises as `resampled_scores`."""
+    found, name = (by, by.name) if isinstance(by, Metric) else (metric(by), by)
     label, predictions = np.asarray(label, dtype=float), np.asarray(predictions, dtype=float)
     fits = label.ndim == predictions.ndim - 1 == 1 + found.several and predictions.shape[1] == len(label)
     if not fits or not len(label):
@@ -177,21 +176,21 @@ def _scorable(of: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tup
     return found, label, predictions
 
 
-def _columns(of_label: NDArray, of_predictions: NDArray, weights: NDArray) -> NDArray:
-    """What is summed, (n, a + sets * b): in float32 where its sums are exact, which takes half the time."""
-    (n, a), (sets, _, b) = of_label.shape, of_predictions.shape
+def _columns(summed_label: NDArray, summed_predictions: NDArray, weights: NDArray) -> NDArray:
+    """Return summands, (n, a + sets * b): in float32 where its sums are exact, which takes half the time."""
+    (n, a), (sets, _, b) = summed_label.shape, summed_predictions.shape
     total = float(weights.sum(axis=1, dtype=float).max())
     whole = weights.dtype.kind in "bui" and all(
-        _sums_are_exact(of, total) for of in (of_label, of_predictions)
+        _sums_are_exact(each, total) for each in (summed_label, summed_predictions)
     )
     columns = np.empty((a + sets * b, n), dtype=np.float32 if whole else np.float64)
-    columns[:a] = of_label.T
-    columns[a:].reshape(sets, b, n)[:] = np.moveaxis(of_predictions, 1, 2)
+    columns[:a] = summed_label.T
+    columns[a:].reshape(sets, b, n)[:] = np.moveaxis(summed_predictions, 1, 2)
     return columns.T
 
 
 def _sums_are_exact(values: NDArray, total: float) -> bool:
-    """Whether float32 has the sums of `values` with whole weights whose sum is at most `total`."""
+    """Say whether sums of `values` with whole weights, at most `total` in all, are exact in float32."""
     if not values.size:
         return True
     largest = max(float(values.max()), -float(values.min()))
@@ -199,7 +198,7 @@ def _sums_are_exact(values: NDArray, total: float) -> bool:
 
 
 def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArray) -> Floats:
-    """Scores (resamples, sets), from ranks within each sample."""
+    """Return scores (resamples, sets) from ranks within each sample."""
     rows = max(1, CHUNK // 8 // len(label))
     parts = []
     for at in range(0, len(weights), rows):
@@ -214,7 +213,7 @@ def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArra
 
 
 def _midranks(values: Floats, weights: Floats) -> Floats:
-    """Mid-ranks (resamples, n) of `values` (n,) in samples that contain each value `weights` times."""
+    """Return mid-ranks (resamples, n) of values (n,) in samples that contain each one `weights` times."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     last = np.flatnonzero(np.diff(group[order], append=group.max() + 1))  # the last of each group of ties
@@ -224,15 +223,15 @@ def _midranks(values: Floats, weights: Floats) -> Floats:
 
 
 @overload
-def score(of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: None = None) -> float: ...
+def score(by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: None = None) -> float: ...
 @overload
-def score(of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike) -> Floats: ...
+def score(by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike) -> Floats: ...
 def score(
-    of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
+    by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
 ) -> float | Floats:
-    """Agreement of a prediction, (n,) or (n, values), with labels.
+    """Return the agreement of a prediction, (n,) or (n, values), with labels.
 
-    Parameters and errors are those of `resampled_scores`.
+    Parameters and errors are as for `resampled_scores`.
 
     Returns
     -------
@@ -241,19 +240,19 @@ def score(
     """
     predictions = np.asarray(prediction, dtype=float)[None]
     if weights is None:
-        return float(scores(of, label, predictions)[0])
-    return resampled_scores(of, label, predictions, weights)[:, 0]
+        return float(scores(by, label, predictions)[0])
+    return resampled_scores(by, label, predictions, weights)[:, 0]
 
 
 @overload
-def chance(of: str | Metric, label: ArrayLike, weights: None = None) -> float: ...
+def chance(by: str | Metric, label: ArrayLike, weights: None = None) -> float: ...
 @overload
-def chance(of: str | Metric, label: ArrayLike, weights: ArrayLike) -> Floats: ...
-def chance(of: str | Metric, label: ArrayLike, weights: ArrayLike | None = None) -> float | Floats:
-    """Score of the best constant prediction, the best that a model can reach without input.
+def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike) -> Floats: ...
+def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike | None = None) -> float | Floats:
+    """Return the score of the best constant prediction, which needs no input.
 
-    The constant is chosen once, on all of `label`, so that weighted chance is a baseline paired with a
-    weighted `score`, whose shapes and errors it has.
+    The constant is chosen once, on all of `label`, so that weighted chance is paired with a weighted
+    `score`, whose shapes and errors it has.
     """
-    found, label, _ = _scorable(of, label, np.asarray(label)[None])
+    found, label, _ = _scorable(by, label, np.asarray(label)[None])
     return score(found, label, found.blind(label), weights)

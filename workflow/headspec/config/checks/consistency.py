@@ -210,9 +210,9 @@ def _probes(
         if iat and name in ("iat", "even") and name not in trained:
             control = "it in iat.controls, and " if name == "even" else ""
             yield f"probes.methods.{i}: got '{name}', expected {control}a mixture under iat.mixtures."
-    on_words = any(task is None or kind(task).of_words for task in tasks.values())
+    on_words = any(task is None or kind(task).on_words for task in tasks.values())
     if not on_words and (probes != Probes() or isinstance(methods, list) and "probes" in methods):
-        types = " or ".join(name for name, each in KINDS.items() if each.of_words)
+        types = " or ".join(name for name, each in KINDS.items() if each.on_words)
         yield f"probes: no task on words; expected one of type {types}."
 
 

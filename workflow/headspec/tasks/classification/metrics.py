@@ -31,10 +31,10 @@ def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
     )
 
 
-def _matthews(of_label: Floats, of_predictions: Floats) -> Floats:
+def _matthews(label_sums: Floats, prediction_sums: Floats) -> Floats:
     """R_K (Gorodkin 2004), from the margins and the diagonal of the confusion matrix."""
-    total, actual = of_label[..., 0], of_label[..., 1:]
-    correct, predicted = of_predictions[..., 0], of_predictions[..., 1:]
+    total, actual = label_sums[..., 0], label_sums[..., 1:]
+    correct, predicted = prediction_sums[..., 0], prediction_sums[..., 1:]
     spread = [total**2 - (margin**2).sum(axis=-1) for margin in (actual, predicted)]
     varies = (np.minimum(*spread) > 1e-12 * total**2).astype(float)
     covariance = correct * total - (actual * predicted).sum(axis=-1)

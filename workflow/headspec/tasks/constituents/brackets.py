@@ -13,8 +13,8 @@ ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-",
 Span = tuple[int, int, str]
 
 
-def read(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
-    """The constituents of a tree, each before those that it has, and (tag, word) of its leaves.
+def parse_tree(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
+    """Return the constituents of a tree, parents first, and (tag, word) of its leaves.
 
     ValueError, with a clause, if it is no tree.
     """
@@ -39,7 +39,7 @@ def read(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
 
 
 def check_words(leaves: Sequence[tuple[str, str]], words: Sequence[str]) -> None:
-    """ValueError if the leaves of a tree are not these words."""
+    """Raise ValueError if the leaves of a tree are not these words."""
     if len(leaves) != len(words):
         raise ValueError(f"it has {len(words)} words and a tree of {len(leaves)}")
     for number, ((_, leaf), word) in enumerate(zip(leaves, words, strict=True), 1):

@@ -11,16 +11,16 @@ Floats = NDArray[np.float64]
 
 
 def best_spans(scores: Floats, lengths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """(first, last) of the spans of the best binary tree of every sentence, each before those in it.
+    """Return (first, last) of the spans of the best binary tree of each sentence, parents first.
 
-    By dynamic programming over all sentences at once, spans of fewer words first.
+    Dynamic programming over all sentences at once, shorter spans first.
 
     Parameters
     ----------
     scores : (sentences, words, words), by first and last word
     """
     sentences, words = scores.shape[:2]
-    # best sum of the spans in a span, by its first word and by its last, and number of words after / before
+    # best sum of the spans in a span, by its first and its last word, and number of words after or before it
     by_first, by_last = (np.zeros((sentences, words, words)) for _ in range(2))
     splits = np.zeros((sentences, words, words), dtype=np.int64)
     for more in range(words):  # words after the first

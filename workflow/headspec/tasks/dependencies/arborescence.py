@@ -1,7 +1,7 @@
 """The dependency tree with the highest score (Chu and Liu 1965, Edmonds 1967).
 
-networkx finds the same trees in 10 ms for 20 words and 300 ms for 80, longer than an encoder takes; here it
-is 0.7 and 3 ms.
+networkx finds the same trees in 10 ms for 20 words and 300 ms for 80, longer than an encoder takes; this
+module in 0.7 and 3 ms.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Heads = NDArray[np.int64]
 
 
 def best_tree(scores: Floats) -> Heads:
-    """The head of every word, from 1, or 0 for the one root, in the tree with the highest sum of scores.
+    """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    The best head of every word, where that is a tree. Otherwise arcs from the root cost more than any tree
-    can gain by a second one, so that the best arborescence has one.
+    These are the best heads, if they form a tree. Otherwise arcs from the root cost more than any tree can
+    gain by a second one, so that the best arborescence has one.
 
     Parameters
     ----------
-    scores : (words, words + 1), finite but for the words themselves: of the root, and of every word, as head
+    scores : (words, words + 1): of the root and of each word as head; finite except for the word itself
     """
     words = len(scores)
     padded = np.concatenate([np.full((1, words + 1), -np.inf), scores])
@@ -41,7 +41,7 @@ def _best(scores: Floats) -> Heads:
 
 
 def _cycle(heads: Heads) -> Heads:
-    """The nodes of a cycle of heads; none if all lead to node 0, the root, which is its own head."""
+    """Return the nodes of a cycle of heads; none if all lead to node 0, the root, which is its own head."""
     above = heads
     for _ in range(len(heads).bit_length()):  # as many steps up as there are nodes, by doubling
         above = above[above]
@@ -52,13 +52,13 @@ def _cycle(heads: Heads) -> Heads:
 
 
 def _arborescence(scores: Floats) -> Heads:
-    """The best head of every node, (nodes,), such that all lead to node 0.
+    """Return the best head of each node, (nodes,), such that all lead to node 0.
 
-    A cycle of best heads becomes a node, the last, of which one node gets its head from outside.
+    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside.
 
     Parameters
     ----------
-    scores : (nodes, nodes), of heads for every node; -inf for itself
+    scores : (nodes, nodes), of heads for each node; -inf for itself
     """
     heads = _best(scores)
     cycle = _cycle(heads)
@@ -70,10 +70,10 @@ def _arborescence(scores: Floats) -> Heads:
     joined = np.full((len(rest) + 1, len(rest) + 1), -np.inf)
     joined[:-1, :-1] = scores[np.ix_(rest, rest)]
     joined[-1, :-1], joined[:-1, -1] = into.max(0), out.max(1)
-    of_joined = _arborescence(joined)
-    entry = of_joined[-1]
+    joined_heads = _arborescence(joined)
+    entry = joined_heads[-1]
     heads[cycle[into[:, entry].argmax()]] = rest[entry]
-    heads[rest] = np.append(rest, 0)[of_joined[:-1]]
-    below = of_joined[:-1] == len(rest)  # words whose head is in the cycle
+    heads[rest] = np.append(rest, 0)[joined_heads[:-1]]
+    below = joined_heads[:-1] == len(rest)  # words whose head is in the cycle
     heads[rest[below]] = cycle[out[below].argmax(1)]
     return heads

@@ -22,7 +22,7 @@ class Dependencies:
     given: frozenset[str] = frozenset()
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """From the number of each word's head, from 1, or 0 for the root, and its relation."""
+        """Read the number of each word's head, from 1, or 0 for the root, and its relation."""
         heads, relations = map(list_items, cells)
         if clause := problem(list(words), heads, relations):
             raise ValueError(clause)
@@ -32,15 +32,15 @@ class Dependencies:
         ]
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Numbers of words with the right head and relation, and with the right head."""
+        """Count words with the right head and relation, and with the right head."""
         heads = {unit[:2] for unit in gold}
         return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Each word's head the same number of words away, that is right most often, with its best relation.
+        """Predict each head at the distance that is right most often, with its most frequent relation.
 
-        Words without a word there are roots. Of equal distances, the shorter one and that to the left; of
-        equal relations, the first by name.
+        Words without a word there are roots. Equal distances: the shorter one, then the one to the left;
+        equal relations: the first by name.
         """
         arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
         relations: dict[int, str] = {}

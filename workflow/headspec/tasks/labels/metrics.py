@@ -30,9 +30,9 @@ def _together(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
     return actual.sum(axis=-1)[:, None], np.stack([right, predicted.sum(axis=-1)], axis=-1)
 
 
-def _macro(of_label: Floats, of_predictions: Floats) -> Floats:
-    right, predicted = np.split(of_predictions, 2, axis=-1)
-    return ratio(2 * right, of_label + predicted).mean(axis=-1)
+def _macro(label_sums: Floats, prediction_sums: Floats) -> Floats:
+    right, predicted = np.split(prediction_sums, 2, axis=-1)
+    return ratio(2 * right, label_sums + predicted).mean(axis=-1)
 
 
 def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:

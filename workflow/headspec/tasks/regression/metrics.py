@@ -24,9 +24,9 @@ def _moments(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
     return columns(np.ones_like(x), x, x**2), columns(y, y**2, x * y)
 
 
-def _pearson(of_label: Floats, of_predictions: Floats) -> Floats:
-    n, x, xx = np.moveaxis(of_label, -1, 0)
-    y, yy, xy = np.moveaxis(of_predictions, -1, 0)
+def _pearson(label_sums: Floats, prediction_sums: Floats) -> Floats:
+    n, x, xx = np.moveaxis(label_sums, -1, 0)
+    y, yy, xy = np.moveaxis(prediction_sums, -1, 0)
     spread = [n * squares - values**2 for values, squares in ((x, xx), (y, yy))]
     varies = (spread[0] > 1e-12 * n * xx) & (spread[1] > 1e-12 * n * yy)  # beyond rounding error
     norms = np.sqrt(np.abs(spread[0])) * np.sqrt(np.abs(spread[1]))

@@ -19,15 +19,15 @@ class Roles:
     """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V) which is given.
 
     An argument is right if it has the same predicate, role and words. Spans with role C-X belong to the last
-    argument X before them, and all must be right; without one they are an argument X. R-X is a role of its
-    own. Spans V and C-V, the words of the predicate, do not count.
+    argument X before them, and all must be right; without one they are an argument X. R-X is a separate
+    role. Spans V and C-V, the words of the predicate, do not count.
     """
 
     places, links = 3, True
     given = frozenset({PREDICATE})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """From the predicates, places of words from 0, and for each of them a tag for each word.
+        """Read predicates, places of words from 0, and for each predicate a tag for each word.
 
         Tags are BIO, or names of roles, where neighbours with the same one are a span.
         """
@@ -52,17 +52,17 @@ class Roles:
         return units
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Numbers of right arguments, and of predicted ones."""
+        """Count right arguments, and predicted ones."""
         right, found = _arguments(gold), _arguments(predicted)
         return len(right & found), len(found)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """None."""
+        """Predict none."""
         return [[] for _ in sentences]
 
 
 def _arguments(units: Units) -> set[tuple]:
-    """(predicate, role, spans) of every argument."""
+    """Return (predicate, role, spans) of each argument."""
     spans: list[tuple[int, str, list[tuple[int, int]]]] = []
     latest: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for predicate, first, last, label in sorted(units):

@@ -18,27 +18,27 @@ class Spans:
     count = staticmethod(matched)
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """From a BIO tag for each word, or a list of dicts with `start`, `end` (exclusive) and `type`."""
+        """Read a BIO tag for each word, or a list of dicts with `start`, `end` (exclusive) and `type`."""
         found = list_items(cells[0])
         if not found or isinstance(found[0], Mapping):
-            return _of_dicts(found, len(words))
+            return _from_dicts(found, len(words))
         return list(bio.spans(bio.parsed(words, one_per_word(words, found, "tags"))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """None."""
+        """Predict none."""
         return [[] for _ in sentences]
 
 
-def _of_dicts(spans: list[Any], length: int) -> Units:
+def _from_dicts(spans: list[Any], length: int) -> Units:
     units: Units = []
     for number, span in enumerate(spans, 1):
         try:
-            start, end, of_type = int(span["start"]), int(span["end"]), str(span["type"])
+            start, end, label = int(span["start"]), int(span["end"]), str(span["type"])
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"span {number} is {span!r}, expected start, end and type") from None
         if not 0 <= start < end <= length:
             raise ValueError(f"span {number} has start {start} and end {end}, but there are {length} words")
-        units.append((start, end - 1, of_type))
+        units.append((start, end - 1, label))
     units.sort()
     for before, unit in zip(units, units[1:], strict=False):
         if unit[0] <= before[1]:

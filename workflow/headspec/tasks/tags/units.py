@@ -21,7 +21,7 @@ class Tags:
         return list(enumerate(one_per_word(words, cells[0], "tags", empty=("",))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """The most frequent tag, for every word."""
+        """Predict the most frequent tag for each word."""
         tags = Counter(tag for units in sentences for _, tag in units)
         best = min(tags, key=lambda tag: (-tags[tag], tag)) if tags else ""
         return [[(word, best) for word in range(length)] for length in lengths]

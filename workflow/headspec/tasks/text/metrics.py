@@ -26,8 +26,8 @@ def _sums(of: int, by: int, label: Floats, predictions: Floats) -> tuple[Floats,
     return label[..., [by]], predictions[..., [of]]
 
 
-def _ratio(of_label: Floats, of_predictions: Floats) -> Floats:
-    return ratio(of_predictions[..., 0], of_label[..., 0])
+def _ratio(label_sums: Floats, prediction_sums: Floats) -> Floats:
+    return ratio(prediction_sums[..., 0], label_sums[..., 0])
 
 
 def _constant(label: Floats) -> Floats:

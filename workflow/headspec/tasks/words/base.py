@@ -1,8 +1,8 @@
-"""What every type of task on words has: units, and how they are counted.
+"""Units of annotation, and how they are counted.
 
-The annotation of a sentence is a list of units, each a tuple of places of words, from 0, and a label: a tag
-is (word, tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. In
-tables it is JSON.
+The annotation of a sentence is a list of units: tuples of places of words, from 0, and a label. A tag is
+(word, tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. Tables
+have it as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headspec.tasks import load_part
 
-#: index of labels that training does not have, and word of tokens that belong to none
+#: index of labels that training lacks, and word of tokens that belong to none
 NONE = -1
 
 Unit = tuple[Any, ...]
@@ -25,14 +25,14 @@ Units = list[Unit]
 
 
 class WordTask(Protocol):
-    """A type of task on words.
+    """The annotation of a kind of task on words.
 
     Attributes
     ----------
     places : number of places of words in a unit
     given : labels of units that are known beforehand, and neither predicted nor counted
-    links : whether a unit relates its first word to the others, so that attention may show it; else the
-        words from its first place to its last have the label
+    links : whether a unit relates its first word to the others, so that attention may show it; otherwise the
+        words from its first to its last place have the label
     """
 
     places: int
@@ -40,23 +40,23 @@ class WordTask(Protocol):
     links: bool
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """The units of a sentence from the cells of its columns.
+        """Return the units of a sentence from the cells of its columns.
 
         Raises
         ------
         ValueError
-            The cells are no such annotation of these words; it says why, in a clause.
+            The cells do not annotate these words; in a clause.
         """
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """What the metrics of a sentence are computed from (`headspec.tasks.words.unit_metrics`).
+        """Count for the metrics of a sentence (`headspec.tasks.words.unit_metrics`).
 
-        Labels are names, of `gold` also those that training does not have. What `gold` has in common with
-        itself is what there is to find.
+        Labels are names; `gold` may have some that training lacks. The first count of `gold` against itself
+        is the number of units to find.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """The best prediction of every sentence that is made without reading it, on all these sentences."""
+        """Predict the units of each sentence from lengths alone, as well as possible for these sentences."""
 
 
 def word_task(kind: str) -> WordTask:
@@ -65,22 +65,22 @@ def word_task(kind: str) -> WordTask:
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:
-    """Number of predicted units that are right, each gold unit once, and number of predicted units."""
+    """Count predicted units that are right, each gold unit once, and all predicted units."""
     return (Counter(gold) & Counter(predicted)).total(), len(predicted)
 
 
 def written(units: Units) -> str:
-    """Units as they stand in tables."""
+    """Return units as JSON for tables."""
     return json.dumps(units, ensure_ascii=False, separators=(",", ":"))
 
 
 def parsed(annotation: str) -> Units:
-    """The units of `written`."""
+    """Return the units in JSON from `written`."""
     return [tuple(unit) for unit in json.loads(annotation)]
 
 
 def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[int]) -> NDArray[np.float64]:
-    """The labels (n, 3) of sentences: what there is to find, and the counts of the blind prediction."""
+    """Return labels (n, 3) of sentences: the number of units, and the counts of the blind prediction."""
     guesses = zip(sentences, task.blind(sentences, lengths), strict=True)
     counts = [(task.count(gold, gold)[0], *task.count(gold, guess)) for gold, guess in guesses]
     return np.array(counts, dtype=float).reshape(-1, 3)

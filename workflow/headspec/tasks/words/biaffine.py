@@ -10,7 +10,7 @@ from headspec.tasks.words.head import normalised
 
 
 class Projection(nn.Module):
-    """States as one of the two of a pair, (..., inputs) to (..., size + 1), of which the last is 1."""
+    """Projection of states for one side of a pair, (..., inputs) to (..., size + 1); the last number is 1."""
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__()
@@ -23,5 +23,5 @@ class Projection(nn.Module):
 
 
 def weights(*shape: int) -> nn.Parameter:
-    """Weights between the projections of a pair, small and not 0, so that gradients pass from the start."""
+    """Return weights between both projections, small but not 0, so that gradients pass from the start."""
     return nn.Parameter(torch.empty(shape).normal_(std=0.02))

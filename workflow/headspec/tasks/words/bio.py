@@ -9,42 +9,42 @@ Type = TypeVar("Type", str, int)
 
 
 def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
-    """(first, last, type) of the spans of a sentence, as seqeval finds them in its default mode.
+    """Return (first, last, type) of the spans of a sentence, as seqeval finds them in its default mode.
 
     Parameters
     ----------
-    tags : of every word, whether it begins a span, and its type; None outside spans
-        A word that begins none continues the one before if that has its type, and begins one otherwise.
+    tags : whether each word begins a span, and its type; None outside spans
+        A word that begins none continues the span before it if the types agree, and begins one otherwise.
     """
     found: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):
         if tag is None:
             continue
-        begins, of_type = tag
-        if found and not begins and found[-1][1:] == (word - 1, of_type):
-            found[-1] = (found[-1][0], word, of_type)
+        begins, label = tag
+        if found and not begins and found[-1][1:] == (word - 1, label):
+            found[-1] = (found[-1][0], word, label)
         else:
-            found.append((word, word, of_type))
+            found.append((word, word, label))
     return found
 
 
 def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
-    """What `spans` takes; ValueError if a tag is none of BIO, or an I- follows no word of its type."""
+    """Parse tags for `spans`; ValueError if one is not BIO, or an I- follows no word of its type."""
     found: list[tuple[bool, str] | None] = []
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
         if tag == "O":
             found.append(None)
             continue
-        mark, _, of_type = tag.partition("-")
-        if mark not in ("B", "I") or not of_type:
-            scheme = "; convert it from BIOES" if mark in ("E", "S", "L", "U") and of_type else ""
+        mark, _, label = tag.partition("-")
+        if mark not in ("B", "I") or not label:
+            scheme = "; convert it from BIOES" if mark in ("E", "S", "L", "U") and label else ""
             raise ValueError(
                 f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type{scheme}"
             )
-        if mark == "I" and (not found or found[-1] is None or found[-1][1] != of_type):
+        if mark == "I" and (not found or found[-1] is None or found[-1][1] != label):
             raise ValueError(
-                f"word {number} ('{word}') has tag {tag}, but the word before has no {of_type}; "
+                f"word {number} ('{word}') has tag {tag}, but the word before has no {label}; "
                 "in BIO each span begins with B-, unlike in IOB1"
             )
-        found.append((mark == "B", of_type))
+        found.append((mark == "B", label))
     return found

@@ -10,9 +10,8 @@ class Words(Kind):
 
     Parameters
     ----------
-    about : what is predicted
-    columns : of the annotation, by default
-    metrics : that a task may have, the main one first
+    about, metrics : as in `Kind`
+    columns : default columns of the annotation
     """
 
     called = "on words"
@@ -20,7 +19,7 @@ class Words(Kind):
     refuses = frozenset({"transfer"})
     training = {"decoder_learning_rate": "a task on words, whose decoder it is of"}
     pooled = False
-    of_words = True
+    on_words = True
 
     def __init__(self, about: str, columns: list[str], metrics: tuple[str, ...]) -> None:
         self.about, self.metrics, self.label_columns = about, metrics, len(columns)

@@ -20,7 +20,7 @@ def _blind(label: Floats) -> Floats:
 
 
 def share(name: str, place: int = 0) -> Metric:
-    """Share of units that are right, whose number is at a place of the prediction."""
+    """Return the share of right units, whose number is at a place of the prediction."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions[..., [place]]
@@ -29,7 +29,7 @@ def share(name: str, place: int = 0) -> Metric:
 
 
 def f1(name: str) -> Metric:
-    """F1 of units: a prediction is the number of right ones, and that of predicted ones."""
+    """Return F1 of units; a prediction has the numbers of right and of predicted ones."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions
