@@ -21,7 +21,7 @@ class Answer(Kind):
     pooled = False
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """A question has a context."""
+        """Find questions without a context."""
         if task.text_b is None:
             yield f"{key}.text_b: missing, expected the column of the contexts that answers are in."
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-class OfAnswers(Counts):
-    """Answers of a letter stand for those that are in columns."""
+class AnswerCounts(Counts):
+    """Answers of one letter stand for the answers in columns."""
 
     labels = ('[" a", " b"]',)
 
@@ -21,4 +21,4 @@ class OfAnswers(Counts):
         return 2
 
 
-COUNTS = OfAnswers()
+COUNTS = AnswerCounts()

@@ -1,7 +1,7 @@
 """A class for each text, by cross-entropy.
 
-Its logits are those of a linear layer, or of a language model that is prompted: of the tokens of the answers,
-or the log-likelihoods of answers of several tokens.
+Logits are from a linear layer; a prompted language model has the logits of answers' tokens, or the
+log-likelihoods of answers of several tokens.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-class OfClasses(Head):
-    """Losses and predictions of the logits of classes."""
+class ClassHead(Head):
+    """Losses and predictions from the logits of classes."""
 
     @classmethod
     def for_classes(cls, classes: Any) -> type[Head]:
@@ -31,7 +31,7 @@ class OfClasses(Head):
 
     @classmethod
     def build(cls, model: MultiTask, classes: Any) -> Head:
-        if model.head is not None:  # of the first tokens, until others are given
+        if model.head is not None:  # the first tokens, until others are given
             return Answers(model.head, range(len(classes)))
         return Classifier(model.hidden, len(classes))
 
@@ -44,12 +44,12 @@ class OfClasses(Head):
         return Predicted(unless_broken(likeliest, logits), logits.softmax(1))
 
 
-class Classifier(Linear, OfClasses):
+class Classifier(Linear, ClassHead):
     """A linear classifier."""
 
 
-class Answers(OfClasses):
-    """The head of a language model, for the tokens of the classes' answers alone."""
+class Answers(ClassHead):
+    """The head of a language model, restricted to the tokens of the classes' answers."""
 
     def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
         nn.Module.__init__(self)
@@ -61,7 +61,7 @@ class Answers(OfClasses):
 
     @property
     def bias(self) -> nn.Parameter | None:
-        """Of the logits, (classes,); 0 unless calibrated."""
+        """Bias of the logits, (classes,); 0 unless calibrated."""
         return self.language.bias
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
@@ -69,7 +69,7 @@ class Answers(OfClasses):
 
 
 def _as_now(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
-    """Rename the weights of a head for some tokens that was saved by itself."""
+    """Rename the weights of a restricted head that was saved by itself."""
     now = f"{prefix}language."
     for name in [name for name in state if name.startswith(prefix) and not name.startswith(now)]:
         state[now + name.removeprefix(prefix)] = state.pop(name)
@@ -83,4 +83,4 @@ class Likeliest(Likelihoods):
         return Predicted(unless_broken(logits.argmax(1).float(), logits))
 
 
-HEAD = OfClasses
+HEAD = ClassHead

@@ -19,7 +19,7 @@ class Classification(Kind):
     classes = paired = True
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """F1 is of one of two classes, which the config has to name."""
+        """Find classes that F1, which is of the second of two, cannot take."""
         if task.labels is None:
             if "f1" in self.all_metrics(task) and task.source:
                 yield (

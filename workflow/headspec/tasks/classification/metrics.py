@@ -22,7 +22,7 @@ def _positive(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
 
 
 def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
-    """All and each class; the right ones and each predicted class."""
+    """Count examples and each class; right predictions and each predicted class."""
     classes = np.union1d(label, predictions)
     every = np.ones(len(label), dtype=bool)
     return (
@@ -42,7 +42,7 @@ def _matthews(label_sums: Floats, prediction_sums: Floats) -> Floats:
 
 
 def _frequent(label: Floats) -> Floats:
-    """The most frequent class for all; accuracy is its share, and correlation is 0."""
+    """Predict the most frequent class: accuracy is its share, and correlation is 0."""
     classes, counts = np.unique(label, return_counts=True)
     return np.full_like(label, classes[counts.argmax()])
 

@@ -1,4 +1,4 @@
-"""What kinds of tasks share in which one of two continuations should be the likelier."""
+"""What kinds of tasks on two continuations share."""
 
 from headspec.tasks.kind import Kind
 

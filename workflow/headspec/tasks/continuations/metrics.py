@@ -1,4 +1,4 @@
-"""Metrics of pairs of continuations, from the log-likelihood of the right one less that of the wrong one.
+"""Metrics of pairs of continuations, from the log-likelihood of the right one less the wrong one's.
 
 Labels do not matter. Chance is a difference of 0.
 """
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
-    """Twice what counts as right of pairs: 2 if the right one is likelier, and 1 for ties."""
+    """Count twice: 2 if the right one is likelier, and 1 for ties."""
     return 2 * np.ones((len(label), 1)), columns(np.sign(differences) + 1)
 
 

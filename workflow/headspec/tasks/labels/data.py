@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
 
-#: what columns of 0 and 1 hold, as text
+#: values of columns of 0 and 1, as text
 FLAGS = {"0": False, "false": False, "1": True, "true": True}
 SEPARATOR = ","
 BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
@@ -44,7 +44,7 @@ class LabelSets(Data):
         return texts.assign(label=label)
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """The labels in order of their index: of `task.labels`, of columns of 0 and 1, else sorted."""
+        """Return labels in the order of `task.labels` or of columns of 0 and 1, else sorted."""
         if task.labels is not None:
             names = list(dict.fromkeys(task.labels.values()))
         elif isinstance(task.label, list):
@@ -59,14 +59,14 @@ class LabelSets(Data):
         _check(labels.map(parsed), classes["labels"], key, where, what)
 
     def strata(self, rows: pd.DataFrame) -> pd.Series:
-        """The rarest label of every row, "" of rows without one, so that even rare ones keep their shares."""
+        """Return the rarest label of each row, or "", so that rare labels keep their shares."""
         sets = rows["label"].map(parsed)
         frequency = Counter(name for names in sets for name in names)
         return sets.map(lambda names: min(names, key=lambda name: (frequency[name], name), default=""))
 
 
 def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
-    """The names of the columns that are 1, of every row."""
+    """Return the names of the columns that are 1 in each row."""
     flags = {}
     for name in task.label:
         columns.check_plain(frame[name], f"{key}.label", where)
@@ -83,7 +83,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
 
 
 def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
-    """The labels in the cells of a column: lists, texts with commas, or lists written as text."""
+    """Return the labels in the cells of a column: lists, texts with commas, or lists written as text."""
     stored = frame[str(task.label)]
     missing = stored.map(_missing)
     if missing.any():
@@ -105,12 +105,12 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
 
 
 def _missing(cell: Any) -> bool:
-    """Whether a cell has neither a label nor an empty list."""
+    """Say whether a cell has neither a label nor an empty list."""
     return not isinstance(cell, (list, tuple, np.ndarray)) and (pd.isna(cell) or not str(cell).strip())
 
 
 def _names(cell: Any) -> list[str]:
-    """The labels of a cell; ValueError with a clause if they are no set of names."""
+    """Return the labels of a cell; ValueError with a clause if they are no set of names."""
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) else str(cell).split(SEPARATOR)
     if any(isinstance(item, (list, tuple, dict, bytes, np.ndarray)) for item in items):
         raise ValueError("expected a list of names")
@@ -126,7 +126,7 @@ def _names(cell: Any) -> list[str]:
 
 
 def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: str) -> None:
-    """DataError if a label of a row is not a `valid` one; the message calls the valid ones `what`."""
+    """Raise DataError if a label is not `valid`; the message calls the valid ones `what`."""
     known = {*valid}
     unknown = {row: name for row, names in sets.items() for name in names if name not in known}
     columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)

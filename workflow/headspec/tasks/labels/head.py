@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec import per_example
-from headspec.tasks.heads import Gold, Predicted, unless_broken
+from headspec.tasks.heads import Predicted, unless_broken
 from headspec.tasks.texts.head import Linear
 
 if TYPE_CHECKING:
@@ -24,21 +24,21 @@ class Labels(Linear):
         super().__init__(model.hidden, len(classes["labels"]))
 
     @classmethod
-    def gold(cls, frame: pd.DataFrame) -> Gold:
-        """Rows of 0 and 1, (n, labels)."""
+    def gold(cls, frame: pd.DataFrame) -> torch.Tensor:
+        """Return rows of 0 and 1, (n, labels)."""
         return torch.from_numpy(per_example.array(frame, "label"))
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The mean over labels."""
+        """Return means over labels."""
         logits = self.logits(model, states).float()
         return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The sum of the logits of what is decided on each label, that it is there or that it is not."""
+        """Return the sum of the logits for what is decided on each label."""
         return self.logits(model, states).abs().sum(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Probabilities; in float64, in which those near 1 still differ, for rankings."""
+        """Return probabilities in float64, in which values near 1 still differ, for rankings."""
         logits = self.logits(model, states).float()
         likely = logits.double().sigmoid()
         return Predicted(unless_broken(likely, logits), likely.float())

@@ -22,7 +22,7 @@ class Labels(Kind):
     refuses = frozenset({"prompted", "transfer"})
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """One label is a class; columns of 0 and 1 are the labels that `labels` names."""
+        """Find single labels, and `labels` that are not the columns of 0 and 1."""
         columns = task.label if isinstance(task.label, list) else []
         if len(columns) == 1:
             yield (

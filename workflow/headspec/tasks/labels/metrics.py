@@ -18,13 +18,13 @@ THRESHOLD = 0.5
 
 
 def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
-    """Each label; each that is predicted and right, and each that is predicted."""
+    """Count each label; each right prediction and each prediction of it."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     return actual, np.concatenate([actual & predicted, predicted], axis=-1)
 
 
 def _together(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
-    """The numbers of `_per_label`, of all labels together."""
+    """Count as `_per_label`, all labels together."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     right = (actual & predicted).sum(axis=-1)
     return actual.sum(axis=-1)[:, None], np.stack([right, predicted.sum(axis=-1)], axis=-1)
@@ -40,10 +40,10 @@ def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
 
 
 def average_precision(label: Floats, predictions: Floats) -> Floats:
-    """Label-ranking average precision of examples (Tsoumakas et al. 2010), (..., n).
+    """Return label-ranking average precision of examples (Tsoumakas et al. 2010), (..., n).
 
-    The mean, over an example's labels, of the share of its labels among those that are at least as likely. 1
-    for examples with no label, as in scikit-learn.
+    The mean, over an example's labels, of the share of its labels among those that are at least as likely; 1
+    for examples without labels, as in scikit-learn.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def average_precision(label: Floats, predictions: Floats) -> Floats:
 
 
 def _most_frequent(label: Floats) -> Floats:
-    """The set of labels that has the best micro F1 as the prediction of every example."""
+    """Predict the set of labels with the best micro F1 for all examples."""
     frequency = label.sum(axis=0)
     order = np.argsort(-frequency, kind="stable")
     sizes = np.arange(1, len(order) + 1)
@@ -75,9 +75,9 @@ def _most_frequent(label: Floats) -> Floats:
 
 
 def _good_ranking(label: Floats) -> Floats:
-    """One ranking for every example: next is always the label that adds most to average precision.
+    """Predict one ranking for all examples, in which each next label adds most to average precision.
 
-    No fast way to the best ranking is known. That by frequency can be far from it where labels go together.
+    No fast way to the best ranking is known; frequency can be far from it where labels go together.
     """
     share = label / np.maximum(label.sum(axis=1, keepdims=True), 1)
     scores, among = np.full(label.shape[1], -np.inf), np.zeros(len(label))

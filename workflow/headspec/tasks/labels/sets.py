@@ -1,4 +1,4 @@
-"""Sets of labels as tables have them: in JSON, and as rows of 0 and 1."""
+"""Sets of labels in tables: as JSON, and as rows of 0 and 1."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 
 def written(names: Iterable[str]) -> str:
-    """A set of labels as a list in JSON, sorted."""
+    """Return a set of labels as a sorted list in JSON."""
     return json.dumps(sorted({*names}), ensure_ascii=False)
 
 
 def parsed(label: str) -> list[str]:
-    """The names of `written`."""
+    """Return the names in JSON from `written`."""
     return [str(name) for name in json.loads(label)]
 
 
 def indicators(labels: Iterable[str], names: Sequence[str]) -> NDArray[np.float64]:
-    """Rows of 0 and 1, (n, names), of sets of labels as `written`."""
+    """Return rows of 0 and 1, (n, names), for sets of labels in JSON."""
     index = {name: i for i, name in enumerate(names)}
     sets = [parsed(label) for label in labels]
     rows = np.zeros((len(sets), len(names)))
-    for row, of_row in zip(rows, sets, strict=True):
-        row[[index[name] for name in of_row]] = 1
+    for row, chosen in zip(rows, sets, strict=True):
+        row[[index[name] for name in chosen]] = 1
     return rows

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-class OfPairs(Counts):
+class PairCounts(Counts):
     texts_read = 2
 
     def prompts(
         self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """The first text, and what the second does not begin with as well."""
+        """Return the first text, and the second without the beginning that it shares."""
         if texts is None:
             return None
         words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
@@ -30,4 +30,4 @@ class OfPairs(Counts):
         return length
 
 
-COUNTS = OfPairs()
+COUNTS = PairCounts()

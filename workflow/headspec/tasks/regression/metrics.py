@@ -12,14 +12,14 @@ Floats = NDArray[np.float64]
 
 
 def _centred(values: Floats) -> Floats:
-    """Deviations from the mean of all examples, so that differences of sums are exact; 0 within rounding."""
+    """Return deviations from the mean, so that differences of sums are exact; 0 within rounding."""
     deviation = values - values.mean(axis=-1, keepdims=True)
-    norm, size = (np.linalg.norm(of, axis=-1, keepdims=True) for of in (deviation, values))
+    norm, size = (np.linalg.norm(each, axis=-1, keepdims=True) for each in (deviation, values))
     return np.where(norm > 1e-13 * size, deviation, 0)
 
 
 def _moments(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-    """Number, values and squares of labels; values and squares of predictions, and products."""
+    """Return number, values and squares of labels; values and squares of predictions, and products."""
     x, y = _centred(label), _centred(predictions)
     return columns(np.ones_like(x), x, x**2), columns(y, y**2, x * y)
 

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-class OfTexts(Counts):
+class TextCounts(Counts):
     def prompt_tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
     ) -> tuple[int | None, int]:
-        """Those of the texts themselves."""
+        """Count the texts themselves."""
         return mean(tokenizer, most, texts), 0
 
     def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
         return length
 
 
-COUNTS = OfTexts()
+COUNTS = TextCounts()

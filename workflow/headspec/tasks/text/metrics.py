@@ -1,8 +1,8 @@
 """Metrics of language models, from numbers that add up over texts.
 
-A prediction is the number of tokens that were the likeliest, and the surprisal of all, in bits. The label is
-the number of predicted tokens, that of their bytes, and the same two numbers of the best constant prediction:
-the most frequent token of all, and every token by its frequency.
+A prediction has the number of tokens that were the likeliest, and the surprisal of all in bits. The label has
+the numbers of predicted tokens and of their bytes, and the prediction of the best constant: the most frequent
+token, and each token by its frequency.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)
 RIGHT, BITS = 0, 1
 
 
-def _sums(of: int, by: int, label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-    return label[..., [by]], predictions[..., [of]]
+def _sums(place: int, by: int, label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+    return label[..., [by]], predictions[..., [place]]
 
 
 def _ratio(label_sums: Floats, prediction_sums: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Tokens of examples and of their prompts, as planning counts them on some texts of a task."""
+"""Numbers of tokens of examples and prompts, which planning counts on some texts of a task."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Counts of tokens, where `tokenizer` and `texts` are None if they are not here.
+    """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
 
     Attributes
     ----------
-    labels : of demonstrations, where they are no classes
-    texts_read : texts of an example that a model reads beside each other, each as long as it may be
+    labels : labels of demonstrations, where they are no classes
+    texts_read : texts of an example that a model reads beside each other, each up to the largest length
     """
 
     labels: tuple[str, ...] = ()
@@ -31,16 +31,14 @@ class Counts:
     def tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
-        """Mean tokens of an example, at most `most`, and of the text that is written for it, if any is; None
-        if they cannot be counted.
-        """
+        """Return mean tokens of an example, at most `most`, and of a text written for it; None if unknown."""
         length = mean(tokenizer, most, texts)
         return None if length is None else (length, 0)
 
     def prompt_tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
     ) -> tuple[int | None, int]:
-        """Mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
+        """Return mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
         most *= self.texts_read
         whole = mean(tokenizer, most, self.prompts(task, texts, tokenizer))
         if not task.shots:
@@ -52,7 +50,7 @@ class Counts:
     def prompts(
         self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """What a model reads of `texts`: each after demonstrations, for which the texts after it stand."""
+        """Return what a model reads of `texts`, with the following texts as demonstrations."""
         classes = list(task.answers or ())
         if texts is None or tokenizer is None or not task.prompt or not (labels := self.labels or classes):
             return None
@@ -64,14 +62,14 @@ class Counts:
 
         def read(i: int) -> str:
             shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
-            of = wording.showing(shown, classes)
-            text = of.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
-            return (conversation(tokenizer, of.turns, text) if task.chat else text) + whole
+            after = wording.showing(shown, classes)
+            text = after.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
+            return (conversation(tokenizer, after.turns, text) if task.chat else text) + whole
 
         return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
     def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        """Tokens of a prompt that the head of the language model scores; 0 where an answer is the next token.
+        """Return how many tokens of a prompt the language-model head scores; 0 where the answer is one token.
 
         Parameters
         ----------
@@ -85,12 +83,12 @@ class Counts:
 
 
 def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFrame | None) -> int | None:
-    """Mean tokens of a table of texts, at most `most` each; None without one of both."""
+    """Return mean tokens of a table of texts, at most `most` each; None without tokenizer or texts."""
     if texts is None or tokenizer is None:
         return None
 
     def beginning(text: str | None) -> str | None:
-        """As many words as there are tokens at most: a word has a token, and the tokenizer cuts the rest."""
+        """Return as many words as there are tokens at most; the tokenizer cuts the rest."""
         words = text.split(maxsplit=most) if text else []
         return " ".join(words[:most]) if len(words) > most else text
 

@@ -27,7 +27,7 @@ class Format:
     numbered: bool = False
 
     def problem(self, kind: str, classes: list[str] | None) -> str:
-        """Why a task of this type and these classes cannot fill the file, after its key; empty if it can."""
+        """Say why a task of this type and these classes cannot fill the file; empty if it can."""
         expected = "classification" if self.classes else "regression"
         if kind != expected:
             return f"type: got {kind}, expected {expected}"

@@ -1,6 +1,6 @@
-"""What metrics count of texts, by sacrebleu: predictions and labels of texts.
+"""Counts of texts by sacrebleu, for predictions and labels.
 
-Apart from the metrics (`headspec.tasks.translation.metrics`), so that statistics do not need it.
+Statistics need only `headspec.tasks.translation.metrics`, not this module.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from headspec.tasks.metrics import score
 from headspec.tasks.tokens import SIGNATURES
 from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS
 
-#: references that are tried as the constant prediction, and sentences that they are compared on
+#: references tried as constant prediction, and sentences on which they are compared
 TRIED, COMPARED = 10, 200
 
 
 @cache
 def _sacrebleu(language: str | None) -> tuple[Any, Any]:
-    """BLEU and chrF of texts in a language without spaces between words, or in others."""
+    """Return BLEU and chrF for a language without spaces between words, or for others."""
     from sacrebleu.metrics import BLEU as Bleu
-    from sacrebleu.metrics import CHRF as Chrf  # slow to import, and only needed where texts are predicted
+    from sacrebleu.metrics import CHRF as Chrf  # slow to import
 
     try:
         bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
@@ -42,29 +42,29 @@ def _sacrebleu(language: str | None) -> tuple[Any, Any]:
 def counted(
     texts: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> list[tuple[int, ...]]:
-    """The counts of each text.
+    """Return the counts of each text.
 
     Parameters
     ----------
     language : of references without spaces between words (`headspec.characters.unspaced`)
     """
-    of_words, of_characters = (
+    bleu_counts, chrf_counts = (
         # the sums of corpus scores before they are summed, which have no public name
         metric._extract_corpus_statistics(list(texts), [list(references)])
         for metric in _sacrebleu(language)
     )
     same = [int(text.strip() == reference.strip()) for text, reference in zip(texts, references, strict=True)]
-    return [(*a, *b, c) for a, b, c in zip(of_words, of_characters, same, strict=True)]
+    return [(*a, *b, c) for a, b, c in zip(bleu_counts, chrf_counts, same, strict=True)]
 
 
 def labels(references: Sequence[str], language: str | None = None) -> NDArray[np.float64]:
-    """The labels (n, counts) of references, those of a constant prediction; parameters as of `counted`."""
+    """Return labels (n, counts) of references: the counts of a constant prediction."""
     constant = [constant_prediction(references, language)] * len(references)
     return np.array(counted(constant, references, language), dtype=float)
 
 
 def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
-    """Of the references of middle length, the one with the best chrF if it is predicted for every source."""
+    """Return the reference of middle length that has the best chrF as prediction for all sources."""
     ordered = sorted(references, key=lambda text: (len(text), text))
     start = max(0, (len(ordered) - TRIED) // 2)
     places = np.linspace(0, len(references) - 1, min(COMPARED, len(references))).astype(int)

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-class OfTranslations(Counts):
+class TranslationCounts(Counts):
     def tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
-        """Where the vocabulary is still to be made, every word and mark counts as one, with a language before
-        the source and an end after both.
+        """Count words and marks where the vocabulary is still to be made.
+
+        A source has a language and an end, a target an end.
         """
         if texts is None:
             return None
@@ -31,4 +32,4 @@ class OfTranslations(Counts):
         return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())
 
 
-COUNTS = OfTranslations()
+COUNTS = TranslationCounts()

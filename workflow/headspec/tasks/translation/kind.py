@@ -54,7 +54,7 @@ class Translation(Kind):
     writes = True
 
     def described_problems(self, key: str, task: Any, model: str) -> Iterator[str]:
-        """The vocabulary has a token for each language that is written."""
+        """Find languages without a token in the vocabulary."""
         key, language = f"{key}.target_language", task.target_language
         expected = f"the language that {model} is told to write, such as 'de'"
         if language is None:
@@ -63,7 +63,7 @@ class Translation(Kind):
             yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
-        """BLEU does not count the words between spaces."""
+        """Say where BLEU does not count words between spaces."""
         language = classes.get(UNSPACED)
         if language and "bleu" in self.all_metrics(task):
             by = TOKENIZERS.get(language, BY_CHARACTER)
@@ -74,17 +74,17 @@ class Translation(Kind):
             )
 
     def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
-        """The tokenizer of each model has the languages of each task."""
+        """Raise EncoderError if a tokenizer lacks the languages of a task."""
         # slow to import
         from headspec.models.pretrained.folders import present
         from headspec.models.tokens.tokenization import tokenizer
         from headspec.tasks.translation.tokens import set_languages
 
         problems = []
-        for (name, model), (of, task) in itertools.product(models.items(), tasks.items()):
+        for (name, model), (asked, task) in itertools.product(models.items(), tasks.items()):
             if present(model, f"models.{name}"):
                 try:
-                    set_languages(tokenizer(model, f"models.{name}"), vars(task), f"tasks.{of}")
+                    set_languages(tokenizer(model, f"models.{name}"), vars(task), f"tasks.{asked}")
                 except EncoderError as error:
                     problems.append(error)
         if problems:

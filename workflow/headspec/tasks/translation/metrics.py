@@ -1,10 +1,9 @@
 """Metrics of predicted texts, from counts that add up over sentences.
 
-They are those of sacrebleu (Post 2018, aclanthology.org/W18-6319): BLEU (Papineni et al. 2002) and chrF
-(Popovic 2015), and the share of texts that are the reference to the letter. What is counted of a sentence is
-what sacrebleu counts (`headspec.tasks.translation.counting`): BLEU follows from the sums of lengths,
-matching n-grams and all n-grams, chrF from n-grams of characters. The label has the counts of a constant
-prediction, the best without reading the source.
+BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018, aclanthology.org/W18-6319),
+and the share of texts that equal the reference. Sentences have the counts of sacrebleu
+(`headspec.tasks.translation.counting`): BLEU follows from the sums of lengths, matching n-grams and all
+n-grams, chrF from n-grams of characters. The label has the counts of the best constant prediction.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _counts(places: slice, label: Floats, predictions: Floats) -> tuple[NDArray,
 
 
 def _bleu(_: Floats, sums: Floats) -> Floats:
-    """With exponential smoothing (Chen and Cherry 2014): the k-th order without matches has 2^-k of them."""
+    """Smooth exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k of them."""
     length, reference = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
     none = (right == 0) & (total > 0)
@@ -45,14 +44,14 @@ def _bleu(_: Floats, sums: Floats) -> Floats:
 
 
 def _chrf(_: Floats, sums: Floats) -> Floats:
-    """F, with recall twice as important, of mean precision and recall over orders that both texts have."""
+    """Return F2 of mean precision and recall over orders that both texts have."""
     by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
     predicted, reference, right = np.moveaxis(by_order, -1, 0)
     both = (predicted > 0) & (reference > 0)
     orders = np.maximum(both.sum(axis=-1), 1)
     precision, recall = (
-        np.divide(right, of, out=np.zeros_like(right), where=both).sum(axis=-1) / orders
-        for of in (predicted, reference)
+        np.divide(right, every, out=np.zeros_like(right), where=both).sum(axis=-1) / orders
+        for every in (predicted, reference)
     )
     weighted = 4 * precision + recall
     return np.divide(5 * precision * recall, weighted, out=np.zeros_like(weighted), where=weighted > 0)
