@@ -38,7 +38,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
     Parameters
     ----------
-    prepared : task that the method words: its tables, as far as they were read
+    prepared : tables of tasks that the method words, as far as they were read
     """
     if not methods.prompts(study.methods):
         return
