@@ -185,7 +185,7 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
     files = {
         "mine/__init__.py": "from .measures import *\n",
         "mine/measures.py": "from . import shared\nfrom .inner.deep import DEEP\nimport other\n",
-        "mine/shared.py": "from headspec.similarity.traits import Traits\n",
+        "mine/shared.py": "from headspec.similarity.measures import Traits\n",
         "mine/inner/__init__.py": "",
         "mine/inner/deep.py": "def late():\n    from mine import lazy\n",
         "mine/lazy.py": "from ..other import x\nimport json\n",
@@ -203,7 +203,7 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
     }
     beside = {"other.py", "single.py"} if folder == "study" else set()
     assert own == {*files} - {"mine/unused.py", "other.py", "single.py"} | beside
-    assert "headspec/similarity/traits.py" in found
+    assert "headspec/similarity/measures.py" in found
     assert {code_hash.code(code_hash.LIBRARY.parent / name) == hashed for name, hashed in found.items()} == {
         True
     }

@@ -114,17 +114,6 @@ def test_texts_without_letters_are_held_out_as_often_as_others(here, symbols):
     assert n_shared(prepared.validation, prepared) == 0
 
 
-def test_texts_without_letters_leak_and_make_pairs_as_others_do(here):
-    symbols = [f"\U0001f600{'!' * i}" for i in range(40)]
-    for name, texts in {"train": symbols[:30], "validation": symbols[20:]}.items():
-        kind = pd.DataFrame({"text": texts, "label": ["a", "b"] * (len(texts) // 2)})
-        save(kind, here / "a" / f"{name}.csv")
-        save(pd.concat([labelled(100, 100 * len(texts)), kind.iloc[-5:]]), here / "b" / f"{name}.csv")
-    prepared = planned.prepare_tasks(study_of([["a", "b", "p"]], a="a", b="b", p={"pairs_of": "a"})).prepared
-    assert prepared["b"].leaks["a"] == 5 and prepared["a"].counts["train"]["in_validation"] == 10
-    assert len(prepared["p"].validation) == 20
-
-
 # --- removal from training
 
 
@@ -171,17 +160,6 @@ def test_no_task_is_trained_on_what_another_of_its_mixture_is_evaluated_on(here)
         counts, before = prepared[name].counts["train"], alone[name].counts["train"]
         assert counts["examples"] == before["examples"] - counts.get("in_other_tasks", 0)
         assert len(prepared[name].validation) == len(alone[name].validation)
-
-
-def test_tasks_that_share_no_mixture_keep_their_texts(here):
-    save(labelled(200), here / "x.csv")
-    other = {"source": "x.csv", "validation_examples": 50}
-    prepared = planned.prepare_tasks(
-        study_of([["a", "c"], ["b", "c"]], a="x.csv", b=other, c=save(labelled(50, 900), here / "c.csv"))
-    ).prepared
-    assert prepared["a"].leaks == {} and len(prepared["a"].train) == 180
-    together = planned.prepare_tasks(study_of([["a", "b", "c"]], a="x.csv", b=other, c="c.csv")).prepared
-    assert together["a"].leaks == {"b": 30} and together["b"].leaks == {}  # its own 20 are among the 50
 
 
 def test_removing_too_many_is_refused_and_names_both_tasks(here):

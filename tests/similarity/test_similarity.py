@@ -11,8 +11,8 @@ from scipy import stats
 
 from headspec import plugins
 from headspec.config.measures import similarity as similarity_measures
+from headspec.similarity.measures import Traits
 from headspec.similarity.table import combined, encodings, pairwise, traits
-from headspec.similarity.traits import Traits
 from support.schemas import SCHEMAS
 
 BY_WEIGHTS = similarity_measures.by_rule("sensitivity")

@@ -39,16 +39,13 @@ def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
     """The text of a file, with its line ends; OSError if it cannot be read or decompressed.
 
+    DataError names the first byte that is not of the encoding, its line, and the config key.
+
     Parameters
     ----------
     key : config key of the source, for errors
     encoding : as Python names it; by default UTF-8, with or without a byte order mark
     errors : ``replace`` for the sign � in place of other bytes
-
-    Raises
-    ------
-    DataError
-        The file has other bytes; with the first of them, its line, and the key of the encoding.
     """
     with open_bytes(path) as file:
         data = file.read()

@@ -31,18 +31,13 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
     """The table `draws`: random draws of a few training examples of task `name`.
 
     The first m of a draw are its sample of m, which has at least one example of every class, and otherwise
-    keeps the proportions of classes. Draws are independent and may overlap.
+    keeps the proportions of classes. Draws are independent and may overlap. DataError if the task has fewer
+    examples than the largest of `samples`, or more classes than the smallest.
 
     Parameters
     ----------
     labels : (n,), class of each example; the same value for all examples of a regression task
-    samples : sizes
     seed : the study's `data_seed`
-
-    Raises
-    ------
-    DataError
-        The task has fewer examples than the largest sample, or more classes than the smallest.
     """
     if problems := _wrong_samples(name, labels, samples):
         raise DataError("\n".join(problems))

@@ -22,17 +22,10 @@ MOST = 0.2
 
 
 def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """`frame` with keys of its texts; unchanged if it has them.
+    """`frame` with columns key_a and key_b, uint64, of text_a and text_b (null for single texts).
 
-    Parameters
-    ----------
-    frame : columns text_a, text_b (null for single texts)
-    seed : the study's `data_seed`, which determines the order of keys
-
-    Returns
-    -------
-    DataFrame
-        With key_a and key_b, uint64: a hash of `headspec.characters.letters` of the text, 0 of empty texts
+    A key is a hash of `headspec.characters.letters` of the text, 0 of empty texts. `seed`, the study's
+    `data_seed`, determines the order of keys.
     """
     if set(KEYS) <= set(frame):
         return frame
@@ -87,16 +80,11 @@ def _has_pairs(frame: pd.DataFrame) -> bool:
 def without_evaluated(
     name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The training examples of task `name` that no other task is evaluated on.
+    """The training examples of task `name` that no other task is evaluated on, and the numbers of the others.
 
     Parameters
     ----------
     seen : other task that shares an encoder: which of the examples it is evaluated on, (n,) bool
-
-    Returns
-    -------
-    frame : the remaining examples
-    counts : other task: examples removed because of it, if any
 
     Raises
     ------

@@ -12,7 +12,8 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     """Pair texts of the same class and of different classes (AG-Pair of Li et al., EMNLP 2023).
 
     There are as many pairs as items. Each item is text_a of one pair and text_b of another. Half of the
-    pairs are 'same', half 'different' (see `n_different`).
+    pairs are 'same', half 'different' (see `n_different`). No two pairs have the same two items, unless small
+    or uneven classes make it unavoidable.
 
     The items of each class, in random order, form a ring in which each precedes its partner. A random
     half of all items keeps this partner of the same class. The partners of the other half are shuffled
@@ -26,8 +27,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     Returns
     -------
     DataFrame
-        n rows in random order; columns label ('same' or 'different') and text_a and text_b, or their
-        keys. No two pairs have the same two items, unless small or uneven classes make it unavoidable.
+        n rows in random order; columns label ('same' or 'different') and text_a and text_b, or their keys
 
     Raises
     ------

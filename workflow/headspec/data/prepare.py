@@ -110,11 +110,6 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
     ----------
     seed : the study's `data_seed`
     parent : the prepared task that `task.pairs_of` names
-
-    Raises
-    ------
-    DataError
-        The data are missing, unreadable, or different from what the config says.
     """
     if parent is None:
         read = read_source(name, task, seed)
@@ -189,9 +184,7 @@ def train_table(
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
     """At most `train_examples` rows, none of which other tasks are evaluated on: table, counts and leaks.
 
-    Parameters
-    ----------
-    seen : other task that shares an encoder: which rows of `split` it is evaluated on, (n,) bool
+    `seen` has, for other tasks that share an encoder, which rows of `split` they are evaluated on, (n,) bool.
     """
     rows, leaks = overlap.without_evaluated(name, split.rows, seen)
     counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
@@ -229,12 +222,9 @@ def _rng(seed: int, *purpose: str) -> np.random.Generator:
 def further_table(
     name: str, task: Task, other: str, seed: int, classes: Classes
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """A further split in random order, at most `validation_examples` rows, and counts as in `Prepared`.
+    """The further split `other`, in random order, at most `validation_examples` rows, and counts.
 
-    Parameters
-    ----------
-    other : the split's name in `task.further`
-    classes : of the training split
+    `classes` are of the training split.
     """
     rows = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
     frame = further_examples(name, task, other, rows, seed)

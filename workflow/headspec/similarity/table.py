@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from headspec.attention import existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.similarity.traits import Floats, Traits
+from headspec.similarity.measures import Floats, Traits
 from headspec.tables import FLOAT, TEXT, Schema
 
 SIMILARITY = Schema(
@@ -102,8 +102,8 @@ def combined(
 
     Parameters
     ----------
-    seeds : for each seed, a result of `pairwise`
-        Tasks are compared within a seed only, where their training draws the same random numbers.
+    seeds : results of `pairwise`, because tasks are compared within a seed, where training draws the same
+        random numbers
     confidence : level of the interval over subjects (Student's t), each the mean over seeds
     seedless : measures that are the same for every seed
     """

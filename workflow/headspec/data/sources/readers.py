@@ -91,18 +91,12 @@ def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.Da
     """The columns of texts, label and filter of a split, unconverted, one row per stored row.
 
     Labels and filters of CSV and TSV files are strings; class indices of a hub data set, also in lists,
-    become class names.
+    become class names. DataError if data are missing or unreadable, have no rows, or lack a column.
 
     Parameters
     ----------
     key : config key of the task, such as ``tasks.sentiment``, for errors
-    split : one of `splits`
     labelled : if False, read the texts and the column idx, if present
-
-    Raises
-    ------
-    DataError
-        Data are missing or unreadable, have no rows, or lack a column.
     """
     if _is_hub(task):
         contents.check_options(task, key, str(task.source), contents.BINARY[0])
@@ -158,12 +152,8 @@ def _is_hub(task: Task) -> bool:
 def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     """All splits of a data set of the hub or its cache, as a ``DatasetDict``.
 
-    Raises
-    ------
-    MissingError
-        It is not in the cache, and the hub cannot be reached.
-    DataError
-        It cannot be loaded, or the cache has another commit than the source names.
+    MissingError if it is not in the cache and the hub cannot be reached; DataError if it cannot be loaded, or
+    the cache has another commit than the source names.
     """
     import datasets
 

@@ -35,10 +35,8 @@ def check(study: Study) -> None:
 def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
     """At most `sentences` distinct lines of a text file, drawn at random; DataError if it has too few.
 
-    Returns
-    -------
-    frame : table 'sentences', in the order of the file
-    counts : numbers of lines, empty lines, duplicate lines, and examples (sentences drawn)
+    Returns the table 'sentences', in the order of the file, and numbers of lines, empty lines, duplicate
+    lines, and examples (sentences drawn).
     """
     key = "similarity.sentences"
     path = locate(source, key)
@@ -68,16 +66,11 @@ def from_tasks(
     """At most `sentences` validation texts, the same number from each task; DataError for too few.
 
     Each text of a pair is a sentence. Empty texts are skipped, and a text of several tasks is used once.
+    Returns the table 'sentences', task by task, and the numbers of sentences by task and of all (examples).
 
     Parameters
     ----------
     validation : task: table 'data' of its validation split
-    seed : the study's `data_seed`
-
-    Returns
-    -------
-    frame : table 'sentences', task by task
-    counts : task: number of its sentences; and examples, their sum
     """
     pools: dict[str, list[str]] = {}
     for task, frame in validation.items():

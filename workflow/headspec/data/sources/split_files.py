@@ -49,8 +49,6 @@ def find_splits(
 
     Parameters
     ----------
-    path : a file or folder
-    key : config key of the source, for errors
     split : the split that a source without splits is
     columns : of the task, which may be endings of parallel files such as ``train.en``
 

@@ -94,10 +94,7 @@ class Split:
     def gram(self, gram: Floats) -> tuple[Floats, Floats]:
         """Remove nuisance from features X, given as products X X' (N, N).
 
-        Returns
-        -------
-        (n, n), (m, n)
-            Products of training and of held-out stimuli with training stimuli.
+        Returns products (n, n) of training stimuli, and (m, n) of held-out with training stimuli.
         """
         residual = np.eye(len(gram))
         residual[:, self.train] -= self.design @ self.solver

@@ -55,17 +55,10 @@ class Ridge:
         return (PENALTIES * mean).astype(self.squares.dtype)
 
     def gcv(self, total: Floats, inside: Floats) -> Floats:
-        """Score of generalised cross-validation (Golub, Heath & Wahba 1979), up to a factor.
+        """Score of generalised cross-validation, (penalties, voxels), up to a factor.
 
-        Parameters
-        ----------
-        total : (voxels,), sum of squares of the responses
-        inside : (k, voxels), squares of U' responses
-
-        Returns
-        -------
-        (penalties, voxels)
-            Residual sum of squares / squared residual degrees of freedom.
+        Residual sum of squares / squared residual degrees of freedom (Golub, Heath & Wahba 1979), from the
+        sums of squares of responses `total` (voxels,) and squares of U' responses `inside` (k, voxels).
         """
         penalties = self.penalties[:, None]
         residual = penalties / (self.squares + penalties)  # fraction of each direction of U
