@@ -235,9 +235,9 @@ def label_of(figure, scatter) -> str:
 
 
 def test_role_of_most_seeds():
-    def role(*of_seeds: tuple[str, str | None, float]) -> tuple:
+    def role(*by_seed: tuple[str, str | None, float]) -> tuple:
         columns = ["seed", "layer", "head", "role", "relation", "rate"]
-        rows = [dict(zip(columns, (i, 0, 0, *row), strict=True)) for i, row in enumerate(of_seeds)]
+        rows = [dict(zip(columns, (i, 0, 0, *row), strict=True)) for i, row in enumerate(by_seed)]
         return tuple(majority(frame("head_roles", rows)).loc[(0, 0)])
 
     positional, none = ("positional", None, 0.95), ("none", None, np.nan)

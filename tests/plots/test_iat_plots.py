@@ -302,8 +302,8 @@ def test_summary_of_improvement():
         {"method": "single", "value": 0.7, "against": "tuned", "difference": -0.015, "ci_low": -0.02}
         | {"ci_high": -0.01, "p_holm": 0.0002},
     ]
-    of_tasks = [row | {"task": "a", "metric": "f1"} for row in rows]
-    lines = summary_lines(improvement=frame("improvement", [common | row for row in [*rows, *of_tasks]]))
+    task_rows = [row | {"task": "a", "metric": "f1"} for row in rows]
+    lines = summary_lines(improvement=frame("improvement", [common | row for row in [*rows, *task_rows]]))
     assert lines[1].strip() == "m, a+b: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021"
     assert "not shown  5 rows by method and task: tables/improvement.parquet" in lines
 

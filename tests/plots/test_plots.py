@@ -141,10 +141,10 @@ def reliability_table(
             for a, b in itertools.combinations(range(seeds), 2):
                 rows.append(common | dict(kind="seeds", seed_a=a, seed_b=b, spearman=rng.uniform(0.3, 0.8)))
             for other, seed in itertools.product([t for t in tasks if t != task], range(seeds)):
-                of_tasks = dict(kind="tasks", against=other, seed_a=seed)
-                rows.append(common | of_tasks | dict(spearman=rng.uniform(0.1, 0.6)))
-            of_methods = dict(kind="methods", against="lora", seed_a=0, seed_b=0, spearman=0.123)
-            rows.append(common | of_methods)
+                between_tasks = dict(kind="tasks", against=other, seed_a=seed)
+                rows.append(common | between_tasks | dict(spearman=rng.uniform(0.1, 0.6)))
+            between_methods = dict(kind="methods", against="lora", seed_a=0, seed_b=0, spearman=0.123)
+            rows.append(common | between_methods)
     return frame("reliability", rows)
 
 
@@ -310,11 +310,11 @@ def test_dissociation_bars_equal_the_table(mixtures):
         assert rows == [name for mixture, tasks in order.items() for name in (mixture, *tasks, "mean")]
         assert all(line.get_xdata()[0] > 1 for line in labelled(axes, "at chance: D means little"))  # outside
         for bars, method in zip(axes.containers, BOTH, strict=True):
-            of_method = part[part["method"] == method]
+            method_rows = part[part["method"] == method]
             widths = [bar.get_width() for bar in bars]
-            np.testing.assert_allclose(widths, 100 * of_method["dissociation"])
+            np.testing.assert_allclose(widths, 100 * method_rows["dissociation"])
             middles = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
-            assert [rows[y] for y in middles] == list(of_method["task"])
+            assert [rows[y] for y in middles] == list(method_rows["task"])
         daggers = [x for line in labelled(axes, "at chance: D means little") for x in line.get_xdata()]
         assert len(daggers) == part["at_chance"].sum() > 0
 
@@ -394,10 +394,10 @@ def test_curves_run_from_the_base_through_the_fractions():
         assert (len(solid), len(dashed)) == (2, 1)
         for line in drawn:
             np.testing.assert_allclose(line.get_xdata(), [0, 10, 20, 30, 40, 50])
-        of_evaluated = max(solid, key=lambda line: line.get_linewidth())
+        own_heads = max(solid, key=lambda line: line.get_linewidth())
         table = pd.concat(pruning.values())
         table = table[(table["task"] == task) & (table["metric"] == "accuracy")]
-        for line, order in ((of_evaluated, "top"), (dashed[0], "bottom")):
+        for line, order in ((own_heads, "top"), (dashed[0], "bottom")):
             means = (
                 table[(table["pruned_for"] == task) & (table["order"] == order)]
                 .groupby("fraction")["value"]
@@ -597,8 +597,8 @@ def test_summary_counts_no_model_that_learnt_nothing():
 
     nothing = {"mixture": ["a+b"], "method": ["frozen"], "task": ["b", "mean"]}
     combined, fractions, areas = (marked(table, **nothing) for table in (combined, fractions, areas))
-    of_mean = combined["task"].eq("mean") & combined["unpruned_at_chance"]
-    combined.loc[of_mean, ["case", "distinct"]] = "chance", False
+    mean_rows = combined["task"].eq("mean") & combined["unpruned_at_chance"]
+    combined.loc[mean_rows, ["case", "distinct"]] = "chance", False
     areas["ci_low"] = 0.01
     pair = {
         "model": "minilm",
@@ -621,7 +621,7 @@ def test_summary_counts_no_model_that_learnt_nothing():
     found = lines[: lines.index("")]
     assert found[0] == "at chance  frozen: b (1 of 1 mixture)"
     assert found[1].strip() == "no better unpruned than a constant prediction; counted in no line below"
-    counts = combined[of_mean | combined["task"].eq("mean")].groupby("method")["case"].value_counts()
+    counts = combined[mean_rows | combined["task"].eq("mean")].groupby("method")["case"].value_counts()
     assert counts["frozen", "chance"] == 1 and found[2].endswith(" 1 chance")
     assert found[3].endswith("interval of D above 0: tuned 2 of 2; frozen 1 of 1")
     assert found[4].strip() == "minilm, tuned: no pairs learnt, to compare with frozen" and len(found) == 5
@@ -640,7 +640,7 @@ def test_summary_of_rankings_of_heads():
     """Means over mixtures of the tuned models; the best by its smallest area."""
     combined, _ = dissociation_tables({"all": SMALL}, seeds=1)
     rows = []
-    for mixture, method, ranking, area, p, d, spearman, of_size in (
+    for mixture, method, ranking, area, p, d, spearman, size in (
         ("x", "tuned", "importance", 0.5, 0.01, 0.1, 0.1, 0.9),
         ("y", "tuned", "importance", 0.6, 0.2, 0.2, 0.3, 0.8),
         ("x", "tuned", "relevance", 0.7, 0.01, 0.3, 0.5, 0.4),
@@ -649,7 +649,7 @@ def test_summary_of_rankings_of_heads():
     ):
         row = dict(model="m", mixture=mixture, method=method, task="mean", ranking=ranking, area=area)
         row |= dict(difference=area - 0.8, difference_p_holm=p, dissociation=d, ablation_spearman=spearman)
-        rows += [row | dict(ablation_size_spearman=of_size), row | dict(task="a", area=0.0)]
+        rows += [row | dict(ablation_size_spearman=size), row | dict(task="a", area=0.0)]
     belief = frame("belief", rows)
     lines = summary_lines(combined, belief=belief)
     assert lines[1].strip() == "smallest area (tuned): importance 55.0 %, random 80.0 %, p < 0.05 in 1 of 2"
@@ -695,14 +695,14 @@ def test_summary_of_all_fractions():
     fractions, areas = fractions_tables(pairs(SMALL))
     lines = summary_lines(combined.assign(fraction=FRACTION), fractions=fractions, areas=areas)
     assert lines[0].startswith(f"found      {100 * FRACTION:g} % of heads, ")
-    of_means = areas[areas["task"] == "mean"].set_index("method")
-    above = {method: int(of_means.loc[method, "ci_low"] > 0) for method in BOTH}
+    means = areas[areas["task"] == "mean"].set_index("method")
+    above = {method: int(means.loc[method, "ci_low"] > 0) for method in BOTH}
     assert lines[1].endswith(
         f"interval of D above 0: tuned {above['tuned']} of 1; frozen {above['frozen']} of 1"
     )
     for method in BOTH:
         (line,) = [line for line in lines if f" {method} " in line and "[" in line]
-        assert line.split()[-3] == "[" and f"{100 * of_means.loc[method, 'area']:.1f}" in line.split()
+        assert line.split()[-3] == "[" and f"{100 * means.loc[method, 'area']:.1f}" in line.split()
     single = fractions[fractions["fraction"] == FRACTION]
     assert "all fractions" not in "\n".join(summary_lines(combined, fractions=single, areas=areas))
 

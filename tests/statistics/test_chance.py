@@ -24,7 +24,7 @@ def test_a_task_of_which_nothing_is_learnt_is_named():
         pd.DataFrame({"task": task, "label": label, "prediction": values})
         for task, (_, values) in metrics.items()
     ]
-    names = {task: of_task for task, (of_task, _) in metrics.items()}
+    names = {task: task_metrics for task, (task_metrics, _) in metrics.items()}
     guessed, unrelated = warnings(pd.concat(frames), names)
     assert guessed.startswith("guessed: accuracy 0.635 without pruning is no better than chance (0.635, ")
     assert unrelated.startswith("unrelated: spearman ") and "(0.000, " in unrelated

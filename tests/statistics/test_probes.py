@@ -68,9 +68,9 @@ def test_all_labels_together_are_those_of_every_label_with_its_own_head():
 def test_the_control_has_a_head_of_its_own():
     """Of two labellings, one is known to head 2 and one to head 9, and they have units of other numbers."""
     rng = np.random.default_rng(6)
-    of_head = np.tile(np.arange(12), FOLDS)
+    head_of_row = np.tile(np.arange(12), FOLDS)
     known = table(rng, np.where(np.arange(12) == 5, 0.8, 0.2), np.zeros(FOLDS))
-    right = np.stack([np.where(of_head == 2, 20, 5), np.where(of_head == 9, 16, 4)], axis=1)
+    right = np.stack([np.where(head_of_row == 2, 20, 5), np.where(head_of_row == 9, 16, 4)], axis=1)
     controls = known.assign(control=list(right), n_control=[[40, 20]] * len(known))
     best, mean = (
         probes({("m", "none", "pretrained", "pos"): [controls]}, 100, 0.95, 0)
@@ -107,9 +107,9 @@ def nothing_known(rng: np.random.Generator, seeds: int, of: str) -> list[pd.Data
     cases = Cases(None, none, np.arange(units) % FOLDS, none, none, none, targets[1][0], targets[1][1:])
     tables = []
     for _ in range(seeds):
-        of_word = rng.normal(size=(heads, words, size)) * (of == "known words")
+        word_output = rng.normal(size=(heads, words, size)) * (of == "known words")
         mean = rng.normal(size=(heads, 1, size))
-        train, test = (mean + of_word[:, word] + rng.normal(size=(heads, units, size)) for word in splits)
+        train, test = (mean + word_output[:, word] + rng.normal(size=(heads, units, size)) for word in splits)
         right = [nearest(train, a, test, labels) == b for a, b in zip(*targets, strict=True)]
         right = [hits.T for hits in right]
         places = np.zeros(heads, dtype=int), np.arange(heads)
@@ -136,10 +136,10 @@ def test_where_labels_are_random_heads_are_not_selective(of, seeds):
         group = {("m", "none", "random", "pos"): nothing_known(rng, seeds, of)}
         rows = probes(group, 120, 0.95, study).query("heads == 'best'").fillna({"label": "all"})
         found.append(rows.assign(above=rows["selectivity_low"] > 0))
-    of_label = pd.concat(found).groupby("label")
-    bias, error = of_label["selectivity"].mean(), of_label["selectivity"].sem()
+    by_label = pd.concat(found).groupby("label")
+    bias, error = by_label["selectivity"].mean(), by_label["selectivity"].sem()
     assert (bias.abs() < 0.004 + 3 * error).all() and error["all"] < 0.015
-    assert of_label["above"].mean().max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
+    assert by_label["above"].mean().max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
 
 
 def test_a_planted_head_is_found_and_its_change_measured():
@@ -182,12 +182,12 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     covered, significant, studies = 0, 0, 160
     for study in range(studies):
         runs = [[[0.5 + each] for each in rng.normal(0, spread, seeds)] for _ in range(2)]
-        of_study = groups(rng, [0.5], *runs, seeds)
-        rows = probes(of_study, 120, 0.95, study).query(
+        study_groups = groups(rng, [0.5], *runs, seeds)
+        rows = probes(study_groups, 120, 0.95, study).query(
             "method == 'single' and heads == 'mean' and label == 'A'"
         )
         covered += rows["accuracy_low"].item() <= 0.5 <= rows["accuracy_high"].item()
-        tested = changes(of_study, 120, 0.95, study).query("heads == 'mean' and label == 'A'")
+        tested = changes(study_groups, 120, 0.95, study).query("heads == 'mean' and label == 'A'")
         row = tested[(tested["before"] == "single")].iloc[0]
         significant += (row["ci_low"] > 0 or row["ci_high"] < 0) if seeds < 3 else row["p_value"] < 0.05
     assert 0.91 <= covered / studies <= 0.985

@@ -100,8 +100,8 @@ def test_identical_and_opposite_measures():
     assert same["spearman"] == pytest.approx(1) and same["top_overlap"] == 1
     assert same["spearman_low"] == pytest.approx(1) and same["ci_over"] == "examples"
     noisy = value + np.random.default_rng(2).normal(0, 3, (FOLDS, 1, HEADS))
-    of_noisy = agreement([(run(), folds(np.concatenate([value, noisy], axis=1)))], 0.01, 50, 0.999999, 0)
-    assert of_noisy["top_overlap_high"].item() == 1
+    noisier = agreement([(run(), folds(np.concatenate([value, noisy], axis=1)))], 0.01, 50, 0.999999, 0)
+    assert noisier["top_overlap_high"].item() == 1
     opposite = agreement([(run(), folds(np.concatenate([value, -noisy], axis=1)))], 0.01, 50, 0.999999, 0)
     assert opposite["spearman_low"].item() == -1
     empty = agreement([], 0.25, 50, 0.95, 0)

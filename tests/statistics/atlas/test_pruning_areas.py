@@ -136,9 +136,9 @@ def simulated(rng: np.random.Generator, levels: dict, seeds: int = 1, n: int = 1
         right |= curve("confidence", levels["confidence"], np.where(rng.random(n) < 0.7, u, rng.random(n)))
         for draw in range(DRAWS):
             start, middle, end = levels["random"]
-            of_draw = (start, middle + rng.normal(0, SPREAD), end)
+            drawn = (start, middle + rng.normal(0, SPREAD), end)
             mixed = np.where(rng.random(n) < 0.7, u, rng.random(n))
-            right |= curve("random", of_draw, mixed, None, draw)
+            right |= curve("random", drawn, mixed, None, draw)
         evaluations.append(evaluation(right, seed=seed))
     return evaluations
 
@@ -209,17 +209,17 @@ def test_the_mean_over_tasks_and_no_baselines():
 
 def test_each_order_is_analysed_as_if_it_were_alone():
     """Bottom heads are compared with random orders and with importance from the bottom; top heads as ever."""
-    of_top = simulated(np.random.default_rng(2), LEVELS, seeds=2)
-    of_bottom, both = [], []
-    for run, other in zip(of_top, simulated(np.random.default_rng(5), LEVELS, seeds=2), strict=True):
+    top_alone = simulated(np.random.default_rng(2), LEVELS, seeds=2)
+    bottom_alone, both = [], []
+    for run, other in zip(top_alone, simulated(np.random.default_rng(5), LEVELS, seeds=2), strict=True):
         ranked = other.predictions[other.predictions["order"] == "top"]
         orders = run.predictions[run.predictions["order"].isna()]
-        of_bottom.append(replace(run, stored=pd.concat([ranked, orders])))
+        bottom_alone.append(replace(run, stored=pd.concat([ranked, orders])))
         both.append(replace(run, stored=pd.concat([ranked.assign(order="bottom"), run.predictions])))
     table = areas(both)
     top, bottom = (table[table["order"] == order].reset_index(drop=True) for order in ("top", "bottom"))
-    pd.testing.assert_frame_equal(top, areas(of_top))
-    pd.testing.assert_frame_equal(bottom.assign(order="top"), areas(of_bottom))
+    pd.testing.assert_frame_equal(top, areas(top_alone))
+    pd.testing.assert_frame_equal(bottom.assign(order="top"), areas(bottom_alone))
     assert one(top, "importance", "random")["value"] != one(bottom, "importance", "random")["value"]
     compared = table.dropna(subset="against")
     families = compared.groupby(["order", "against", compared["task"] == "mean"])

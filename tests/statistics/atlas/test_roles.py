@@ -150,9 +150,9 @@ def test_the_table(planted):
     numbers = ["hits", "cases", "sentences", "rate", "ci_low", "ci_high", "threshold", "p_value"]
     assert frame[numbers].notna().all(axis=None) and frame.index.is_unique
     assert frame["rate"].between(frame["ci_low"], frame["ci_high"]).all()
-    for _, of_role in frame.groupby("role"):
-        assert of_role["p_value"].equals(of_role["p_value"].clip(0, 1))
-        assert (of_role["claimed"] == (of_role["p_value"] < 0.05)).all()
+    for _, rows in frame.groupby("role"):
+        assert rows["p_value"].equals(rows["p_value"].clip(0, 1))
+        assert (rows["claimed"] == (rows["p_value"] < 0.05)).all()
 
 
 def test_without_trees():

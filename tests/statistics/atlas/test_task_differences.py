@@ -21,8 +21,8 @@ def run(tasks: tuple[str, ...], seed: int = 0) -> Run:
 def folds(values: dict[str, np.ndarray], measures: tuple[str, ...] = (*SHARES, *PLAIN)) -> pd.DataFrame:
     """Values (n, layers, heads) of each task, the same for all measures, in twenty folds."""
     frames = []
-    for task, of_task in values.items():
-        means = of_task.reshape(-1, 20, *SHAPE).mean(axis=0)
+    for task, examples_of_task in values.items():
+        means = examples_of_task.reshape(-1, 20, *SHAPE).mean(axis=0)
         fold, layer, head = np.indices(means.shape).reshape(3, -1)
         rows = {"task": task, "fold": fold, "layer": layer, "head": head, "value": means.ravel(), "n": 2}
         frames += [pd.DataFrame(rows | {"measure": measure}) for measure in measures]
@@ -103,7 +103,7 @@ def test_level_and_coverage_without_a_difference(seeds):
         pattern = rng.lognormal(0, 1, SHAPE)
         values = {"a": examples(rng, pattern), "b": examples(rng, 5 * pattern)}
         noise = [{t: v * rng.lognormal(0, 0.3, v.shape) for t, v in values.items()} for _ in range(seeds)]
-        runs = [(run(("a", "b"), seed), folds(of_seed, SHARES[:1])) for seed, of_seed in enumerate(noise)]
+        runs = [(run(("a", "b"), seed), folds(noisy, SHARES[:1])) for seed, noisy in enumerate(noise)]
         rows = task_differences(runs, 200, 0.95, 0)
         claimed.append(rows["p_holm"].min() < 0.05)
         covered.append(((rows["ci_low"] <= 0) & (rows["ci_high"] >= 0)).mean())

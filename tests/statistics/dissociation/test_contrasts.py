@@ -49,12 +49,12 @@ def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None, unl
 def study(rng, losses, seeds=3, mixtures=MIXTURES, spread=0.0, hard=0.0, **more):
     """Runs of every mixture, method and seed; `losses`: method: loss, or method and mixture: loss."""
     shifts = {task: hard * rng.standard_normal(60) for task in "abpq"}
-    of_seed = {(m, s): spread * rng.standard_normal() for m in losses for s in range(seeds)}
+    shift = {(m, s): spread * rng.standard_normal() for m in losses for s in range(seeds)}
     runs = []
     for mixture, tasks in mixtures.items():
         for method, loss in losses.items():
             for seed in range(seeds):
-                at = (loss[mixture] if isinstance(loss, dict) else loss) + of_seed[method, seed]
+                at = (loss[mixture] if isinstance(loss, dict) else loss) + shift[method, seed]
                 runs.append(evaluation(mixture, tasks, method, seed, rng, loss=at, hard=shifts, **more))
     return runs
 
@@ -82,9 +82,9 @@ def test_differences_are_those_of_the_means_of_single_runs():
     assert total["difference"] == pytest.approx((tuned - frozen)[list(MIXTURES)].mean())
     assert total["dissociation"] == pytest.approx(tuned[list(MIXTURES)].mean())
     assert (total["against"], total["n_mixtures"], total["n_seeds"]) == ("frozen", 3, 3)
-    for method, of_method in (("tuned", tuned), ("frozen", frozen)):
+    for method, by_mixture in (("tuned", tuned), ("frozen", frozen)):
         across = row(found, "paradigms", ACROSS, method)
-        assert across["difference"] == pytest.approx(of_method[["a+p", "b+p"]].mean() - of_method["a+b"])
+        assert across["difference"] == pytest.approx(by_mixture[["a+p", "b+p"]].mean() - by_mixture["a+b"])
         assert (across["against"], across["n_mixtures"]) == (WITHIN, 3)
     assert set(found["ci_over"]) == {"seeds and examples"}
     families = found.groupby(["contrast", found["mixture"] == PAIRS])

@@ -19,22 +19,24 @@ TASKS = ("a", "b")
 METRICS = dict.fromkeys("abcdef", "accuracy")
 
 
-def evaluation(rng, accuracy, seed: int = 0, n: int = 200, common=None, of_mask: float = 0.0) -> Evaluation:
+def evaluation(
+    rng, accuracy, seed: int = 0, n: int = 200, common=None, mask_noise: float = 0.0
+) -> Evaluation:
     """A run of {task: {(pruned, draw): accuracy}}; half of how difficult examples are is `common` (k, n).
 
-    Whether an example is right is the same under all masks, but for what is particular `of_mask`.
+    Whether an example is right is the same under all masks, except for `mask_noise`.
     """
     columns: dict[str, list] = {name: [] for name in ("pruned", "draw", "task", "prediction")}
     label = np.arange(n) % 2
     own = rng.normal(size=(len(accuracy), n))
     difficulties = own + (rng.normal(size=own.shape) if common is None else common)
-    for (task, of_masks), difficulty in zip(accuracy.items(), difficulties, strict=True):
-        for (pruned, draw), p in of_masks.items():
+    for (task, levels), difficulty in zip(accuracy.items(), difficulties, strict=True):
+        for (pruned, draw), p in levels.items():
             columns["pruned"] += [pruned] * n
             columns["draw"] += [draw] * n
             columns["task"] += [task] * n
-            under = difficulty + of_mask * rng.normal(size=n)
-            right = norm.cdf(under / np.sqrt(2 + of_mask**2)) < p
+            under = difficulty + mask_noise * rng.normal(size=n)
+            right = norm.cdf(under / np.sqrt(2 + mask_noise**2)) < p
             columns["prediction"].append(np.where(right, label, 1 - label))
     masks = len(columns["prediction"])
     frame = pd.DataFrame(columns | {"prediction": np.concatenate(columns["prediction"])})

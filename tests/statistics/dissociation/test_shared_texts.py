@@ -14,7 +14,7 @@ from headspec.data.pairs import pair
 from headspec.data.shared_texts import TEXTS, grouped
 from headspec.statistics.atlas.pruning_areas import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
-from headspec.statistics.dissociation.resampled import Evaluation, sample
+from headspec.statistics.dissociation.resampled import Evaluation, resample_run
 
 TASKS = ("topic", "topic-pair")
 
@@ -77,10 +77,10 @@ def test_pairs_of_texts_keep_level_and_coverage():
 def test_partners_and_their_texts_are_in_one_group():
     tables = texts(np.random.default_rng(1), 700)
     groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
-    of_text = dict(zip(tables["topic"]["text_a"], groups["topic"].group, strict=True))
+    group_of_text = dict(zip(tables["topic"]["text_a"], groups["topic"].group, strict=True))
     pairs = tables["topic-pair"].assign(group=groups["topic-pair"].group)
-    assert (pairs["text_a"].map(of_text) == pairs["group"]).all()
-    assert (pairs["text_b"].map(of_text) == pairs["group"]).mean() > 0.8
+    assert (pairs["text_a"].map(group_of_text) == pairs["group"]).all()
+    assert (pairs["text_b"].map(group_of_text) == pairs["group"]).mean() > 0.8
     assert np.bincount(groups["topic"].group).max() == TEXTS
 
 
@@ -106,7 +106,7 @@ def test_a_task_without_its_pairs_is_drawn_by_example():
     frame = one.predictions.replace({"topic-pair": "other"})
     alone = Evaluation(replace(one.run, tasks=tasks), dict.fromkeys(tasks, "accuracy"), frame)
     by_example, by_group = (
-        [sample(replace(e, grouped=given), [0.3], 100, 0.95, 0).bootstrap for given in ({}, groups)]
+        [resample_run(replace(e, grouped=given), [0.3], 100, 0.95, 0).bootstrap for given in ({}, groups)]
         for e in (alone, one)
     )
     np.testing.assert_array_equal(*by_example)

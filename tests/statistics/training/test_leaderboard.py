@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from headspec.statistics.training.comparison import mean_over_tasks
@@ -50,3 +51,5 @@ def test_the_papers_rows_with_the_implied_mnli(model):
 def test_metrics_count_within_their_task():
     values = {("mrpc", "f1"): 0.9, ("mrpc", "accuracy"): 0.7, ("cola", "matthews"): 0.4}
     assert mean_over_tasks(values) == pytest.approx((0.8 + 0.4) / 2)
+    arrays = {key: np.array([value, 0]) for key, value in values.items()}
+    assert mean_over_tasks(arrays) == pytest.approx([0.6, 0])

@@ -35,10 +35,10 @@ def test_without_variance_over_examples_it_is_the_paired_t_test():
     "parts", [Components(0.4, 0.1, 0.3), Components(0.0, 0.02, 0.17), Components(0.1, 0.2, 0.1)]
 )
 def test_more_of_anything_gives_more_power(parts, level):
-    of_seeds = [power(0.5, parts, seeds, level=level) for seeds in range(3, 40)]
-    of_effects = [power(effect, parts, 5, level=level) for effect in np.linspace(0, 2, 20)]
-    of_examples = [power(0.5, parts, 5, multiple, level) for multiple in (0.2, 0.5, 1, 2)]
-    for found in (of_seeds, of_effects, of_examples):
+    by_seeds = [power(0.5, parts, seeds, level=level) for seeds in range(3, 40)]
+    by_effect = [power(effect, parts, 5, level=level) for effect in np.linspace(0, 2, 20)]
+    by_examples = [power(0.5, parts, 5, multiple, level) for multiple in (0.2, 0.5, 1, 2)]
+    for found in (by_seeds, by_effect, by_examples):
         assert (np.diff(found) >= 0).all() and found[-1] > found[0]
 
 
@@ -57,10 +57,10 @@ def test_what_seeds_or_examples_alone_cannot_show():
 
 def simulated(rng, studies: int, seeds: int, n: int, parts: Components, effect: float):
     """Estimates (S, studies) and bootstraps (resamples, S, studies) of differences on n examples."""
-    of_seed = rng.normal(0, parts.seeds, (seeds, studies))
-    of_example = rng.normal(0, parts.examples * n**0.5, (n, 1, studies))
+    between_seeds = rng.normal(0, parts.seeds, (seeds, studies))
+    over_examples = rng.normal(0, parts.examples * n**0.5, (n, 1, studies))
     both = rng.normal(0, parts.both * n**0.5, (n, seeds, studies))
-    differences = effect + of_seed + of_example + both
+    differences = effect + between_seeds + over_examples + both
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=300) / n
     return differences.mean(axis=0), np.einsum("rn,nsk->rsk", drawn, differences)
 

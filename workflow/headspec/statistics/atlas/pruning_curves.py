@@ -91,7 +91,7 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
     not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples.
 
-    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.samples`).
+    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.table_values import MEAN
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, samples
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, resample_runs
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -175,7 +175,7 @@ def _mixture_tables(
     every = sorted({fraction, *evaluations[0].predictions["fraction"]} - {0.0})
     main = every.index(fraction)
     table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
-    runs = samples(evaluations, every, resamples, confidence, seed)
+    runs = resample_runs(evaluations, every, resamples, confidence, seed)
     run, metrics = evaluations[0].run, evaluations[0].metrics
     tasks = (*run.tasks, MEAN)
     for sampled in runs:

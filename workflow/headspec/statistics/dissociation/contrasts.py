@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, samples
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, resample_runs
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -135,7 +135,7 @@ def _means(
     evaluations: list[Evaluation], fraction: float, resamples: int, confidence: float, seed: int
 ) -> tuple[Run, dict[str, _Mean]]:
     """Mean D by method of one model and mixture, and its first run."""
-    runs = samples(evaluations, [fraction], resamples, confidence, seed, permutations=1)
+    runs = resample_runs(evaluations, [fraction], resamples, confidence, seed, permutations=1)
     by_method = itertools.groupby(runs, lambda sampled: sampled.run.method)
     means = {method: _Mean.over_tasks(combine(list(seeds)).at(0)) for method, seeds in by_method}
     return evaluations[0].run, means

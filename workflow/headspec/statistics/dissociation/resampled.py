@@ -122,7 +122,7 @@ class Sampled:
         )
 
 
-def sample(
+def resample_run(
     evaluation: Evaluation,
     fractions: Sequence[float],
     resamples: int,
@@ -130,11 +130,11 @@ def sample(
     seed: int,
     permutations: int | None = None,
 ) -> Sampled:
-    """Dissociation of one run; see `samples`."""
-    return samples([evaluation], fractions, resamples, confidence, seed, permutations)[0]
+    """Dissociation of one run; see `resample_runs`."""
+    return resample_runs([evaluation], fractions, resamples, confidence, seed, permutations)[0]
 
 
-def samples(
+def resample_runs(
     evaluations: Sequence[Evaluation],
     fractions: Sequence[float],
     resamples: int,
@@ -194,7 +194,7 @@ def samples(
             constant = np.full(len(runs), metrics.chance(metric, label))
             drawn.append((point, bootstrap, null, reached, floor[:, 0], constant))
         sampled[examples] = [
-            _sampled(run, examples, [[values[r] for values in task] for task in drawn])
+            _run_dissociation(run, examples, [[values[r] for values in task] for task in drawn])
             for r, (run, _) in enumerate(runs)
         ]
     return [sampled[examples][place] for examples, place in order]
@@ -241,7 +241,7 @@ def _permuted(
     return np.moveaxis(null.reshape(permutations, runs, fractions, k), 1, 0)
 
 
-def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
+def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
     """Dissociation of one run, from the scores of each of its k tasks.
 
     Parameters

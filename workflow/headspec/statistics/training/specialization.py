@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from headspec.config.table_values import MEAN
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, resample_run
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -53,7 +53,7 @@ def specialization(
     )
     for evaluation in evaluations:
         run = evaluation.run
-        sampled = sample(evaluation, [fraction], resamples, confidence, seed, permutations=0)
+        sampled = resample_run(evaluation, [fraction], resamples, confidence, seed, permutations=0)
         samples[run.model, run.mixture][run.method == before][run.seed] = sampled.at(0).with_mean()
     rows = []
     for (model, mixture), methods in samples.items():
