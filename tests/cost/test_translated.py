@@ -32,13 +32,13 @@ def counted(kind: str, beams: int) -> tuple[float, float]:
     labels = decoding.Targets(mask, targets, [""] * BATCH)
     classes = {"before": [], "after": [8], "longest": TARGET}
     tokenizer = translated.model(translated.reduced(model.config, 1, 97), TARGET).tokenizer
-    with torch.no_grad(), FlopCounterMode(display=False) as of_loss:
+    with torch.no_grad(), FlopCounterMode(display=False) as loss:
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         decoding.losses(model, states, labels)
-    with torch.no_grad(), FlopCounterMode(display=False) as of_text:
+    with torch.no_grad(), FlopCounterMode(display=False) as text:
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         decoding.written(model, states, labels, classes, tokenizer, beams)
-    return of_loss.get_total_flops() / BATCH, of_text.get_total_flops() / BATCH
+    return loss.get_total_flops() / BATCH, text.get_total_flops() / BATCH
 
 
 @pytest.mark.parametrize("kind", ENCODER_DECODERS)
@@ -120,6 +120,6 @@ def test_words_stand_for_the_pieces_of_a_vocabulary_that_is_still_to_be_made(her
     longer = (2 * words + 2).clip(max=15)  # cut
     assert extent.lengths["m", "de"].target == pytest.approx(longer.mean() + 1, abs=0.6)
     lengths = extent.lengths["m", "de"].example, extent.lengths["m", "de"].target
-    of = extent.configs["m"]
-    assert extent.forward("m", "de", False) == translated.known(of, *lengths, 16)
-    assert extent.forward("m", "de", False, True) == translated.written(of, *lengths, 16, 3)
+    model = extent.configs["m"]
+    assert extent.forward("m", "de", False) == translated.known(model, *lengths, 16)
+    assert extent.forward("m", "de", False, True) == translated.written(model, *lengths, 16, 3)

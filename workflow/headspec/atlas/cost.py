@@ -28,7 +28,7 @@ def relevance(job: StageJob) -> list[Load]:
 
 @stage({"importance": "atlas.examples"}, copies=3, gpus="layers")
 def measured(job: StageJob) -> list[Load]:
-    """A plugin's measure: its passes are unknown, and assumed to be those of importance."""
+    """A plugin's measure, whose passes are unknown, is assumed to cost what importance does."""
     return _measured(job, "importance", 1)
 
 

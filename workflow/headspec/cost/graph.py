@@ -36,12 +36,7 @@ def stage(rule: str) -> str:
 
 
 def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
-    """All jobs, in the order of the rules and of their outputs; targets, which have no outputs, are left out.
-
-    Parameters
-    ----------
-    plan : the tasks as they were read
-    """
+    """All jobs with outputs, in the order of the rules and of their outputs; `plan` has the tasks as read."""
     global listed
     listed = study, plan
     snakefile = next(path for path in SNAKEFILES if path.exists())

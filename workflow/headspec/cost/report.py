@@ -1,9 +1,7 @@
 """What a study will cost, printed before anything runs: ``headspec plan my-study.yaml``.
 
-The study is checked, its tasks are read (`headspec.cost.workload`), its jobs are listed
-(`headspec.cost.graph`), their operations are counted (`headspec.cost.operations`), a few seconds are spent
-measuring how fast they are here (`headspec.cost.throughput`), and the plan is put together
-(`headspec.cost.plan`).
+The study is checked, its jobs are listed (`graph`), its tasks are read (`workload`), operations are counted
+(`operations`), their speed here is measured in a few seconds (`throughput`), and all is added up (`plan`).
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ def report(
 
 
 def _by(python: str, rest: tuple[Any, ...]) -> tuple[str, str]:
-    """What `counted` returns, by the command `python`, in whose process torch is loaded by now."""
+    """What `counted` returns, by the command `python`, whose process has loaded torch meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         call = Path(folder, "call")
         call.write_bytes(pickle.dumps(rest))

@@ -57,7 +57,7 @@ class Requests:
         }
 
     def memory(self, stage: str) -> Request:
-        """Memory in MB of a job that runs a model, more after each failed attempt."""
+        """MB of a job, more after each failed attempt."""
         spread = stage_cost(stage).gpus == "all"
 
         @functools.cache
@@ -94,7 +94,7 @@ class Requests:
         return self.gpu * (self.study.models[wildcards.model].gpus if prompted else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """GPUs of a job that trains: those of its model, but one if it trains no encoder."""
+        """GPUs of a job that trains: those of its model, or one if it trains no encoder."""
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
         if self.layout.trains(wildcards.method) == "classifiers" or branch_at_trunk:
             return self.gpu
@@ -108,9 +108,8 @@ class Requests:
         """Priority of a run's jobs: the number of its tasks.
 
         Chains of jobs (train, importance, prune) of more tasks take longer; started last, they would end
-        alone. The longest chain begins with single tasks, where models are compared (train, vectors or
-        squared gradients, similarity); so do those jobs, with `COMPARED`. Data, tokens and features come
-        before all.
+        alone. Where models are compared, the longest chain begins with single tasks. Data, tokens and
+        features come before all.
         """
         if wildcards.method == "single" and self.study.similarity.compares_models:
             return COMPARED
@@ -123,7 +122,5 @@ def microbatches(wildcards: Any, attempt: int) -> int:
 
 
 def processes(runs: Iterable[Run]) -> int:
-    """Threads of the statistics of `runs`: one for every 40 models and mixtures, of which each takes
-    seconds, up to 16, with which they stay below 8 GB.
-    """
+    """Threads of the statistics of `runs`: one for every 40 models and mixtures, 16 at most (below 8 GB)."""
     return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)

@@ -1,8 +1,8 @@
 """The operations of a model, and the operations per second of jobs on this machine.
 
 ``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
-measures in a separate process and prints JSON; `rates` starts as many of these as jobs will run at once, in
-the way in which jobs of this machine start (`headspec.pipeline.warm`).
+measures and prints JSON; `find_speed` starts as many as jobs will run at once, as jobs of this machine start
+(`headspec.pipeline.warm`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Speed:
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """The model that `config` describes, with no memory allocated for its weights."""
+    """The model that `config` describes, without memory for its weights."""
     if config.is_encoder_decoder:
         return translated.empty(config)
     with torch.device("meta"):
@@ -116,7 +116,7 @@ def reduced(config: PretrainedConfig) -> PretrainedConfig:
 
 
 def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
-    """`n` examples of `tokens` random tokens, in both texts if a model writes the second."""
+    """`n` examples of `tokens` random tokens, in both texts if a model `writes` the second."""
     ids = np.random.default_rng(0).integers(8, VOCABULARY, (n, tokens))
     columns = {"example": np.arange(n), "label": np.arange(n) % 2.0, "input_ids": ids.tolist()}
     frame = pd.DataFrame(columns | {"token_type_ids": None})
@@ -124,9 +124,9 @@ def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
 
 
 def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Mean seconds per call of each of `runs`, which take turns for `seconds` after a warm-up call each.
+    """Mean seconds per call of each of `runs`, after a warm-up call.
 
-    Taking turns, a slow spell of the machine affects them all.
+    They take turns for `seconds`, so that a slow spell of the machine affects all.
     """
     for run in runs.values():
         run()
@@ -138,6 +138,11 @@ def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> d
             spent[name] += time.perf_counter() - begun
         turns += 1
     return {name: total / turns for name, total in spent.items()}
+
+
+def no_checkpoint() -> Checkpoint:
+    """A checkpoint that is never written."""
+    return Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
 
 
 def measure(
@@ -157,10 +162,9 @@ def measure(
     scored = random_examples(min(256, max(1, device.tokens // tokens)), tokens, writes)
     planned = masks({"task": np.where(pruned.gates.exists, 0.0, np.nan)}, 0.3, [0.3], 2, 0)
     settings, rows = Training(batch_size=size, epochs=1), np.arange(len(scored))
-    checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
     examples = {"train": len(training), "importance": len(scored), "prune": len(planned) * len(scored)}
     runs: dict[str, Callable[[], object]] = {
-        "train": lambda: train(trained, {"task": training}, settings, None, 0, device, checkpoint),
+        "train": lambda: train(trained, {"task": training}, settings, None, 0, device, no_checkpoint()),
         "importance": lambda: gate_gradients(trained, "task", scored, rows, device),
         "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
     }

@@ -1,6 +1,4 @@
-"""What the texts of an encoder-decoder cost: the operations of reading and of writing them, and a small model
-to measure how fast they are here.
-"""
+"""Operations of an encoder-decoder that reads and writes texts, and a small model to measure its speed."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ Step = tuple[float, Any]  # operations, and the cache after them
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """The encoder-decoder that `config` describes, with no memory allocated for its weights."""
+    """The encoder-decoder that `config` describes, without memory for its weights."""
     with torch.device("meta"):  # fused attention would look into masks, which are not there
         made = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
         return made.eval().requires_grad_(False)
@@ -33,11 +31,8 @@ def _ids(batch: int, tokens: int) -> torch.Tensor:
 
 
 def known(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
-    """Operations per example of a pass in which the target is known, as in training.
-
-    Parameters
-    ----------
-    source, target : tokens of either text
+    """Operations per example of a pass in which the target is known, as in training; texts are numbers of
+    tokens.
     """
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
@@ -46,10 +41,10 @@ def known(config: PretrainedConfig, source: int, target: int, batch: int) -> flo
 
 
 def written(config: PretrainedConfig, source: int, target: int, batch: int, beams: int = 1) -> float:
-    """Operations per example of writing a text token by token, with a cache of what has been read.
+    """Operations per example of writing a text token by token.
 
-    The encoder runs once. The first step of the decoder computes keys and values of the source; after it, a
-    step takes as much as the one before, and the attention to one token more.
+    The encoder runs once. The decoder's first step computes keys and values of the source, which are cached;
+    every later step attends to one more token than the one before.
     """
     model = empty(config)
     with FlopCounterMode(display=False) as counter:

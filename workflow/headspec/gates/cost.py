@@ -32,7 +32,7 @@ def pruned_run(job: StageJob) -> Iterator[Load]:
 
 
 def _gated(job: StageJob, epochs: float) -> list[Load]:
-    """Training with gates, whose gradients go through a frozen encoder as well."""
+    """Training with gates, whose gradients go through the encoder, also where it is frozen."""
     return job.trained(epochs / job.study.training.epochs)
 
 

@@ -129,7 +129,7 @@ STAGES: dict[str, Stage] = {}
 def stage(
     reduced_by: Mapping[str, str], copies: int, also: Iterable[str] = (), **settings: Any
 ) -> Callable[[Callable], Callable]:
-    """Register the passes of the stage with the function's name, and of those in `also` (see `Stage`)."""
+    """Register a function as the passes of the stage with its name, and of those in `also` (see `Stage`)."""
 
     def register(loads: Callable) -> Callable:
         STAGES.update(dict.fromkeys([loads.__name__, *also], Stage(loads, reduced_by, copies, **settings)))

@@ -1,4 +1,4 @@
-"""Baselines of the benchmark: training, importance and pruning in the plain ways of released code."""
+"""Baselines of the benchmark: training, importance and pruning as in released code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,9 @@ BATCH = 32  # examples
 
 def padded(batch: Batch, tokens: int) -> Batch:
     """`batch` padded to `tokens` columns."""
-
-    def widened(tensor: torch.Tensor) -> torch.Tensor:
-        return F.pad(tensor, (0, tokens - tensor.shape[1]))
-
-    types = None if batch.token_type_ids is None else widened(batch.token_type_ids)
-    ids, mask = widened(batch.input_ids), widened(batch.attention_mask)
+    missing = (0, tokens - batch.input_ids.shape[1])
+    types = None if batch.token_type_ids is None else F.pad(batch.token_type_ids, missing)
+    ids, mask = F.pad(batch.input_ids, missing), F.pad(batch.attention_mask, missing)
     return replace(batch, input_ids=ids, attention_mask=mask, token_type_ids=types)
 
 
@@ -87,7 +84,7 @@ def predictions_one_by_one(
         model.gates.values = torch.from_numpy(~mask.closed).float().to(device.name)
         for rows in unsorted(examples, BATCH):
             with device.cast():
-                of_rows = model.predictions(task, model.pool(examples.batch(rows, device.name)))
-            predicted[i, rows] = of_rows.cpu().numpy()
+                values = model.predictions(task, model.pool(examples.batch(rows, device.name)))
+            predicted[i, rows] = values.cpu().numpy()
     model.gates.values = None
     return predicted

@@ -5,6 +5,7 @@ Both are measured on simulated studies, in CPU seconds of processes of their own
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import resource
@@ -55,14 +56,14 @@ def rows() -> Iterator[str]:
 
 
 def planning_row() -> str:
-    """Planning of a study of pairs; a job costs what it takes more than a smaller one, for each job more."""
+    """Planning of a study of pairs; a job costs what two studies differ by, for each job more."""
     with tempfile.TemporaryDirectory() as folder:
         configs = [pairs(Path(folder, str(tasks)), tasks, SEEDS) for tasks in SIZES]
         fewer, jobs = (n_jobs(config) for config in configs)
         small, large = (elsewhere(planned, config) for config in configs)
-    of_job = (large.seconds - small.seconds) / (jobs - fewer)
-    batch = small.seconds + of_job * (JOBS / BATCHES - fewer)
-    measured = f"{large.seconds:.1f} s, {1000 * of_job:.1f} ms a job more, {large.gigabytes:.1f} GB"
+    each = (large.seconds - small.seconds) / (jobs - fewer)
+    batch = small.seconds + each * (JOBS / BATCHES - fewer)
+    measured = f"{large.seconds:.1f} s, {1000 * each:.1f} ms a job more, {large.gigabytes:.1f} GB"
     return (
         f"| planning {jobs:,} jobs | {measured} | {batch:.0f} s for each of {BATCHES} batches, extrapolated |"
     )
@@ -80,10 +81,8 @@ def statistics_row(examples: int, seeds: int = 10, resamples: int = 2_000) -> st
 
 
 def elsewhere(function: Callable[..., Cost], *arguments: object) -> Cost:
-    """What a function costs in a new process.
-
-    Its parent is a new process too, and small: Linux counts in the peak of a program what the process that
-    started it had in memory.
+    """What a function costs in a new process, whose parent is new and small, too: Linux counts the memory of
+    the parent in the peak of a program.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
         return pool.submit(function, *arguments).result()
@@ -95,7 +94,7 @@ def gigabytes(used: resource.struct_rusage) -> float:
 
 
 def pairs(folder: Path, tasks: int, seeds: int) -> Path:
-    """Write the config of a study of all pairs of `tasks`, and their texts; return its path."""
+    """Write the config and the texts of a study of all pairs of `tasks`; return its path."""
     folder.mkdir()
     rng, sources = np.random.default_rng(0), {}
     for task in range(tasks):
@@ -128,13 +127,7 @@ def planning(config: Path) -> list[str]:
 
 
 def planned(config: Path) -> Cost:
-    """Plan a study.
-
-    Raises
-    ------
-    CalledProcessError
-        Snakemake cannot plan it.
-    """
+    """Plan a study; CalledProcessError if Snakemake cannot."""
     with open(os.devnull, "w") as nothing:
         process = subprocess.Popen([sys.executable, "-m", *planning(config)], stdout=nothing, stderr=nothing)
         _, status, used = os.wait4(process.pid, 0)
@@ -153,12 +146,11 @@ def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
     paths = []
     for seed in range(seeds):
         rng, parts = np.random.default_rng([1, seed]), []
-        for task in TASKS:
-            for pruned_for, fraction in masks:
-                wrong = rng.random(examples) < 0.1 + fraction * (0.6 if pruned_for == task else 0.4)
-                values = {"example": range(examples), "label": label, "prediction": label ^ wrong}
-                keys = {"pruned_for": pruned_for, "fraction": fraction, "task": task}
-                parts.append(pd.DataFrame(keys | values | {tables.PROBABILITIES: None}))
+        for task, (pruned_for, fraction) in itertools.product(TASKS, masks):
+            wrong = rng.random(examples) < 0.1 + fraction * (0.6 if pruned_for == task else 0.4)
+            values = {"example": range(examples), "label": label, "prediction": label ^ wrong}
+            keys = {"pruned_for": pruned_for, "fraction": fraction, "task": task}
+            parts.append(pd.DataFrame(keys | values | {tables.PROBABILITIES: None}))
         paths.append(str(folder / f"{seed}.parquet"))
         tables.write(paths[-1], PREDICTIONS, pd.concat(parts), {})
     return paths

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -30,6 +29,7 @@ from headspec.cost.bench import export, large
 from headspec.cost.bench.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
 from headspec.cost.bench.texts import Build, Workload, workloads
 from headspec.cost.bench.timing import HEADING, Run, machine, measure, products, row
+from headspec.cost.throughput import no_checkpoint
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask, masks, random_heads
 from headspec.heads.pruning import predictions, under_masks
@@ -39,7 +39,6 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
-from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.variants.own import Own
 
@@ -52,10 +51,8 @@ BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 def train_bucketed(
     model: MultiTask, task: str, examples: Examples, settings: Training, device: Device
 ) -> list[float]:
-    """Train by `headspec.training.loop.train`, without checkpoints; return the loss of every step."""
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Checkpoint(Path(folder) / "checkpoint", "", float("inf"))
-        return train(model, {task: examples}, settings, None, 0, device, checkpoint)["loss"].tolist()
+    """Train by `headspec.training.loop.train`; return the loss of every step."""
+    return train(model, {task: examples}, settings, None, 0, device, no_checkpoint())["loss"].tolist()
 
 
 def train_heads(
@@ -63,16 +60,12 @@ def train_heads(
 ) -> None:
     """Train as `train_bucketed`, but move only heads[0] of the `heads` of two tasks, (2, layers, heads)."""
     own_heads = Own({task: heads[0], "": heads[1]}, "qkv")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        trainer(model, {task: examples}, settings, None, 0, device) as run,
-        own_heads.applied(run),
-    ):
-        run.run(len(run.steps), Checkpoint(Path(folder) / "checkpoint", "", float("inf")))
+    with trainer(model, {task: examples}, settings, None, 0, device) as run, own_heads.applied(run):
+        run.run(len(run.steps), no_checkpoint())
 
 
 def layer_shapes(model: MultiTask) -> list[tuple[int, int]]:
-    """(outputs, inputs) of every linear layer that sees all tokens: not the pooler, not classifiers."""
+    """(outputs, inputs) of every linear layer that sees all tokens: neither pooler nor classifiers."""
     return [
         (module.out_features, module.in_features)
         for name, module in model.encoder.named_modules()
@@ -100,15 +93,15 @@ def rows(
     device: Device,
     rounds: int = ROUNDS,
     tokens: int = PADDED,
-    of_heads: bool = True,
+    heads: bool = True,
 ) -> Iterator[str]:
-    """Yield the lines of the table for `work`, each as soon as it is measured.
+    """Yield the lines of the table for `work`, as soon as they are measured.
 
     Parameters
     ----------
     build : builds a new model, the same every time
     tokens : length to which the baseline of training pads
-    of_heads : whether to measure single heads as well
+    heads : whether to measure single heads
     """
     ours = build()
     yield from training_rows(work, build, ours, settings, device, rounds, tokens)
@@ -121,7 +114,7 @@ def rows(
 
     yield from importance_rows(work, trained, device, rounds)
     yield from pruning_rows(work, trained, device, rounds)
-    if of_heads:
+    if heads:
         yield from ablation_rows(work, trained, device, rounds)
         yield atlas_row(work, trained, settings, device, rounds)
 
@@ -228,11 +221,9 @@ def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> 
     model, rows = build().to(device.name).eval(), np.arange(len(work.score))
     grid = (model.gates.layers, model.gates.heads)
     chosen = np.arange(grid[0]), np.arange(grid[0]) % grid[1]
-    planned = []
-    for layer, head in zip(*chosen, strict=True):
-        closed = np.zeros(grid, dtype=bool)
-        closed[layer, head] = True
-        planned.append(Mask("one", None, 0.0, None, closed))
+    closed = np.zeros((grid[0], *grid), dtype=bool)
+    closed[np.arange(grid[0]), *chosen] = True
+    planned = [Mask("one", None, 0.0, None, heads) for heads in closed]
 
     def same_batches() -> np.ndarray:
         with device.cast():
@@ -248,14 +239,14 @@ def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> 
     }
     *seconds, our_seconds = measure([*contenders.values(), ours], rounds, device) / len(rows)
     predicted = ours()
-    for (name, run), of_baseline in zip(contenders.items(), seconds, strict=True):
-        rates = len(planned) / of_baseline, math.prod(grid) / our_seconds
+    for (name, run), baseline in zip(contenders.items(), seconds, strict=True):
+        rates = len(planned) / baseline, math.prod(grid) / our_seconds
         same = f"{(run() == predicted).mean():.1%} of predictions"
         yield row(f"one head ablated, {work.name}/s, baseline: full passes, {name}", *rates, same)
 
 
 def atlas_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
-    """All measures of every head, but cumulative pruning, against a pass of training."""
+    """All measures of every head, except cumulative pruning, against a pass of training."""
     model, plain = build().to(device.name).eval(), build()
     examples, n = {work.task: work.score}, min(MEASURED, len(work.score))
     rows = sampled(work.task, len(work.score), n)
@@ -277,8 +268,8 @@ def lines() -> Iterator[str]:
     works, build, settings = workloads(device)
     yield HEADING
     for work in works:
-        of_heads = work is works[0]  # takes long, and texts do not matter
-        yield from rows(work, build, settings, device, of_heads=of_heads)
+        heads = work is works[0]  # takes long, and texts do not matter
+        yield from rows(work, build, settings, device, heads=heads)
     yield from ("", large.HEADING)
     yield from large.rows()
     yield from ("", export.HEADING)

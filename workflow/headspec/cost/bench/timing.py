@@ -26,7 +26,7 @@ def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Dev
     ----------
     shapes : (outputs, inputs) of each layer
     tokens : rows of the layers' inputs
-    kinds : 1 for outputs, 2 for gradients of inputs as well, 3 for gradients of weights as well
+    kinds : 1 for outputs, 2 with gradients of inputs, 3 with gradients of weights, too
     """
     dtype = getattr(torch, device.autocast) if device.autocast else torch.float32
 
