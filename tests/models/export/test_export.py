@@ -69,7 +69,7 @@ def test_the_file_has_the_matrices_of_kept_heads_alone(kind, layers, tmp_path):
 @pytest.mark.slow
 def test_token_types_are_an_input_where_texts_have_them(tmp_path):
     net, texts = model("bert"), examples(20)
-    texts.kinds = [(np.arange(len(ids)) % 2).tolist() for ids in texts.ids]
+    texts.token_types = [(np.arange(len(ids)) % 2).tolist() for ids in texts.ids]
     assert export(net, tmp_path / "out", {"a": texts}) < 1e-5
     session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
     assert [each.name for each in session.get_inputs()] == ["input_ids", "attention_mask", "token_type_ids"]

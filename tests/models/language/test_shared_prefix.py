@@ -159,7 +159,7 @@ def test_prefixes():
     assert prompts(n=1).prefix == PREFIX, "a token remains to every row"
     assert prompts(prefix=40, continued=True).prefix == 40
     typed = prompts()
-    typed.kinds = [[0] * n for n in typed.lengths]
+    typed.token_types = [[0] * n for n in typed.lengths]
     assert typed.prefix == 0, "types of tokens are not told apart here"
 
 

@@ -153,7 +153,7 @@ def most_attended_in_targets(
     with attention_maps(model.gates, receive):
         for chunk in (batches := examples.in_length_order(rows, device)):
             batch = examples.batch(chunk, device.name)
-            ids, real = batch.kind.attending(model, batch)[DECODER]
+            ids, real = batch.head.attending(model, batch)[DECODER]
             real = real & ~torch.isin(ids, ids.new_tensor(marks))
             real[:, 0] = False  # what the decoder begins with
             try:

@@ -113,7 +113,7 @@ OF_PLACES = ("to_self", "distance")
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
     """Kind of attention: the tokens that attend, and of another text those that are attended to."""
-    attending = batch.kind.attending(model, batch)
+    attending = batch.head.attending(model, batch)
     tokens = {kind: Tokens(*of_kind, separators) for kind, of_kind in attending.items()}
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
 

@@ -39,7 +39,7 @@ class Batch:
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): number of the token's continuation
     prefix: int = 0  # leading tokens that all rows share, read once for all
-    kind: type[Head] = Head  # the task's head
+    head: type[Head] = Head  # the task's
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
@@ -54,7 +54,7 @@ class Examples:
     Parameters
     ----------
     frame : table 'tokens'
-    kind : the task's head
+    head : the task's
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class Examples:
         `headspec.models.tokens.continuations.in_a_row`
     """
 
-    def __init__(self, frame: pd.DataFrame, kind: type[Head] = Head) -> None:
+    def __init__(self, frame: pd.DataFrame, head: type[Head] = Head) -> None:
         self.example = frame["example"].to_numpy()
         self.label = per_example.array(frame, "label")
-        self.kind = kind
-        self.gold: Any = kind.gold(frame)
+        self.head = head
+        self.gold: Any = head.gold(frame)
         self.ids = frame["input_ids"].tolist()
-        self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
+        self.token_types = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
         self.branches = self.words = None
         if "continuations" in frame and frame["continuations"].notna().all():
             continued = [[list(tokens) for tokens in texts] for texts in frame["continuations"]]
@@ -92,7 +92,7 @@ class Examples:
     def prefix(self) -> int:
         """Number of first tokens that all share, except the last; 0 if too few to be read apart."""
         shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
-        return shared if shared >= LEAST_SHARED and not self.kinds else 0
+        return shared if shared >= LEAST_SHARED and not self.token_types else 0
 
     def vocabulary(self) -> np.ndarray:
         """The distinct tokens, sorted."""
@@ -118,10 +118,10 @@ class Examples:
         if device == "cuda" and isinstance(labels, torch.Tensor):
             labels = labels.pin_memory()  # else the copy waits for the GPU
         labels = labels.to(device, non_blocking=True)
-        types = None if self.kinds is None else padded(self.kinds)
+        types = None if self.token_types is None else padded(self.token_types)
         words = None if self.words is None else put(_shares([self.words[row] for row in rows]), device)
         branches = None if self.branches is None else padded(self.branches, NONE)
-        return Batch(padded(self.ids), mask, types, labels, rows, words, branches, kind=self.kind)
+        return Batch(padded(self.ids), mask, types, labels, rows, words, branches, head=self.head)
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """Their vectors in a table 'representations', (n, hidden) float32."""

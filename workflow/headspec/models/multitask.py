@@ -100,15 +100,15 @@ class MultiTask(nn.Module):
 
     def pool(self, batch: Batch) -> torch.Tensor:
         """Return the input of heads: vectors of texts, states of words or tokens, (batch, ..., hidden)."""
-        return batch.kind.pool(self, batch)
+        return batch.head.pool(self, batch)
 
     def read(self, batch: Batch) -> None:
         """Run every layer on a batch; the decoder of an encoder-decoder reads the target texts."""
-        batch.kind.read(self, batch)
+        batch.head.read(self, batch)
 
     def attending(self, batch: Batch) -> list[torch.Tensor]:
         """The mask of the tokens that attend in `read`, (batch, tokens) for each layer."""
-        by_kind = batch.kind.attending(self, batch)
+        by_kind = batch.head.attending(self, batch)
         return [by_kind[self.gates.kind(layer)][1] for layer in range(self.gates.layers)]
 
     def evidence(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:

@@ -59,7 +59,7 @@ def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
 def whole_batch(sentences: Examples) -> Batch:
     """A batch without padding, of the tokens of `sentences` in turn."""
     ids = torch.from_numpy(np.resize(np.concatenate(sentences.ids), (TEXTS, TOKENS)).astype(np.int64))
-    kinds = torch.zeros_like(ids) if sentences.kinds else None
+    kinds = torch.zeros_like(ids) if sentences.token_types else None
     return Batch(ids, torch.ones_like(ids), kinds, labels=ids[:, 0], rows=np.arange(TEXTS))
 
 
