@@ -11,10 +11,9 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import forbidden_values, plugged, renamed
-from headspec.config.checks import consistency
+from headspec.config import forbidden_values, partial, plugged, renamed
 from headspec.config.reference import allowed, child, schema, sections
-from headspec.config.study import Study
+from headspec.config.study import Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
 from headspec.redaction import redacted
 
@@ -45,8 +44,10 @@ def load(config: dict[str, Any]) -> Study:
     try:
         study = Study.model_validate(config)
     except ValidationError as error:
-        problems += dict.fromkeys(map(_worded, error.errors()))
-    problems += consistency.problems(config)
+        errors = error.errors()
+        problems += dict.fromkeys(line for each in errors for line in _worded(each))
+        if all(each["loc"] for each in errors):  # else the keys were compared
+            problems += partial.problems(config, errors)
     if problems:
         raise ConfigError(lines(problems))
     return study
@@ -131,8 +132,13 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
             yield from _repeated_keys(value, dotted)
 
 
-def _worded(error: ErrorDetails) -> str:
-    """A problem found by pydantic, in the wording of this package."""
+def _worded(error: ErrorDetails) -> list[str]:
+    """Return a problem found by pydantic in the wording of this package, or those of keys together."""
+    found = error.get("ctx", {}).get("error")
+    return list(found.args[0]) if isinstance(found, Inconsistent) else [_line(error)]
+
+
+def _line(error: ErrorDetails) -> str:
     *path, last = location = error["loc"]
     got = error["input"]
     if last == "[key]":

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, model_validator
 
 from headspec.config import methods, variants
+from headspec.config.checks import consistency
 from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas
@@ -33,6 +34,14 @@ from headspec.tasks.kinds import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
 Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
+
+
+#: context of validation in which keys are not compared with each other
+PARTIAL = "partial"
+
+
+class Inconsistent(ValueError):
+    """Keys of a study contradict each other; its argument has a line for each problem."""
 
 
 class Study(Section):
@@ -77,6 +86,12 @@ class Study(Section):
     probes: Probes = Probes()
     figures: Figures = Figures()
 
+    @model_validator(mode="after")
+    def _consistent(self, info: ValidationInfo) -> Self:
+        if info.context != PARTIAL and (problems := [*consistency.problems(self)]):
+            raise Inconsistent(problems)
+        return self
+
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
         """`tasks` in the order in which the config defines them."""
         return tuple(t for t in self.tasks if t in tasks)
@@ -87,6 +102,11 @@ class Study(Section):
         pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
         groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
         return {"+".join(pair): pair for pair in pairs} | groups
+
+    @property
+    def mixtures_and_tasks(self) -> list[str]:
+        """The names of all mixtures, and of tasks, which stand for their runs alone."""
+        return [*self.mixture_tasks, *self.tasks]
 
     @property
     def correlated(self) -> str:
@@ -153,13 +173,13 @@ class Study(Section):
     def atlas_runs(self) -> list[Run]:
         """The runs whose heads the atlas measures."""
         runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
-        wanted = {*(self.atlas.mixtures or [*self.mixture_tasks, *self.tasks])}
+        wanted = {*(self.atlas.mixtures or self.mixtures_and_tasks)}
         return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
 
     @property
     def probed(self) -> list[Run]:
         """The runs of the section `probes`: those that have tasks on words."""
-        wanted = {*(self.probes.mixtures or [*self.mixture_tasks, *self.tasks])}
+        wanted = {*(self.probes.mixtures or self.mixtures_and_tasks)}
         return [
             run
             for run in {run.path: run for run in [*self.runs, *self.iat_runs]}.values()
@@ -172,7 +192,7 @@ class Study(Section):
     def pruned_runs(self) -> list[PrunedRun]:
         """The runs of the section `gates`, pruned by every pruning method to every number of heads."""
         gates, pruned = self.gates, []
-        wanted = {*(gates.mixtures or [*self.mixture_tasks, *self.tasks])}
+        wanted = {*(gates.mixtures or self.mixtures_and_tasks)}
         for run in self.runs:
             if run.method not in gates.methods or run.mixture not in wanted:
                 continue

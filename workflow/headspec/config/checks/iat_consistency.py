@@ -1,47 +1,39 @@
-"""Checks of the sections `iat` and `transfer` against the mixtures, methods and tasks of a config."""
+"""Checks of the sections `iat` and `transfer` against the mixtures, methods and tasks of a study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from headspec.config.as_text import kept_by, named
+from headspec.config.checks import names
 from headspec.config.methods import NAMED
 from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
 from headspec.config.variants import CONTROLS
-from headspec.config.variants import method as of_kind
-from headspec.errors import listing, nearest
+from headspec.config.variants import method as method_of_control
+from headspec.errors import listing
 from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+    from headspec.config.study import Study
 
 
-def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> Iterator[str]:
-    """Problems of the section `iat`.
-
-    Parameters
-    ----------
-    methods : the key `methods` of the raw config
-    mixtures : names of all mixtures
-    transferred : whether the section `transfer` has tasks
-    """
-    methods = methods if isinstance(methods, list) else []
-    for i, name in enumerate(section.mixtures):
-        if name not in mixtures:
-            hint = nearest(name, mixtures)
-            yield f"iat.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+def iat_problems(study: Study) -> Iterator[str]:
+    """Yield the problems of the section `iat`."""
+    section, methods = study.iat, study.methods
+    yield from names.unknown("iat.mixtures", section.mixtures, study.mixture_tasks, "mixture")
     if section.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected tuned as well, because IAT continues tuned runs."
-    if methods and not {*NAMED} & {*map(str, methods)}:
+    if methods and not {*NAMED} & {*methods}:
         expected = f"{listing(NAMED[:-1])} or {NAMED[-1]}"
         yield f"methods: got {listing(methods)}, expected {expected} as well, whose heads are compared."
     if section != IAT() and not section.mixtures:
         yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."
-    elif "iat" in methods and not section.mixtures and not transferred:
+    elif "iat" in methods and not section.mixtures and not study.transfer.tasks:
         yield "iat.mixtures: nothing to train; expected a mixture, because methods has 'iat'."
     yield from _unused(section)
     for key, main in {"alphas": section.alpha, "deltas": section.delta}.items():
@@ -64,24 +56,18 @@ def _unused(section: IAT) -> Iterator[str]:
         yield "iat.sweep_controls: not used; expected iat.alphas or iat.deltas, to sweep over."
 
 
-def transfer_problems(
-    section: Transfer, iat: IAT, mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
-) -> Iterator[str]:
-    """Problems of the section `transfer`.
-
-    Parameters
-    ----------
-    mixtures : mixture name: its tasks
-    tasks : task name: the task; None where it cannot be read
-    """
+def transfer_problems(study: Study) -> Iterator[str]:
+    """Yield the problems of the section `transfer`."""
+    section, iat = study.transfer, study.iat
+    yield from names.unknown("transfer.tasks", section.tasks, study.tasks, "task")
     for i, name in enumerate(section.tasks):
-        if name not in tasks:
-            hint = nearest(name, tasks)
-            yield f"transfer.tasks.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
-        elif leak := _leak(name, iat.mixtures, mixtures, tasks):
+        if name not in study.tasks:
+            continue
+        if leak := _leak(name, study):
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
-        elif (task := tasks[name]) and "transfer" in kind(task).refuses:
-            yield f"transfer.tasks.{i}: got '{name}', a task {kind(task).called}; expected one on texts."
+        elif "transfer" in kind(study.tasks[name]).refuses:
+            called = kind(study.tasks[name]).called
+            yield f"transfer.tasks.{i}: got '{name}', a task {called}; expected one on texts."
     if not section.tasks:
         if section != Transfer():
             yield "transfer.tasks: no task; expected one, because other keys of transfer are set."
@@ -91,7 +77,7 @@ def transfer_problems(
         yield f"transfer.methods: got {listing(trained)}, expected a mixture under iat.mixtures to train on."
         return
     for method in trained:
-        control = next((each for each in CONTROLS if of_kind(each) == method), None)
+        control = next((each for each in CONTROLS if method_of_control(each) == method), None)
         if method == REWARMED != iat.rate:
             key = f"transfer.methods.{section.methods.index(method)}"
             yield f"{key}: got '{method}', expected iat.rate: {REWARMED}, to train it."
@@ -100,26 +86,23 @@ def transfer_problems(
             yield f"{key}: got '{method}', expected '{control}' in iat.controls, to train it."
 
 
-def _leak(
-    name: str, trained: list[str], mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
-) -> str:
-    """How one of the `trained` mixtures comes to have the texts of a task; empty where none has.
+def _leak(name: str, study: Study) -> str:
+    """How a mixture that is trained comes to have the texts of a task; empty where none has.
 
     Only the config is consulted here; `headspec.data.planned` compares the texts themselves.
     """
-    for mixture in trained:
-        for member in mixtures.get(mixture, []):
+    for mixture in study.iat.mixtures:
+        for member in study.mixture_tasks.get(mixture, ()):
             if member == name:
                 return f"a task of '{mixture}' in iat.mixtures"
-            one, other = (_base(tasks.get(task), tasks) for task in (name, member))
-            if one and other and _same_texts(one, other):
+            if _same_texts(*(_base(study.tasks[task], study.tasks) for task in (name, member))):
                 return f"which has the texts of '{member}', a task of '{mixture}' in iat.mixtures"
     return ""
 
 
-def _base(task: Task | None, tasks: dict[str, Task | None]) -> Task | None:
+def _base(task: Task, tasks: dict[str, Task]) -> Task:
     """The task that has the texts: the one that pairs are made of, else `task` itself."""
-    return (task and tasks.get(task.pairs_of or "")) or task
+    return tasks.get(task.pairs_of or "") or task
 
 
 def _same_texts(one: Task, other: Task) -> bool:

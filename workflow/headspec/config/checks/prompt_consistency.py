@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headspec.config.measures.similarity import MEASURES
-from headspec.config.methods import METHODS, prompts
+from headspec.config.methods import METHODS, NAMED, prompts
+from headspec.config.methods import alone as method_alone
 from headspec.errors import listing
 from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.model import Model
-    from headspec.config.sections.task import Task
+    from headspec.config.study import Study
 
 
-def dtypes(models: Mapping[str, Model | None], methods: Mapping[str, str]) -> Iterator[str]:
-    """A problem for each model in bf16 that the method `prompted` does not run, or another trains.
-
-    Parameters
-    ----------
-    methods : config key: method
-    """
-    for name in (name for name, model in models.items() if model and model.dtype == "bf16"):
-        key = f"models.{name}.dtype: got 'bf16', expected"
-        if not prompts(methods.values()):
-            yield f"{key} fp32, because only the method 'prompted' runs a model without training it."
-        for where, method in methods.items():
-            if method in METHODS and METHODS[method].trains == "all":
-                yield f"{key} fp32, because {where}, '{method}', trains all of its weights."
+def problems(study: Study) -> Iterator[str]:
+    """Yield a problem for each task without a prompt, measure, dtype or training that does not go with it."""
+    trains_alone = method_alone(study.methods) == "single"
+    alone = _trained_alone(study)
+    mixed = dict.fromkeys(itertools.chain(*study.mixture_tasks.values()))
+    if prompts(study.methods):
+        yield from _without_prompts(study, [*mixed, *([] if trains_alone else alone.values())])
+    if not trains_alone:
+        yield from _compared(study)
+    yield from _dtypes(study)
+    yield from _trained(study, list(mixed), alone if trains_alone else {})
 
 
-def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None]) -> Iterator[str]:
-    """A problem for each task of `mixtures` without a prompt, which the method `prompted` needs."""
-    for name in dict.fromkeys(name for members in mixtures.values() for name in members):
-        task = tasks.get(name)
-        if task and task.prompt is None and kind(task).needs_prompt:
+def _trained_alone(study: Study) -> dict[str, str]:
+    """Config key: a task that has runs of its own."""
+    lists = {"single": study.mixtures.single}
+    if study.similarity.compares_models:
+        lists["pairs"] = study.mixtures.pairs
+    return {f"mixtures.{key}.{i}": name for key, names in lists.items() for i, name in enumerate(names)}
+
+
+def _without_prompts(study: Study, names: list[str]) -> Iterator[str]:
+    for name in dict.fromkeys(name for name in names if name in study.tasks):
+        task = study.tasks[name]
+        if task.prompt is None and kind(task).needs_prompt:
             yield f"tasks.{name}.prompt: missing, expected a text, because methods has 'prompted'."
 
 
-def compared(measures: Sequence[str]) -> Iterator[str]:
-    """A problem for each measure of similarity of models, where every task has the same one."""
+def _compared(study: Study) -> Iterator[str]:
+    """Measures of similarity of models, where every task has the same one."""
     expected = [name for name, measure in MEASURES.items() if not measure.needs_training]
-    for i, name in enumerate(measures):
+    for i, name in enumerate(study.similarity.measures):
         if MEASURES[name].needs_training:
             yield (
                 f"similarity.measures.{i}: got '{name}', which compares models that are trained, but methods "
@@ -50,27 +55,35 @@ def compared(measures: Sequence[str]) -> Iterator[str]:
             )
 
 
-def trained(
-    methods: Mapping[str, str],
-    mixtures: Mapping[str, list[str]],
-    alone: Mapping[str, str],
-    tasks: Mapping[str, Task | None],
-) -> Iterator[str]:
-    """A problem for each task on pairs, which nothing is trained on, that a model is to be trained on.
+def _dtypes(study: Study) -> Iterator[str]:
+    """Models in bf16 that the method does not run, or another trains."""
+    for name in (name for name, model in study.models.items() if model.dtype == "bf16"):
+        key = f"models.{name}.dtype: got 'bf16', expected"
+        if not prompts(study.methods):
+            yield f"{key} fp32, because only the method 'prompted' runs a model without training it."
+        for i, method in enumerate(study.methods):
+            if method in METHODS and METHODS[method].trains == "all":
+                yield f"{key} fp32, because methods.{i}, '{method}', trains all of its weights."
 
-    Parameters
-    ----------
-    methods : config key: a method that trains
-    alone : config key: a task that it has trained alone
-    """
-    pairs = {name: task.type for name, task in tasks.items() if task and not kind(task).trained}
-    for name in dict.fromkeys(name for members in mixtures.values() for name in members if name in pairs):
-        for key, method in methods.items():
+
+def _trained(study: Study, mixed: list[str], alone: dict[str, str]) -> Iterator[str]:
+    """Tasks that nothing is trained on, but that a model is to be trained on."""
+    untrained = {name: task.type for name, task in study.tasks.items() if not kind(task).trained}
+    training = {
+        f"methods.{i}": method
+        for i, method in enumerate(study.methods)
+        if method in NAMED and METHODS[method].trains != "nothing"
+    }
+    for name in (name for name in mixed if name in untrained):
+        for key, method in training.items():
             yield (
                 f"{key}: got '{method}', expected prompted without it, because tasks.{name} is of type "
-                f"{pairs[name]}, for which nothing is trained."
+                f"{untrained[name]}, for which nothing is trained."
             )
     for key, name in alone.items():
-        if name in pairs:
+        if name in untrained:
             compared = ", as similarity.measures compare models" if ".pairs." in key else ""
-            yield f"{key}: got '{name}', of type {pairs[name]}; expected a task to train on alone{compared}."
+            yield (
+                f"{key}: got '{name}', of type {untrained[name]}; expected a task to train on "
+                f"alone{compared}."
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headspec.config.checks import prompt_keys
 from headspec.errors import listing, nearest
@@ -14,6 +14,8 @@ from headspec.tasks.texts.glue import FILES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+    from headspec.config.sections.treebank import Treebank
+    from headspec.config.study import Study
 
 #: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
 PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
@@ -24,12 +26,12 @@ SOURCES = {
 }
 
 
-def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
-    """Problems of one task; of `tasks`, those that cannot be read are None."""
+def task_problems(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str]:
+    """Yield the problems of one of the `tasks`."""
     key = f"tasks.{name}"
     yield from source_problems(key, task.source)
     if not task.pairs_of:
-        yield from subset_problems(key, task.source, task.subset)
+        yield from subset_problems(key, task)
     yield from _columns(key, task)
     yield from _metrics(key, task)
     yield from _pairs_of(name, task, tasks)
@@ -56,10 +58,10 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
         yield f"{key}.source: got '{source}', expected {written}.{hint}"
 
 
-def subset_problems(key: str, source: str | None, subset: str | None) -> Iterator[str]:
-    """Problems of `subset`, which only data sets of the hub have."""
-    if subset is not None and not str(source).startswith("hub:"):
-        yield f"{key}.subset: got '{subset}', expected none, because {key}.source is not on the hub."
+def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
+    """Yield a problem where only a data set of the hub would have a `subset`."""
+    if section.subset is not None and not str(section.source).startswith("hub:"):
+        yield f"{key}.subset: got '{section.subset}', expected none, because {key}.source is not on the hub."
 
 
 def _columns(key: str, task: Task) -> Iterator[str]:
@@ -106,43 +108,33 @@ def _unused(key: str, task: Task) -> Iterator[str]:
             yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: {types}."
 
 
-def refused_problems(
-    tasks: dict[str, Task | None],
-    methods: Any,
-    mixtures: dict[str, list[str]],
-    retrained: dict[str, str],
-    compared: list[str],
-) -> Iterator[str]:
-    """Problems of what does not take tasks of some types.
-
-    Parameters
-    ----------
-    methods : of the study
-    mixtures : mixture name: its tasks
-    retrained : config key: mixture of the section `iat`, or task of `transfer`
-    compared : measures of the section `similarity`
-    """
+def refused_problems(study: Study) -> Iterator[str]:
+    """Yield a problem for each part of a study that does not take tasks of some types."""
     refusing: dict[str, dict[str, str]] = {}
-    for name, task in tasks.items():
-        for what in kind(task).refuses if task else ():
-            refusing.setdefault(what, {})[name] = f"task {KINDS[task.type].called}" if task else ""
-    for i, method in enumerate(methods if isinstance(methods, list) else []):
-        for name, such in list(refusing.get(str(method), {}).items())[:1]:
+    for name, task in study.tasks.items():
+        for part in kind(task).refuses:
+            refusing.setdefault(part, {})[name] = f"task {kind(task).called}"
+    for i, method in enumerate(study.methods):
+        for name, such in list(refusing.get(method, {}).items())[:1]:
             yield (
                 f"methods.{i}: got '{method}', which does not take a {such}, such as tasks.{name}; expected "
                 "'tuned'."
             )
+    retrained = {f"iat.mixtures.{i}": name for i, name in enumerate(study.iat.mixtures)}
+    retrained |= {f"transfer.tasks.{i}": name for i, name in enumerate(study.transfer.tasks)}
+    mixtures = study.mixture_tasks
     for key, name in retrained.items():
-        members = [member for member in (name, *mixtures.get(name, [])) if member in refusing.get("iat", {})]
+        members = [member for member in (name, *mixtures.get(name, ())) if member in refusing.get("iat", {})]
         for member in members[:1]:
             such = refusing["iat"][member]
             yield f"{key}: got '{name}', expected no {'mixture with a ' * (name in mixtures)}{such}."
-    for name, such in list(refusing.get("similarity", {}).items() if compared else ())[:1]:
+    measures = study.similarity.measures
+    for name, such in list(refusing.get("similarity", {}).items() if measures else ())[:1]:
         such = f"a {such}, such as tasks.{name}"
-        yield f"similarity.measures: got {listing(compared)}, expected none with {such}."
+        yield f"similarity.measures: got {listing(measures)}, expected none with {such}."
 
 
-def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
+def _pairs_of(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str]:
     key, base = f"tasks.{name}", task.pairs_of
     if (task.source is None) == (base is None):
         yield f"{key}: got {'neither' if base is None else 'both'}, expected one of source and pairs_of."
@@ -151,7 +143,7 @@ def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[
         if base not in others:
             why = "the task itself" if base == name else "no task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected {listing(others)}.{nearest(base, others)}"
-        elif (other := tasks[base]) and (other.pairs_of or other.text_b or not kind(other).paired):
+        elif (other := tasks[base]).pairs_of or other.text_b or not kind(other).paired:
             why = "a task of pairs" if kind(other).paired else f"a {other.type} task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected a task that classifies single texts."
         for setting in sorted(task.model_fields_set - PAIR_TASK_SETTINGS):
@@ -166,11 +158,9 @@ def _further(key: str, task: Task) -> Iterator[str]:
                 yield f"{key}.further.{name}: got '{split}', the {setting}; expected another split."
 
 
-def test_problems(
-    tasks: dict[str, Task | None], mixtures: dict[str, Any], groups: dict[str, Any]
-) -> Iterator[str]:
-    """Problems of prediction files: which tasks fill them, and whether one mixture has all these tasks."""
-    tested = {name: task for name, task in tasks.items() if task and task.test and not task.pairs_of}
+def test_problems(study: Study) -> Iterator[str]:
+    """Yield the problems of prediction files: who fills them, and whether one mixture has all these tasks."""
+    tested = {name: task for name, task in study.tasks.items() if task.test and not task.pairs_of}
     taken: dict[str, str] = {}
     for name, task in tested.items():
         for file in task.test:
@@ -185,9 +175,8 @@ def test_problems(
                 classes = list(dict.fromkeys(task.labels.values())) if task.labels else None
                 if problem := FILES[file].problem(task.type, classes):
                     yield f"tasks.{name}.{problem}, to write {file}."
-    lists = [*groups.values(), mixtures.get("pairs")]
-    sets = [set(map(str, members)) for members in lists if isinstance(members, list)]
-    if tested and not any(set(tested) <= members for members in sets):
+    lists = [*study.mixtures.groups.values(), study.mixtures.pairs]
+    if tested and not any(set(tested) <= set(members) for members in lists):
         yield (
             f"mixtures: no mixture has all tasks with test, {listing(tested)}; expected a group of them, "
             "whose models fill the prediction files."
