@@ -94,7 +94,7 @@ def assert_inside(study: Study) -> None:
     figures = [*layout.main_figures, *layout.iat_figures, *layout.transfer_figures, *layout.atlas_figures]
     splits = [(task, name) for task, settings in study.tasks.items() for name in ("train", *settings.further)]
     made = [layout.result("tokens", model, *split) + ".parquet" for model in study.models for split in splits]
-    made += layout.figures(figures) + layout.of_runs([*study.runs, *study.iat_runs], "training.parquet")
+    made += layout.figures(figures) + layout.run_files([*study.runs, *study.iat_runs], "training.parquet")
     for path in [*made, layout.log("train")]:
         assert path.startswith("results/") and ".." not in Path(path).parts and "\0" not in path
         # while it is written, a file has a longer name

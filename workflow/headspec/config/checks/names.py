@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headspec.config.runs import POOLED, RESERVED
@@ -26,7 +26,11 @@ def distinct(study: Study) -> Iterator[str]:
 
     Names become folders, also on file systems that ignore case, and values in tables.
     """
-    keys = {"models.": study.models, "tasks.": study.tasks, "mixtures.groups.": study.mixtures.groups}
+    keys: dict[str, Iterable[str]] = {
+        "models.": study.models,
+        "tasks.": study.tasks,
+        "mixtures.groups.": study.mixtures.groups,
+    }
     keys |= {f"tasks.{name}.further.": task.further for name, task in study.tasks.items()}
     taken: dict[tuple[bool, str], str] = {}
     for section, names in keys.items():
