@@ -28,8 +28,6 @@ RECORD = re.compile(rb"headspec:([\w-]+=*):")
 DAMAGED, FOREIGN = "damaged, edited or of an older headspec", "not made by a job of headspec"
 #: problem, input and output of the job, and package versions of each file that can contain a record
 RESULTS = FileCache("results.json")
-#: of results without a record: SHA-256, or `DAMAGED`
-WITHOUT_RECORD = FileCache("without_record.json")
 #: has the SHA-256 of the weights beside it
 DESCRIPTION = "classifiers.json"
 
@@ -55,6 +53,7 @@ class Results:
         self.changed: set[Path] = set()
         # many results have the same inputs
         self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
+        self._intact = functools.cache(self._is_intact)
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = RESULTS.get(path, self._read)
@@ -117,32 +116,24 @@ class Results:
 
     def _damaged_beside(self, path: Path) -> set[str]:
         """Names of files without a record that are not as the job of `path` wrote them."""
-        damaged = set()
-        for name, known in self.found[path]["output"].items():
-            if name.endswith(tables.WITH_RECORD):
-                continue
-            with contextlib.suppress(OSError, ValueError, KeyError):  # missing; or the description is damaged
-                now, at = (
-                    WITHOUT_RECORD.get(self.place(path, name), self._read_without_record),
-                    self.place(path, name),
-                )
-                if at.suffix == ".safetensors":
-                    known = f"sha256:{json.loads(at.with_name(DESCRIPTION).read_bytes())['sha256'][at.name]}"
-                if now == DAMAGED or (known and now not in ("", known)):
-                    damaged.add(name)
-        return damaged
+        outputs = self.found[path]["output"].items()
+        plain = ((name, known) for name, known in outputs if not name.endswith(tables.WITH_RECORD))
+        return {name for name, known in plain if not self._intact(self.place(path, name), known)}
 
-    def _read_without_record(self, path: str | Path) -> str:
-        """What WITHOUT_RECORD has of a file; empty if it is not read."""
-        if self._unread(Path(path)):
-            return ""
-        found = record_sha256(path)
-        if files.embedded_sha256(path):
-            try:
+    def _is_intact(self, path: Path, known: str | None) -> bool:
+        """Whether a file without a record is missing, or has its SHA-256 in the record, if any."""
+        try:
+            if self._unread(path):
+                return True
+            if path.suffix == ".safetensors":
+                known = f"sha256:{json.loads(path.with_name(DESCRIPTION).read_bytes())['sha256'][path.name]}"
+            elif path.suffix == ".pt":
                 files.verify(path)
-            except DamageError:
-                return DAMAGED
-        return found
+            return known in (None, record_sha256(path))
+        except DamageError:
+            return False
+        except (OSError, ValueError, KeyError):  # it is missing, or the description is damaged
+            return True
 
 
 def _sha256(path: Path) -> str:

@@ -50,8 +50,8 @@ def restore(folder: Path) -> tuple[int, Results]:
             f"this version of Snakemake keeps records in another format ({error}): results in {folder} that "
             "were copied here are not compared with the study"
         ) from None
-    for cache in (current.RESULTS, current.WITHOUT_RECORD, hashes):
-        cache.save()
+    current.RESULTS.save()
+    hashes.save()
     return restored, results
 
 
