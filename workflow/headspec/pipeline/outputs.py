@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +28,9 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 @dataclass(frozen=True)
 class Table:
-    """What a row is, paths below the study's results, and columns with their own meaning in this table."""
+    """A table: the module that fills it, its rows, its paths, and columns with their own meaning in it."""
 
+    module: str
     row: str
     paths: tuple[str, ...]
     columns: dict[str, str]
@@ -115,91 +117,68 @@ COLUMNS = {
 
 #: what follows the name of a column in those that hold the ends of its interval
 ENDS = ("_low", "_high")
-#: headings of the reference: the tables under each, and the modules that fill them
+#: headings of the reference: the modules that fill the tables below them
 GROUPS = {
-    "Data": {
-        "data": "data.prepare",
-        "unlabelled": "data.prepare",
-        "vocabulary": "models.tokens.vocabulary",
-        "tokens": "models.tokens.tokenization",
-        "representations": "models.internals.representations",
-        "draws": "data.few_shot",
-    },
-    "Runs": {
-        "training": "training.loop",
-        "importance": "heads.importance",
-        "pruning": "heads.pruning",
-        "predictions": "heads.pruning",
-        "evaluation": "heads.pruning",
-        "listed": "heads.listed",
-        "transferred": "training.transfer",
-        "submission": "data.submission",
-    },
-    "Dissociation": {
-        "dissociation": "statistics.dissociation.analysis",
-        "mixtures": "statistics.dissociation.analysis",
-        "combined": "statistics.dissociation.analysis",
-        "fractions": "statistics.dissociation.analysis",
-        "areas": "statistics.dissociation.analysis",
-        "contrasts": "statistics.dissociation.contrasts",
-        "head_lists": "statistics.dissociation.listed",
-        "reliability": "heads.reliability",
-    },
-    "Similarity": {
-        "sentences": "data.sources.sentences",
-        "parameters": "similarity.sensitivity",
-        "similarity": "similarity.table",
-        "correlation": "statistics.similarity.correlation",
-        "stimuli": "similarity.brain.stimuli",
-        "nuisance": "similarity.brain.nuisance",
-        "voxels": "similarity.brain.ceiling",
-        "brain_encoding": "similarity.brain.voxelwise",
-        "brain_encoding_summary": "similarity.brain.voxelwise",
-    },
-    "Head atlas": {
-        "treebank": "data.sources.treebank",
-        "head_folds": "atlas.sample",
-        "attended": "atlas.attended",
-        "roles": "statistics.atlas.roles",
-        "ablated": "atlas.ablation",
-        "cumulative": "atlas.cumulative",
-        "heads": "statistics.atlas.measures",
-        "head_roles": "statistics.atlas.roles",
-        "agreement": "statistics.atlas.measures",
-        "task_differences": "statistics.atlas.task_differences",
-        "single_heads": "statistics.atlas.single_heads",
-        "pruning_curves": "statistics.atlas.pruning_areas",
-        "pruning_areas": "statistics.atlas.pruning_areas",
-        "ranking_dissociation": "statistics.atlas.pruning_areas",
-        "belief": "statistics.atlas.belief",
-    },
-    "Gates": {
-        "gates_of_run": "training.gated",
-        "gates": "statistics.gates.overlap",
-        "budgets": "statistics.gates.budgets",
-        "overlap": "statistics.gates.overlap",
-        "kept_layers": "statistics.gates.layers",
-        "kept_kinds": "statistics.gates.kinds",
-        "kept_roles": "statistics.gates.kept_roles",
-        "role_counts": "statistics.gates.kept_roles",
-    },
-    "Probes": {
-        "probed": "probes.cases",
-        "probes": "statistics.probes",
-        "probe_changes": "statistics.probes",
-        "sharing": "statistics.training.sharing",
-    },
-    "IAT and transfer": {
-        "iat": "statistics.training.improvement",
-        "improvement": "statistics.training.improvement",
-        "specialization": "statistics.training.specialization",
-        "transfer": "statistics.training.transfer_summary",
-        "transfer_summary": "statistics.training.transfer_summary",
-    },
+    "Data": (
+        "data.prepare",
+        "models.tokens.vocabulary",
+        "models.tokens.tokenization",
+        "models.internals.representations",
+        "data.few_shot",
+    ),
+    "Runs": (
+        "training.loop",
+        "heads.importance",
+        "heads.pruning",
+        "heads.listed",
+        "training.transfer",
+        "data.submission",
+    ),
+    "Dissociation": (
+        "statistics.dissociation.analysis",
+        "statistics.dissociation.contrasts",
+        "statistics.dissociation.listed",
+        "heads.reliability",
+    ),
+    "Similarity": (
+        "data.sources.sentences",
+        "similarity.sensitivity",
+        "similarity.table",
+        "statistics.similarity.correlation",
+        "similarity.brain.stimuli",
+        "similarity.brain.nuisance",
+        "similarity.brain.ceiling",
+        "similarity.brain.voxelwise",
+    ),
+    "Head atlas": (
+        "data.sources.treebank",
+        "atlas.sample",
+        "atlas.attended",
+        "statistics.atlas.roles",
+        "atlas.ablation",
+        "atlas.cumulative",
+        "statistics.atlas.measures",
+        "statistics.atlas.task_differences",
+        "statistics.atlas.single_heads",
+        "statistics.atlas.pruning_areas",
+        "statistics.atlas.belief",
+    ),
+    "Gates": (
+        "training.gated",
+        "statistics.gates.overlap",
+        "statistics.gates.budgets",
+        "statistics.gates.layers",
+        "statistics.gates.kinds",
+        "statistics.gates.kept_roles",
+    ),
+    "Probes": ("probes.cases", "statistics.probes", "statistics.training.sharing"),
+    "IAT and transfer": (
+        "statistics.training.improvement",
+        "statistics.training.specialization",
+        "statistics.training.transfer_summary",
+    ),
 }
 
-#: table: the module that fills it
-MODULES = {table: module for group in GROUPS.values() for table, module in group.items()}
 #: a table in the strings below schemas, up to the next
 TABLE = r"^Table `(\w+)`: (.+?)(?=^Table `|\Z)"
 #: columns that a kind of task adds to one, in the string below them
@@ -209,9 +188,9 @@ OF_KINDS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 def schemas() -> dict[str, Schema]:
     """The schemas of all tables by name."""
     found: dict[str, Schema] = {}
-    for table, module in MODULES.items():
-        names = vars(importlib.import_module(f"headspec.{module}"))
-        found[table] = names[table.upper()] if table.upper() in names else names["SCHEMAS"][table]
+    for name, table in described().items():
+        names = vars(importlib.import_module(f"headspec.{table.module}"))
+        found[name] = names[name.upper()] if name.upper() in names else names["SCHEMAS"][name]
     for table, columns, _ in _of_kinds():
         found[table] = Schema(found[table].columns | columns, found[table].keys)
     return found
@@ -220,10 +199,10 @@ def schemas() -> dict[str, Schema]:
 def described() -> dict[str, Table]:
     """The descriptions of all tables, from the strings below their schemas."""
     found: dict[str, Table] = {}
-    for module in dict.fromkeys(MODULES.values()):
+    for module in itertools.chain.from_iterable(GROUPS.values()):
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
         for text in _texts(path):
-            found |= {table: parsed(rest) for table, rest in re.findall(TABLE, text, re.M | re.S)}
+            found |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
     for table, _, meanings in _of_kinds():
         for column, meaning in meanings.items():
             known = found[table].columns
@@ -247,13 +226,13 @@ def _texts(path: Path) -> list[str]:
     return [ast.literal_eval(statement.value) for statement in body if code_hash.is_text(statement)]
 
 
-def parsed(text: str) -> Table:
+def parsed(text: str, module: str = "") -> Table:
     """The description ``a row for each <row>.``, paths and, below an empty line, columns, a line each."""
     head, _, columns = text.strip().partition("\n\n")
     row, _, paths = " ".join(head.split()).partition(". ")
     lines = re.sub(r"\n +", " ", columns).splitlines()
     meanings = dict(line.split(": ", 1) for line in lines if line)
-    return Table(row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
+    return Table(module, row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
 
 
 def known(table: Table) -> set[str]:
@@ -271,9 +250,9 @@ def markdown() -> str:
         "",
     ]
     lines += ["## Several numbers", "", *_several(), ""]
-    for title, tables in GROUPS.items():
+    for title, modules in GROUPS.items():
         lines += [f"## {title}", ""]
-        for name in tables:
+        for name in (name for name, table in descriptions.items() if table.module in modules):
             lines += _section(name, descriptions[name], defined[name].stored)
     return "\n".join(lines)
 
