@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headspec.live.jobs import Jobs, LiveJob, seconds
+from headspec.live.forecast import LiveJob
+from headspec.live.jobs import Jobs, read_log, seconds
 from headspec.progress import Progress, duration
 
 
@@ -45,7 +46,7 @@ def test_a_log_says_how_far_its_job_is(job, caplog):
         lines = [f"train a/b  {line}\n" for line in caplog.messages[:n]]
         for more in ("", "train a/b  out of memory: batches of 9 tokens from here\n"):
             Path(job.log).write_text("".join(lines) + more)
-            job.read_log(1e10)
+            read_log(job, 1e10)
             assert (job.percent, job.told) == (percent, words)
             assert job.left == pytest.approx(left, abs=5)
     assert "loss 2.0" in caplog.messages[-1]
@@ -55,16 +56,16 @@ def test_logs_that_say_nothing(job):
     for text in (None, "", "data  960 rows, 0 empty\n"):
         if text is not None:
             Path(job.log).write_text(text)
-        job.read_log(1010.0)
+        read_log(job, 1010.0)
         assert job.percent is job.left is None
 
 
 def test_the_log_of_an_earlier_attempt_is_not_read(job):
     Path(job.log).write_text("train  40 %, 4 of 10 examples, 1 a second, 6 s left\n")
     os.utime(job.log, (time.time() - 60,) * 2)
-    job.read_log(1030.0)
+    read_log(job, 1030.0)
     assert job.percent is None
-    job.read_log(1090.0)
+    read_log(job, 1090.0)
     assert (job.percent, job.left) == (40, 0)
 
 

@@ -8,7 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
-from headspec.live.jobs import Jobs, LiveJob
+from headspec.live.forecast import LiveJob
+from headspec.live.jobs import Jobs
 from headspec.live.picture import closing, picture, status
 
 NAME = "Training minilm on sentiment+topic, tuned, seed {}"

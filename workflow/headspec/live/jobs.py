@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headspec.cost import forecast
+from headspec.live.forecast import Forecast, LiveJob, forecast
 
 #: a line of `headspec.progress.Progress`
 PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)[^;]*(?:; (.*))?")
@@ -17,34 +17,23 @@ UNITS = {"s": 1, "min": 60, "h": 3600}
 END = 4096  # bytes of a log that are read
 
 
-@dataclass
-class LiveJob(forecast.TimedJob):
-    """A job of the run that is shown, with what its log says."""
-
-    wildcards: Mapping[str, str] = field(default_factory=dict)
-    log: str = ""
-    cores: int = 1
-    name: str = ""  #: what it does; empty until it starts
-    percent: int | None = None  #: of its own work
-    told: str = ""  #: what else it says of that
-
-    def read_log(self, now: float) -> None:
-        """Take over what the end of the log says, unless an earlier attempt wrote it."""
-        self.percent = self.left = None
-        self.told = ""
-        if self.begun is None:
-            return
-        try:
-            with open(self.log, "rb") as file:
-                age = time.time() - os.fstat(file.fileno()).st_mtime
-                file.seek(-min(END, file.seek(0, os.SEEK_END)), os.SEEK_END)
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
-            return
-        match = next(filter(None, map(PROGRESS.search, reversed(lines))), None)
-        if match and age < now - self.begun + 1:
-            self.percent, self.told = int(match[1]), match[3] or ""
-            self.left = max(seconds(match[2] or "0 s") - age, 0.0)
+def read_log(job: LiveJob, now: float) -> None:
+    """Take over what the end of a job's log says, unless an earlier attempt wrote it."""
+    job.percent = job.left = None
+    job.told = ""
+    if job.begun is None:
+        return
+    try:
+        with open(job.log, "rb") as file:
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+            file.seek(-min(END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return
+    match = next(filter(None, map(PROGRESS.search, reversed(lines))), None)
+    if match and age < now - job.begun + 1:
+        job.percent, job.told = int(match[1]), match[3] or ""
+        job.left = max(seconds(match[2] or "0 s") - age, 0.0)
 
 
 def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
@@ -55,7 +44,6 @@ def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
         if job.output:
             jobs[dag.jobid(job)] = LiveJob(
                 rule=job.rule.name,
-                model=job.wildcards.get("model", ""),
                 at_once=max(1, min((limits[name] // n for name, n in wanted.items()), default=1)),
                 wildcards=dict(job.wildcards.items()),
                 log="".join(map(str, job.log)),
@@ -125,8 +113,8 @@ class Jobs:
             lost |= {id for id, job in self.jobs.items() if not lost.isdisjoint(job.needs)}
         return lost - set(self.failed)
 
-    def forecast(self, now: float) -> forecast.Forecast:
+    def forecast(self, now: float) -> Forecast:
         """What is done and left of the jobs that can still run; no time before operations are known."""
         lost = self.lost.union(self.failed)
-        expected = forecast.forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
+        expected = forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
         return expected if self.counted else replace(expected, wall=None)

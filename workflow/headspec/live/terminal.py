@@ -47,8 +47,10 @@ class Terminal:
         file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
         no_color = None if color else True
         self.console = Console(file=file, force_terminal=True, no_color=no_color, highlight=False)
-        redirected = {"redirect_stdout": False, "redirect_stderr": False}
-        self.live = Live(console=self.console, auto_refresh=False, transient=True, **redirected)
+        self.live = Live(
+            console=self.console, auto_refresh=False, transient=True,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
         self.said: SimpleQueue[str] = SimpleQueue()
         self.closed = threading.Event()
         _flush()

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from headspec.live import terminal
-from headspec.live.jobs import Jobs, planned
+from headspec.live.jobs import Jobs, planned, read_log
 from headspec.live.picture import closing, picture, time_left
 from headspec.live.terminal import Terminal
 from headspec.progress import duration
@@ -136,7 +136,7 @@ class View(logging.Handler):
             if now - self.read > READ_EVERY:
                 self.read = now
                 for job in self.jobs.running:
-                    job.read_log(now)
+                    read_log(job, now)
             return picture(self.study, self.jobs, self.cores, width, height, now)
 
     def _count(self, jobs: Jobs, now: float) -> None:

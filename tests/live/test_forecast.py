@@ -6,24 +6,25 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from headspec.cost import forecast as forecasts
-from headspec.cost.forecast import RATE, STARTS, Forecast, TimedJob
+from headspec.cost.report import STARTS
+from headspec.live import forecast as forecasts
+from headspec.live.forecast import RATE, Forecast, LiveJob
 
 MODEL, LIGHT = STARTS
 
 
-def forecast(jobs: Iterable[TimedJob], now: float) -> Forecast:
+def forecast(jobs: Iterable[LiveJob], now: float) -> Forecast:
     """The forecast of `jobs`, whose places are their ids."""
     return forecasts.forecast(dict(enumerate(jobs)), now)
 
 
-def computing(seconds: float, rule: str = "train", **more) -> TimedJob:
+def computing(seconds: float, rule: str = "train", **more) -> LiveJob:
     """A job that by the plan computes for `seconds` after its start."""
-    return TimedJob(rule, operations=seconds * RATE, **more)
+    return LiveJob(rule, operations=seconds * RATE, **more)
 
 
 def test_a_run_without_models_is_known_from_the_start():
-    at_start = forecast([TimedJob("data", at_once=2) for _ in range(3)], 0)
+    at_start = forecast([LiveJob("data", at_once=2) for _ in range(3)], 0)
     assert (at_start.done, at_start.left, at_start.wall) == (0, 3 * LIGHT, 3 * LIGHT / 2)
     assert at_start.share == 0
 
@@ -45,17 +46,17 @@ def test_only_classifiers_say_nothing_of_the_speed_of_models():
 
 def test_jobs_correct_those_most_like_them():
     done = [
-        computing(10, model=model, begun=0, taken=factor * (10 + MODEL))
+        computing(10, wildcards={"model": model}, begun=0, taken=factor * (10 + MODEL))
         for model, factor in (("a", 2), ("b", 4), ("b", 4), ("b", 100))  # the last was paused
     ]
     for more, factor in (
-        ({"model": "a"}, 2),
-        ({"model": "b"}, 4),
-        ({"model": "c"}, 4),  # as its rule
-        ({"model": "a", "rule": "prune"}, 4),  # as all that compute
+        ({"wildcards": {"model": "a"}}, 2),
+        ({"wildcards": {"model": "b"}}, 4),
+        ({"wildcards": {"model": "c"}}, 4),  # as its rule
+        ({"wildcards": {"model": "a"}, "rule": "prune"}, 4),  # as all that compute
     ):
         assert forecast([*done, computing(5, **more)], 100).wall == pytest.approx(factor * (5 + MODEL))
-    assert forecast([*done, TimedJob("data")], 100).wall == LIGHT  # of another kind
+    assert forecast([*done, LiveJob("data")], 100).wall == LIGHT  # of another kind
 
 
 def test_many_small_jobs_do_not_outweigh_a_large_one():
@@ -64,24 +65,24 @@ def test_many_small_jobs_do_not_outweigh_a_large_one():
 
 
 def test_stages_follow_each_other_and_are_as_wide_as_they_can():
-    jobs = [TimedJob("data", at_once=4) for _ in range(2)] + [TimedJob("figure", at_once=2) for _ in range(4)]
+    jobs = [LiveJob("data", at_once=4) for _ in range(2)] + [LiveJob("figure", at_once=2) for _ in range(4)]
     assert forecast(jobs, 0).wall == LIGHT + 2 * LIGHT
 
 
 def test_a_run_lasts_as_long_as_its_longest_job():
-    jobs = [TimedJob("a", at_once=2, begun=0, left=100), TimedJob("a", at_once=2, begun=0, left=2)]
+    jobs = [LiveJob("a", at_once=2, begun=0, left=100), LiveJob("a", at_once=2, begun=0, left=2)]
     assert forecast(jobs, 10).wall == 100
 
 
 def test_a_run_lasts_as_long_as_its_longest_chain():
     """Training of 90 and of 10 seconds, pruning of both, and a job that compares them."""
     jobs = [computing(90, at_once=2, begun=0, left=left) for left in (90, 10)]
-    jobs += [TimedJob("prune", at_once=2, needs=(i,), operations=0) for i in range(2)]
-    jobs.append(TimedJob("compare", needs=(2, 3, 99)))  # the output of 99 was there before the run
+    jobs += [LiveJob("prune", at_once=2, needs=(i,), operations=0) for i in range(2)]
+    jobs.append(LiveJob("compare", needs=(2, 3, 99)))  # the output of 99 was there before the run
     assert forecast(jobs, 0).wall == 90 + MODEL + LIGHT
 
 
-def simulated(jobs: list[TimedJob], seconds: list[float], cores: int) -> Iterator[tuple[float, float]]:
+def simulated(jobs: list[LiveJob], seconds: list[float], cores: int) -> Iterator[tuple[float, float]]:
     """Run jobs in their order as soon as they can; the time and what is forecast, whenever one has ended."""
     now = 0.0
     while True:
@@ -102,12 +103,12 @@ def simulated(jobs: list[TimedJob], seconds: list[float], cores: int) -> Iterato
 
 def test_a_run_that_ends_in_one_chain_says_so():
     """Eight runs on two cores, the last of all tasks: its training, importance and pruning end alone."""
-    jobs: list[TimedJob] = []
+    jobs: list[LiveJob] = []
     for size in (60, 60, 60, 60, 60, 60, 60, 1200):
         jobs.append(computing(size, "train", at_once=2))
         jobs += [computing(size, rule, at_once=2, needs=(len(jobs) - 1 + i,))
                  for i, rule in enumerate(("importance", "prune"))]  # fmt: skip
-    jobs.append(TimedJob("dissociation", at_once=2, needs=tuple(range(2, 24, 3))))
+    jobs.append(LiveJob("dissociation", at_once=2, needs=tuple(range(2, 24, 3))))
     seconds = [1.5 * job.planned for job in jobs[:-1]] + [240.0]
     said = list(simulated(jobs, seconds, cores=2))
     end = max(job.begun + job.taken for job in jobs)
@@ -123,12 +124,12 @@ def test_a_run_that_ends_in_one_chain_says_so():
 def test_running_jobs_count_for_what_they_have_done():
     half = forecast([computing(0, begun=0, left=30)], 30)
     assert (half.done, half.left, half.share) == (30, 30, 0.5)
-    assert forecast([TimedJob("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
-    late = forecast([TimedJob("data", begun=0)], 10 * LIGHT)
+    assert forecast([LiveJob("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
+    late = forecast([LiveJob("data", begun=0)], 10 * LIGHT)
     assert (late.left, late.wall) == (9 * LIGHT, 9 * LIGHT)  # as long again
 
 
 def test_a_finished_run():
-    end = forecast([TimedJob("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
+    end = forecast([LiveJob("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
     assert (end.done, end.left, end.wall, end.share) == (6, 0, 0, 1)
     assert forecast([], 0).share == 1

@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-STARTS = 6.0, 3.0  # seconds to start a job that runs a model, and any other, if not measured
+from headspec.cost.report import STARTS
+
 RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a start weighs
 
 
 @dataclass
-class TimedJob:
+class LiveJob:
     """A job of a run of the workflow, and how far it is."""
 
     rule: str
-    model: str = ""
+    wildcards: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
+    cores: int = 1
     at_once: int = 1  #: similar jobs that can run side by side
     needs: tuple[int, ...] = ()  #: ids of the jobs whose outputs it reads
     operations: float | None = None  #: floating-point operations; None if it runs no model
     begun: float | None = None  #: time at which it started, in seconds
     taken: float | None = None  #: seconds, once it has finished
-    left: float | None = None  #: seconds that it says it needs from now on
+    left: float | None = None  #: seconds that its log says it needs from now on
+    percent: int | None = None  #: of its work, by its log
+    told: str = ""  #: what else its log says of that
+    name: str = ""  #: what it does; empty until it starts
 
     @property
     def planned(self) -> float:
@@ -38,7 +44,7 @@ class TimedJob:
 
         Jobs of a kind compute, only start a model, or have none.
         """
-        yield self.rule, self.model
+        yield self.rule, self.wildcards.get("model")
         yield (self.rule,)
         yield (None if self.operations is None else self.operations > 0,)
 
@@ -57,7 +63,7 @@ class Forecast:
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
-def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
+def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
     """What is done of `jobs`, by their ids, and what is left at the time `now`.
 
     Stages follow each other, and each keeps as many jobs running as it can; a run lasts at least as long as
@@ -89,7 +95,7 @@ def forecast(jobs: Mapping[int, TimedJob], now: float) -> Forecast:
     return Forecast(done, sum(left.values()), wall)
 
 
-def _longest_chain(jobs: Mapping[int, TimedJob], left: Mapping[int, float]) -> float:
+def _longest_chain(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
     """Seconds of the longest chain of jobs that need each other."""
     ends: dict[int, float] = {}
 
@@ -101,7 +107,7 @@ def _longest_chain(jobs: Mapping[int, TimedJob], left: Mapping[int, float]) -> f
     return max(map(end, left), default=0.0)
 
 
-def _shown(job: TimedJob, now: float) -> float | None:
+def _shown(job: LiveJob, now: float) -> float | None:
     """Seconds that a job took, or says it will have taken."""
     if job.taken is not None:
         return job.taken
