@@ -34,7 +34,7 @@ PROBES = Schema(
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
-method: way of training; `pretrained`; or `random`, weights that each seed draws
+method: of training; `pretrained`; or `random`, weights that each seed draws
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best on the other half of the sentences, or `mean`, all heads
 accuracy: share of units that the heads get right, mean over seeds

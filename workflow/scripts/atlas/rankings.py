@@ -6,25 +6,22 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import evaluations
 
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
 with stage(snakemake, "rankings"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
-    evaluations = [
-        Evaluation(Run(**run), params.metrics, tables.read(path), groups)
-        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
-    ]
-    mixed = [each for each in evaluations if len(each.run.tasks) > 1]
+    predictions = map(tables.read, snakemake.input.predictions)
+    runs = list(evaluations(params.runs, params.metrics, predictions, groups))
+    mixed = [one for one in runs if len(one.run.tasks) > 1]
     frames = {
         "ranking_dissociation": ranking_dissociation(mixed, params.fraction, **dissociation, seed=params.seed)
     }
     del dissociation["distinct"]
-    frames |= pruning_curves(evaluations, **dissociation, seed=params.seed)
+    frames |= pruning_curves(runs, **dissociation, seed=params.seed)
     footer = tables.provenance(snakemake)
     for name, frame in frames.items():
         tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

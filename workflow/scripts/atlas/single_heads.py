@@ -6,16 +6,12 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.progress import stage
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import evaluations
 
 params = snakemake.params
 with stage(snakemake, "single heads"):
-    evaluations = (
-        Evaluation(Run(**run), params.metrics, tables.read(path))
-        for run, path in zip(params.runs, snakemake.input, strict=True)
-    )
-    frame = single_heads(evaluations, **params.dissociation, seed=params.seed)
+    runs = evaluations(params.runs, params.metrics, map(tables.read, snakemake.input))
+    frame = single_heads(runs, **params.dissociation, seed=params.seed)
     tables.write(snakemake.output[0], SINGLE_HEADS, frame, tables.provenance(snakemake))

@@ -6,21 +6,17 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.contrasts import CONTRASTS, contrasts
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import evaluations
 
 params = snakemake.params
 with stage(snakemake, "contrasts"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
-    evaluations = (
-        Evaluation(Run(**run), params.metrics, path, groups)
-        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
-    )
+    runs = evaluations(params.runs, params.metrics, snakemake.input.predictions, groups)
     settings = {**params.dissociation, "fraction": params.fraction, "seed": params.seed}
     frame = contrasts(
-        evaluations, params.pairs, params.paradigms, params.parents, **settings, processes=snakemake.threads
+        runs, params.pairs, params.paradigms, params.parents, **settings, processes=snakemake.threads
     )
     tables.write(snakemake.output[0], CONTRASTS, frame, tables.provenance(snakemake))

@@ -6,18 +6,14 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.listed import HEAD_LISTS, head_lists
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import evaluations
 
 params = snakemake.params
 with stage(snakemake, "head lists"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
-    evaluations = (
-        Evaluation(Run(**run), params.metrics, path, groups)
-        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
-    )
-    frame = head_lists(evaluations, **params.dissociation, seed=params.seed)
+    runs = evaluations(params.runs, params.metrics, snakemake.input.predictions, groups)
+    frame = head_lists(runs, **params.dissociation, seed=params.seed)
     tables.write(snakemake.output[0], HEAD_LISTS, frame, tables.provenance(snakemake))

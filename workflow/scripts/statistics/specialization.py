@@ -6,19 +6,15 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.data.shared_texts import grouped
 from headspec.progress import stage
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import evaluations
 from headspec.statistics.training.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake, "specialization before and after IAT"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
-    evaluations = (
-        Evaluation(Run(**run), params.metrics, tables.read(path), groups)
-        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
-    )
-    frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
+    runs = evaluations(params.runs, params.metrics, snakemake.input.predictions, groups)
+    frame = specialization(runs, params.before, params.fraction, **params.resampling, seed=params.seed)
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import Floats, draw_signed, head_map, panel_size, signed_maps
+from headspec.plots.atlas.measures import BAR, Floats, draw_signed, head_map, heat_maps, panel_size
 from headspec.plots.drawing.style import legend, styled
 
 #: measure: unit of its difference
@@ -42,7 +42,7 @@ def draw(
     old, new = heads[heads["method"] == before], heads[heads["method"] == method]
     measures = [measure for measure in UNITS if measure in {*old["measure"]} & {*new["measure"]}]
     maps = np.array([[_change(old, new, task, measure) for measure in measures] for task in tasks])
-    figure, grid = signed_maps(maps.shape, tasks)
+    figure, grid = heat_maps(maps.shape, tasks, BAR)
     mark = min(0.6 * 72 * min(panel_size(maps.shape, tasks) / maps.shape[:1:-1]), LONGEST)
     for index, (column, measure) in enumerate(zip(grid.T, measures, strict=True)):
         changes = list(maps[:, index])

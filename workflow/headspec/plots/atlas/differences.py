@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.attention import Layers, as_array
-from headspec.plots.atlas.measures import draw_signed, panel_size, signed_maps
+from headspec.plots.atlas.measures import BAR, draw_signed, heat_maps, panel_size
 from headspec.plots.drawing.style import legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 
@@ -41,7 +41,7 @@ def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in UNITS if measure in set(differences["measure"])]
     shape = (len(pairs), len(measures), differences["layer"].max() + 1, differences["head"].max() + 1)
-    figure, grid = signed_maps(shape, names, attention)
+    figure, grid = heat_maps(shape, names, BAR, attention)
     longest = min(0.6 * 72 * min(panel_size(shape, names) / shape[:1:-1]), LONGEST)
     for column, measure in zip(grid.T, measures, strict=True):
         unit, factor = UNITS[measure]

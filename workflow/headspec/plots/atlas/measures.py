@@ -93,11 +93,6 @@ def heat_maps(
     return figure, grid
 
 
-def signed_maps(shape: tuple[int, ...], rows: Sequence[str], attention: Layers | None = None) -> Grid:
-    """`heat_maps` with room for what `draw_signed` and a legend put below."""
-    return heat_maps(shape, rows, BAR, attention)
-
-
 def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:
     """Draw maps (layers, heads) in the panels of a column, on one scale around 0 with its bar below.
 

@@ -27,8 +27,8 @@ CONTRASTS = Schema(
 """Table `contrasts`: a row for each difference between mean dissociations; seeds combined.
 tables/contrasts.parquet
 
-contrast: `methods`: of a mixture trained in two ways; `paradigms`: of pairs of a task on single texts and one
-    on pairs, and other pairs; `pairs_of`: of a task of pairs and the task of their texts, beside the same
+contrast: `methods`: of a mixture trained by two methods; `paradigms`: of pairs of a task on single texts and
+    one on pairs, and other pairs; `pairs_of`: of a task of pairs and the task of their texts, beside the same
     other tasks
 mixture: name of the mixture; `pairs`: the mean over `mixtures.pairs`; `across paradigms`: that over some of
     them

@@ -53,6 +53,17 @@ class Evaluation:
         return tables.read(self.stored) if isinstance(self.stored, str) else self.stored
 
 
+def evaluations(
+    runs: Iterable[Mapping[str, Any]],
+    metrics: Mapping[str, str],
+    tables: Iterable[pd.DataFrame | str],
+    grouped: Mapping[str, tuple[str, NDArray[np.intp]]] | None = None,
+) -> Iterator[Evaluation]:
+    """Evaluations of runs, given by their fields as rules pass them; other parameters as of `Evaluation`."""
+    for run, stored in zip(runs, tables, strict=True):
+        yield Evaluation(Run(**run), metrics, stored, grouped or {})
+
+
 def by_mixture(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
     """Groups of evaluations of one model and mixture, which come one after the other."""
     for _, group in itertools.groupby(evaluations, lambda one: (one.run.model, one.run.mixture)):

@@ -26,8 +26,8 @@ tables/sharing.parquet
 task: name of the task, or `mean` over tasks
 difference: value less that of the task alone
 unpruned_at_chance: models of some seed are no better (at 95 %) than the best constant prediction, of task
-    `mean` at every task: they learnt nothing; of a difference, nor are those of the task alone: it counts as
-    no finding
+    `mean` at every task: they learnt nothing; with a difference, nor did those of the task alone, and it
+    counts as no finding
 """
 
 SINGLE = "single"
