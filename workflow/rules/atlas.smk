@@ -1,6 +1,4 @@
 # The head atlas: what every single head attends to, what it is worth, and which measure to believe.
-
-
 rule treebank:
     input:
         treebank_files,
@@ -43,7 +41,6 @@ rule attention:
     resources:
         **requests("attention", 4 * 60),
     params:
-        script="attention",
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
@@ -54,10 +51,10 @@ rule attention:
     message:
         "Attention of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/atlas/{params.script}.py"
+        "../scripts/atlas/attention.py"
 
 
-use rule attention as attended with:
+rule attended:
     input:
         model=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
@@ -67,10 +64,13 @@ use rule attention as attended with:
         result(RUN, "atlas/attended.parquet"),
     log:
         log(RUN, "atlas/attended"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
     resources:
         **requests("attended", 4 * 60),
     params:
-        script="attended",
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
@@ -80,6 +80,8 @@ use rule attention as attended with:
         code=code("atlas/attended.py"),
     message:
         "Words that heads of {wildcards.model} attend to, {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/attended.py"
 
 
 rule roles:
@@ -97,24 +99,30 @@ rule roles:
         mem_mb=4000,
         runtime=30,
     params:
-        script="roles",
         study=STUDY.study,
         code=code("atlas/roles.py"),
     message:
         "Roles of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/atlas/{params.script}.py"
+        "../scripts/atlas/roles.py"
 
 
-use rule attention as relevance with:
+rule relevance:
+    input:
+        model=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(RUN, "atlas/relevance.parquet"),
     log:
         log(RUN, "atlas/relevance"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
     resources:
         **requests("relevance", 4 * 60),
     params:
-        script="relevance",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -123,18 +131,27 @@ use rule attention as relevance with:
         code=code("atlas/relevance.py"),
     message:
         "Relevance of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/relevance.py"
 
 
-use rule attention as ablation with:
+rule ablation:
+    input:
+        model=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         heads=result(RUN, "atlas/ablation.parquet"),
         predictions=result(RUN, "atlas/ablated.parquet"),
     log:
         log(RUN, "atlas/ablation"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
     resources:
         **requests("ablation", 8 * 60),
     params:
-        script="ablation",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -144,20 +161,29 @@ use rule attention as ablation with:
         code=code("atlas/ablation.py"),
     message:
         "Ablating each head of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/ablation.py"
 
 
-# a measure of the atlas's rankings that a module of its own takes, by passes through the model
-use rule attention as measured with:
+# a ranking that a module or a plugin measures by passes through the model
+rule measured:
+    input:
+        model=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(RUN, "atlas/{measure}.parquet"),
     log:
         log(RUN, "atlas/{measure}"),
     wildcard_constraints:
         measure=any_of(STUDY.atlas.measured),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
     resources:
         **requests("measured", 8 * 60) | {"runtime": 8 * 60},
     params:
-        script="measured",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -169,10 +195,12 @@ use rule attention as measured with:
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/measured.py"
 
 
-# the same, from another table of measures
-use rule roles as derived with:
+# a ranking that is computed from another table of measures
+rule derived:
     input:
         lambda wildcards: INPUTS.run_file(
             f"atlas/{STUDY.atlas.derived[wildcards.measure]}.parquet", **wildcards
@@ -183,8 +211,13 @@ use rule roles as derived with:
         log(RUN, "atlas/{measure}"),
     wildcard_constraints:
         measure=any_of(STUDY.atlas.derived),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
     params:
-        script="derived",
         study=STUDY.study,
         function=lambda wildcards: head_measures.function(wildcards.measure),
         code=code(
@@ -193,9 +226,11 @@ use rule roles as derived with:
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/derived.py"
 
 
-use rule attention as cumulative with:
+rule cumulative:
     input:
         model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
@@ -205,10 +240,13 @@ use rule attention as cumulative with:
         result(RUN, "atlas/cumulative.parquet"),
     log:
         log(RUN, "atlas/cumulative"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
     resources:
         **requests("cumulative", 8 * 60),
     params:
-        script="cumulative",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -223,6 +261,8 @@ use rule attention as cumulative with:
         code=code("atlas/cumulative.py"),
     message:
         "Cumulative pruning of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/cumulative.py"
 
 
 rule heads:
@@ -243,7 +283,6 @@ rule heads:
         mem_mb=8000,
         runtime=60,
     params:
-        script="heads",
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         compared=head_measures.compared(STUDY.atlas.rankings),
@@ -254,18 +293,23 @@ rule heads:
     message:
         "Measures of heads, and their agreement"
     script:
-        "../scripts/atlas/{params.script}.py"
+        "../scripts/atlas/heads.py"
 
 
-use rule heads as single_heads with:
+rule single_heads:
     input:
         run_tables(LAYOUT.atlas_runs, "atlas/ablated.parquet"),
     output:
         result("tables/single_heads.parquet"),
     log:
         log("atlas/single_heads"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
     params:
-        script="single_heads",
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
@@ -274,9 +318,11 @@ use rule heads as single_heads with:
         code=code("atlas/single_heads.py"),
     message:
         "Metric of every task with each head ablated"
+    script:
+        "../scripts/atlas/single_heads.py"
 
 
-use rule heads as rankings with:
+rule rankings:
     input:
         predictions=run_tables(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
         texts=INPUTS.texts(LAYOUT.atlas_runs),
@@ -286,8 +332,13 @@ use rule heads as rankings with:
         ranking_dissociation=result("tables/ranking_dissociation.parquet"),
     log:
         log("atlas/rankings"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
     params:
-        script="rankings",
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         sources=INPUTS.text_sources(LAYOUT.atlas_runs),
@@ -298,9 +349,11 @@ use rule heads as rankings with:
         code=code("atlas/rankings.py"),
     message:
         "Rankings of heads by how much pruning them hurts"
+    script:
+        "../scripts/atlas/rankings.py"
 
 
-use rule heads as belief with:
+rule belief:
     input:
         agreement=rules.heads.output.agreement,
         areas=rules.rankings.output.pruning_areas,
@@ -309,9 +362,16 @@ use rule heads as belief with:
         result("tables/belief.parquet"),
     log:
         log("atlas/belief"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
     params:
-        script="belief",
         study=STUDY.study,
         code=code("atlas/belief.py"),
     message:
         "Which ranking of heads to believe"
+    script:
+        "../scripts/atlas/belief.py"

@@ -23,7 +23,6 @@ rule learn_gates:
         **requests("learn_gates", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
-        script="learn",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
@@ -37,10 +36,10 @@ rule learn_gates:
     message:
         "Gates of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}: {wildcards.pruning_method}"
     script:
-        "../scripts/gates/{params.script}.py"
+        "../scripts/gates/learn.py"
 
 
-use rule learn_gates as pruned_run with:
+rule pruned_run:
     input:
         unpack(PRUNED_RUNS.pruning),
         train=INPUTS.tokens("train"),
@@ -53,11 +52,14 @@ use rule learn_gates as pruned_run with:
         log(PRUNED_RUN, "pruned_run"),
     wildcard_constraints:
         pruning_method=any_of(pruning_methods.PRUNING_METHODS),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: training_threads
     resources:
         **requests("pruned_run", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
-        script="pruned_run",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
@@ -78,6 +80,8 @@ use rule learn_gates as pruned_run with:
         ),
     message:
         "{wildcards.pruning_method} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/gates/pruned_run.py"
 
 
 # like pruned_run, but saves the model, for export and for the roles of its heads
@@ -96,7 +100,7 @@ ruleorder: pruned_run_and_keep > pruned_run
 
 
 # roles of the heads that a set keeps, after the further training
-use rule learn_gates as attended_after with:
+rule attended_after:
     input:
         model=rules.pruned_run_and_keep.output.classifiers,
         gates=rules.pruned_run_and_keep.output.gates,
@@ -110,11 +114,13 @@ use rule learn_gates as attended_after with:
     wildcard_constraints:
         pruning_method=any_of(STUDY.gates.keep_models),
         of=any_of([ALL, *STUDY.tasks]),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
     threads: THREADS
     resources:
         **requests("attended", 4 * 60),
     params:
-        script="attended",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         model=INPUTS.model_settings("source", "sha256", "transformer"),
@@ -125,6 +131,8 @@ use rule learn_gates as attended_after with:
         code=code("gates/attended.py"),
     message:
         "Words that the kept heads attend to, {wildcards.pruning_method}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/gates/attended.py"
 
 
 use rule roles as roles_after with:
@@ -161,7 +169,6 @@ rule gate_tables:
         mem_mb=8000,
         runtime=60,
     params:
-        script="gate_tables",
         study=STUDY.study,
         cells=run_settings(STUDY.pruned_runs),
         open_ended=[
@@ -179,10 +186,10 @@ rule gate_tables:
     message:
         "Pruning methods, compared"
     script:
-        "../scripts/statistics/{params.script}.py"
+        "../scripts/statistics/gate_tables.py"
 
 
-use rule gate_tables as kept_roles with:
+rule kept_roles:
     input:
         gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
         before=lambda wildcards: LAYOUT.run_files(PRUNED_RUNS.runs, "atlas/roles.parquet"),
@@ -192,8 +199,13 @@ use rule gate_tables as kept_roles with:
         counts=result("tables/role_counts.parquet"),
     log:
         log("kept_roles"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
     params:
-        script="kept_roles",
         study=STUDY.study,
         cells=run_settings(STUDY.pruned_runs),
         keep_models=STUDY.gates.keep_models,
@@ -201,3 +213,5 @@ use rule gate_tables as kept_roles with:
         code=code("statistics/kept_roles.py"),
     message:
         "Roles of heads that are kept"
+    script:
+        "../scripts/statistics/kept_roles.py"

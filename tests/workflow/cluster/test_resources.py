@@ -43,22 +43,13 @@ def scripts() -> dict[str, Path]:
     included = re.findall(r'include: "(.+)"', (workflow / "Snakefile").read_text())
     text = "\n".join((workflow / path).read_text() for path in included)
     paths: dict[str, str] = {}
-    drawn: dict[str, str] = {}
     for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:
         rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block)
-        script, figure = (
-            re.search(r'"\.\./(scripts/.+)"', block),
-            re.search(r'\bscript="([\w/]+)"', block),
-        )
+        script = re.search(r'"\.\./(scripts/.+)"', block)
         paths[rule[2]] = paths[rule[1]] if rule[1] else script[1]
-        drawn[rule[2]] = figure[1] if figure else drawn.get(rule[1], "")
     for name in re.findall(r'\bFigure\(\s*"([\w/]+)"', text):  # whose rules are made in a loop
-        paths[(rule := f"figure_{name.replace('/', '_')}")], drawn[rule] = "scripts/plots/figure.py", ""
-    return {
-        rule: ROOT / "workflow" / re.sub(r"\{params\.\w+\}", drawn[rule], path)
-        for rule, path in paths.items()
-        if rule not in ADDED
-    }
+        paths[f"figure_{name.replace('/', '_')}"] = "scripts/plots/figure.py"
+    return {rule: ROOT / "workflow" / path for rule, path in paths.items() if rule not in ADDED}
 
 
 def runs_a_model(script: Path) -> bool:
