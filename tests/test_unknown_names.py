@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "squrt": (lambda: schedule({}, 4, 1, "squrt", RNG), "sqrt"),
     "cosin": (lambda: learning_rate(0, 10, 1.0, 0.5, "cosin"), "cosine"),
     "rankd": (lambda: PLAN.gating(MAPS, None), "ranked"),
-    "traind": (lambda: pruned_runs.beginning(NOTHING, cast(Any, METHOD), {}, True), "trained"),
+    "traind": (lambda: pruned_runs.starting_model(NOTHING, cast(Any, METHOD), {}, True), "trained"),
     "atention": (lambda: adapting.targets(NOTHING, "atention"), "attention"),
     "subset-hrd": (lambda: learnt_gates("subset-hrd", (2, 4), 4, 0.1), "subset-hard"),
     "botom": (lambda: rescored(NOTHING, {}, {}, [], NOTHING, "botom"), "bottom"),

@@ -17,18 +17,9 @@ from headspec.heads.ranking import top_heads
 from headspec.models.head_parameters import head_slices
 from headspec.statistics.gates.targets import counts
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
+from headspec.training.kept_heads import count_kept, drawn, ranked
 from headspec.training.loop import train, trainer
-from headspec.training.pruned_runs import (
-    Plan,
-    beginning,
-    count_kept,
-    course,
-    drawn,
-    evaluation,
-    finish,
-    learn,
-    ranked,
-)
+from headspec.training.pruned_runs import Plan, evaluation, finish, learn, learning_steps, starting_model
 from support.tiny import CPU, HEADS, LAYERS, TYPES
 from support.two_tasks import CLASSES, data, model, never
 
@@ -238,7 +229,7 @@ def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
 
 def plan(method: str, count: int | None, per_task: bool = False, examples=None) -> tuple[Plan, Training]:
     settings, examples = Gates(epochs=2, rescorings=3), examples or data()
-    epochs, steps = course(examples, SETTINGS, settings, PRUNING_METHODS[method].start)
+    epochs, steps = learning_steps(examples, SETTINGS, settings, PRUNING_METHODS[method].start)
     training = SETTINGS.model_copy(update={"epochs": epochs})
     sets = Sets(list(CLASSES), per_task)
     return Plan(PRUNING_METHODS[method], settings, 20, sets, EVERY, OPEN, count, steps, 0), training
@@ -262,7 +253,7 @@ def test_every_pruning_method_ends_with_the_number_of_heads(method, per_task, tm
 def test_all_ways_take_the_same_steps(tmp_path):
     """Further epochs from a trained run; the epochs of training as well where it starts before."""
     for method, settings in PRUNING_METHODS.items():
-        epochs, steps = course(data(), SETTINGS, Gates(epochs=4, learning=0.25), settings.start)
+        epochs, steps = learning_steps(data(), SETTINGS, Gates(epochs=4, learning=0.25), settings.start)
         before = 0 if settings.start == "trained" else 2
         assert (epochs, steps) == (4 + before, 9 * (1 + before)), method
 
@@ -384,13 +375,13 @@ def test_weights_begin_as_the_way_says():
         pretrained=lambda: (model().encoder, "mean"),
         tokenizer=lambda classes: None,
     )
-    pretrained = beginning(job, PRUNING_METHODS["dynamic"], CLASSES, True)
+    pretrained = starting_model(job, PRUNING_METHODS["dynamic"], CLASSES, True)
     assert equal(weights(net.encoder), weights(pretrained.encoder))
-    fresh, again = (beginning(job, PRUNING_METHODS["fresh"], CLASSES, True) for _ in range(2))
+    fresh, again = (starting_model(job, PRUNING_METHODS["fresh"], CLASSES, True) for _ in range(2))
     assert equal(weights(fresh), weights(again))
     name = "encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(weights(fresh.encoder)[name], weights(net.encoder)[name])
-    static = beginning(job, PRUNING_METHODS["static"], CLASSES, True)
+    static = starting_model(job, PRUNING_METHODS["static"], CLASSES, True)
     assert [p.requires_grad for p in static.classifiers.parameters()] == [False] * 4
 
 
@@ -398,7 +389,7 @@ def test_weights_begin_as_the_way_says():
 def test_gates_learn_on_a_frozen_encoder(method, tmp_path):
     """It stays as it is, in what learns and in what follows; classifiers learn."""
     job = SimpleNamespace(seed=3, trained=model)
-    net, before = beginning(job, PRUNING_METHODS[method], CLASSES, False), weights(model())
+    net, before = starting_model(job, PRUNING_METHODS[method], CLASSES, False), weights(model())
     planned, training = plan(method, 5, per_task=True)
     state = learn(net, data(), training, planned.gating(None, None), 0, CPU, never(tmp_path))
     _, frame = finish(net, data(), training, planned.gating(None, None), 0, CPU, state, never(tmp_path))

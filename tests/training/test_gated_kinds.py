@@ -15,15 +15,8 @@ from headspec.config.sections.training import Training
 from headspec.models.tokens import tokenization
 from headspec.tasks.metrics import score
 from headspec.training.gated import Sets
-from headspec.training.pruned_runs import (
-    Plan,
-    beginning,
-    count_kept,
-    course,
-    evaluation,
-    finish,
-    fixed_layers,
-)
+from headspec.training.kept_heads import count_kept, fixed_layers
+from headspec.training.pruned_runs import Plan, evaluation, finish, learning_steps, starting_model
 from support.models import make
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import translator
@@ -54,7 +47,7 @@ def test_heads_of_other_kinds_stay_open(folder, method, kinds, tmp_path):
     data, sets, settings = {"a": examples}, Sets(["a"], False), Gates(epochs=2, rescorings=2)
     fixed = fixed_layers(model.gates, kinds)
     count = count_kept(0.25, HEADS * int((~fixed).sum()), HEADS * int(fixed.sum()))
-    epochs, steps = course(data, SETTINGS, settings, "trained")
+    epochs, steps = learning_steps(data, SETTINGS, settings, "trained")
     training = SETTINGS.model_copy(update={"epochs": epochs})
     plan = Plan(PRUNING_METHODS[method], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
     maps = {"a": np.random.default_rng(0).random(SHAPE)}
@@ -93,7 +86,7 @@ def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
         tokenizer=lambda classes: tokenization.tokenizer(settings, "m"),
     )
     before = {name: weight.clone() for name, weight in model.encoder.state_dict().items()}
-    fresh = beginning(job, PRUNING_METHODS["fresh"], model.classes, True)
+    fresh = starting_model(job, PRUNING_METHODS["fresh"], model.classes, True)
     drawn = fresh.encoder.state_dict()
     matrices = [name for name in drawn if name.endswith("proj.weight")]
     assert fresh.classifier("a").beams == 2

@@ -108,12 +108,12 @@ rule attended_after:
         targets=INPUTS.targets("validation"),
         vocabulary=INPUTS.vocabulary,
     output:
-        result(PRUNED_RUN, "atlas/{of}/attended.parquet"),
+        result(PRUNED_RUN, "atlas/{kept_for}/attended.parquet"),
     log:
-        log(PRUNED_RUN, "atlas/{of}/attended"),
+        log(PRUNED_RUN, "atlas/{kept_for}/attended"),
     wildcard_constraints:
         pruning_method=any_of(STUDY.gates.keep_models),
-        of=any_of([ALL, *STUDY.tasks]),
+        kept_for=any_of([ALL, *STUDY.tasks]),
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
@@ -140,12 +140,12 @@ use rule roles as roles_after with:
         attended=rules.attended_after.output[0],
         treebank=rules.treebank.output[0],
     output:
-        result(PRUNED_RUN, "atlas/{of}/roles.parquet"),
+        result(PRUNED_RUN, "atlas/{kept_for}/roles.parquet"),
     log:
-        log(PRUNED_RUN, "atlas/{of}/roles"),
+        log(PRUNED_RUN, "atlas/{kept_for}/roles"),
     wildcard_constraints:
         pruning_method=any_of(STUDY.gates.keep_models),
-        of=any_of([ALL, *STUDY.tasks]),
+        kept_for=any_of([ALL, *STUDY.tasks]),
     message:
         "Roles of the kept heads, {wildcards.pruning_method}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
@@ -170,14 +170,14 @@ rule gate_tables:
         runtime=60,
     params:
         study=STUDY.study,
-        cells=run_settings(STUDY.pruned_runs),
+        pruned_runs=run_settings(STUDY.pruned_runs),
         open_ended=[
             name
             for name in PRUNED_RUNS.methods(open_ended=True)
             if name in STUDY.gates.pruning_methods
         ],
         metrics=lambda wildcards: {
-            task: LAYOUT.metrics[task] for cell in STUDY.pruned_runs for task in cell.run.tasks
+            task: LAYOUT.metrics[task] for pruned in STUDY.pruned_runs for task in pruned.run.tasks
         },
         attention=STUDY.gates.attention,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
@@ -207,7 +207,7 @@ rule kept_roles:
         runtime=60,
     params:
         study=STUDY.study,
-        cells=run_settings(STUDY.pruned_runs),
+        pruned_runs=run_settings(STUDY.pruned_runs),
         keep_models=STUDY.gates.keep_models,
         seed=STUDY.data_seed,
         code=code("statistics/kept_roles.py"),

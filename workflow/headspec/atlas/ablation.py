@@ -94,15 +94,15 @@ def ablate(
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)
 
-        def of_batch(batch: Batch) -> torch.Tensor:
+        def batch_values(batch: Batch) -> torch.Tensor:
             others = 1 - half[batch.rows]
-            of_others = {layer: of_layer[others] for layer, of_layer in means.items()}
-            instead = {measure: of_others if measure == MEAN_ABLATION else None for measure in measures}
+            replacements = {layer: layer_means[others] for layer, layer_means in means.items()}
+            instead = {measure: replacements if measure == MEAN_ABLATION else None for measure in measures}
             return _batch_results(model, task, batch, passes, instead)
 
         several = examples.label.ndim > 1
         held = device.sharing(model.classifier(task).beams)
-        results = examples.values(of_batch, rows, held, progress, task)
+        results = examples.values(batch_values, rows, held, progress, task)
     loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
@@ -143,8 +143,8 @@ def _batch_results(
     results = [passes.record(run)]
     for vectors in instead.values():
         for layer, head in np.argwhere(model.gates.exists).tolist():
-            of_head = None if vectors is None else vectors[layer][:, None, head]
-            results.append(passes.without(layer, head, run, of_head))
+            replacement = None if vectors is None else vectors[layer][:, None, head]
+            results.append(passes.without(layer, head, run, replacement))
     return torch.stack(results, dim=1)
 
 
@@ -174,23 +174,23 @@ def _half_means(
             summed = torch.einsum("bthd,btk->khd", context.float(), weight)
             sums[layer] = sums.get(layer, 0) + summed
             tokens[layer] = tokens.get(layer, 0) + weight.sum((0, 1))
-    return {layer: of_layer / tokens[layer][:, None, None] for layer, of_layer in sums.items()}
+    return {layer: layer_means / tokens[layer][:, None, None] for layer, layer_means in sums.items()}
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
     """Rows of the schema `HEAD_FOLDS`: mean increase of the loss by fold, and mean size of the change."""
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
-    return pd.concat([fold_means(task, *of_measure) for of_measure in values.items()], ignore_index=True)
+    return pd.concat([fold_means(task, *measured) for measured in values.items()], ignore_index=True)
 
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
     """Predictions without ablation and with every head ablated alone, as rows of the schema `ABLATED`."""
-    of_examples = {"task": task, "example": examples.example[rows]}
-    of_examples |= per_example.columns("label", examples.label[rows])
-    none = pd.DataFrame(of_examples | per_example.columns("prediction", ablated.prediction))
+    labelled = {"task": task, "example": examples.example[rows]}
+    labelled |= per_example.columns("label", examples.label[rows])
+    none = pd.DataFrame(labelled | per_example.columns("prediction", ablated.prediction))
     frames = [none]  # measure, layer and head are missing
     for measure, predictions in ablated.predictions.items():
         for layer, head in np.argwhere(existing(ablated.increase[measure][0])).tolist():
-            frame = pd.DataFrame(of_examples | per_example.columns("prediction", predictions[:, layer, head]))
+            frame = pd.DataFrame(labelled | per_example.columns("prediction", predictions[:, layer, head]))
             frames.append(frame.assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

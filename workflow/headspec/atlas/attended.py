@@ -30,7 +30,7 @@ ATTENDED = Schema(
 )
 """Table `attended`: a row for each sentence, layer and head.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{of}/attended.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/attended.parquet
 
 sentence: sentence, from 0
 tokens: for each token, how many tokens after it is the one that it attends to most
@@ -117,9 +117,9 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
                 real, number = words[row] >= 0, examples.example[row]
                 for layer, (tokens, between) in layers.items():
                     for head in range(tokens.shape[1]):
-                        of_tokens = tokens[i, head, : len(real)][real]
-                        of_words = between[i, head, : words[row].max() + 1]
-                        found.append((number, layer, head, of_tokens, of_words))
+                        token_targets = tokens[i, head, : len(real)][real]
+                        word_targets = between[i, head, : words[row].max() + 1]
+                        found.append((number, layer, head, token_targets, word_targets))
             progress.advance(len(chunk))
     return pd.DataFrame(found, columns=list(ATTENDED.columns))
 
@@ -164,8 +164,8 @@ def most_attended_in_targets(
             places = real.cpu().numpy()
             for i, row in enumerate(chunk):
                 for layer, offsets in layers.items():
-                    for head, of_head in enumerate(offsets[i]):
-                        found.append((first + int(row), layer, head, of_head[places[i]], None))
+                    for head, head_offsets in enumerate(offsets[i]):
+                        found.append((first + int(row), layer, head, head_offsets[places[i]], None))
             progress.advance(len(chunk))
     frame = pd.DataFrame(found, columns=list(ATTENDED.columns))
     return frame[frame["tokens"].str.len() > 0]  # of empty texts

@@ -87,7 +87,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
     entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
     # zeros of all heads are those of the mask: that of one may be a weight too small for a float
     reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
-    of_places = {} if across else {
+    place_columns = {} if across else {
         "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),
         "distance": mean((weights * tokens.distances).sum(-1), real),
     }  # fmt: skip
@@ -97,7 +97,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
         "confidence_with_separator": largest(real, seen.real),
         "to_separator": mean((weights * seen.separators[:, None, None]).sum(-1), real),
         "to_first": mean(weights[..., 0], real),
-        **of_places,
+        **place_columns,
         "entropy": mean(entropy, real),
         "entropy_relative": mean(entropy / reachable.clamp(min=2).log()[:, None], real & (reachable > 1)),
     }
@@ -113,8 +113,13 @@ OF_PLACES = ("to_self", "distance")
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
     """Kind of attention: the tokens that attend, and of another text those that are attended to."""
+<<<<<<< HEAD
     attending = batch.head.attending(model, batch)
     tokens = {kind: Tokens(*of_kind, separators) for kind, of_kind in attending.items()}
+=======
+    attending = batch.kind.attending(model, batch)
+    tokens = {kind: Tokens(*kind_tokens, separators) for kind, kind_tokens in attending.items()}
+>>>>>>> e5a3f10d (Names of heads, gates, training, atlas and probes say what they hold)
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
 
 
@@ -147,16 +152,16 @@ def attention_measures(
     progress = Progress(sum(map(len, drawn.values())), "examples")
     frames = []
     for task, rows in drawn.items():
-        values = _of_examples(model, examples[task], rows, separators, device, progress)
+        values = _example_values(model, examples[task], rows, separators, device, progress)
         everywhere = [i for i, name in enumerate(MEASURES) if name not in OF_PLACES]
-        of_task, what = examples[task].example[rows], f"attention weights, task '{task}'"
-        require(values[:, everywhere], what, of_task, device)
+        names, what = examples[task].example[rows], f"attention weights, task '{task}'"
+        require(values[:, everywhere], what, names, device)
         by_layer = spread(values, model.gates.exists)
         frames += [fold_means(task, name, by_layer[:, i]) for i, name in enumerate(MEASURES)]
     return pd.concat(frames, ignore_index=True)
 
 
-def _of_examples(
+def _example_values(
     model: MultiTask, examples: Examples, rows: np.ndarray, separators: Collection[int], device: Device,
     progress: Progress,
 ) -> np.ndarray:  # fmt: skip
@@ -173,7 +178,7 @@ def _of_examples(
         none = torch.full_like(found["confidence"], torch.nan)
         layers[layer] = torch.stack([found.get(name, none) for name in MEASURES], dim=1)
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         nonlocal tokens
         layers.clear()
         tokens = sides(model, batch, separators)
@@ -181,4 +186,4 @@ def _of_examples(
         return torch.cat([layers[layer] for layer in sorted(layers)], dim=2)
 
     with attention_maps(model.gates, receive):
-        return examples.values(of_batch, rows, device, progress)
+        return examples.values(batch_values, rows, device, progress)

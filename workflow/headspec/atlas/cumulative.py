@@ -100,7 +100,7 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
     rankings = []
     for measure in measures:
         maps = {task: half_maps(heads, task, measure) for task in tasks}
-        rankings += [Ranking(measure, task, TOP, None, of_task) for task, of_task in maps.items()]
+        rankings += [Ranking(measure, task, TOP, None, task_rows) for task, task_rows in maps.items()]
         if measure == IMPORTANCE and len(tasks) > 1:
             rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, shared_map(list(maps.values()))))
     return rankings
@@ -117,8 +117,8 @@ def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranki
     last = gates[gates["step"] == gates["step"].max()]
     rankings = []
     for task in tasks:
-        of_task = last[last["task"] == task] if len(tasks) > 1 else last
-        scores = as_array(of_task.set_index(["layer", "head"])["score"])
+        task_rows = last[last["task"] == task] if len(tasks) > 1 else last
+        scores = as_array(task_rows.set_index(["layer", "head"])["score"])
         rankings.append(Ranking(name, task, TOP, None, np.stack([scores, scores])))
     return rankings
 
@@ -163,13 +163,13 @@ def rescored(
     steps = [count for count in counts[1:] if count < total]
     progress = Progress(len(steps) * sum(map(len, rows.values())), "examples, importance again")
     rankings = []
-    for task, of_task in rows.items():
+    for task, task_rows in rows.items():
         maps = np.stack([np.where(exists, 0.0, np.nan)] * 2)
         for half, ranked in enumerate(maps):
             closed = np.zeros_like(exists)
             for count in steps:
                 gradients = gate_gradients(
-                    model, task, examples[task], of_task[half::2], device, progress, closed
+                    model, task, examples[task], task_rows[half::2], device, progress, closed
                 )
                 scores = sign * np.abs(gradients).mean(axis=0, dtype=float)
                 closed |= top_heads(np.where(closed, np.inf, scores), count)
@@ -206,15 +206,17 @@ def cumulative(
     frames = []
     with device.cast():  # one context, so that weights are cast once
         for (task, half), plan in planned.items():
-            of_half, masks = rows[task][half::2], _distinct(plan)
-            found = under_masks(model, task, examples[task], of_half, list(masks.values()), device, progress)
+            half_rows, masks = rows[task][half::2], _distinct(plan)
+            found = under_masks(
+                model, task, examples[task], half_rows, list(masks.values()), device, progress
+            )
             place = {content: i for i, content in enumerate(masks)}
-            of_examples = {"task": task, "example": examples[task].example[of_half]}
-            of_examples |= per_example.columns("label", examples[task].label[of_half])
+            labelled = {"task": task, "example": examples[task].example[half_rows]}
+            labelled |= per_example.columns("label", examples[task].label[half_rows])
             for ranking, mask in plan:
                 i = place[mask.closed.tobytes()]
                 texts = None if found.texts is None else found.texts[i]
-                frame = pd.DataFrame(of_examples | per_example.columns("prediction", found.values[i], texts))
+                frame = pd.DataFrame(labelled | per_example.columns("prediction", found.values[i], texts))
                 frame = frame.assign(
                     ranking=ranking.name, pruned_for=ranking.pruned_for, order=mask.order, draw=mask.draw,
                     fraction=mask.fraction,

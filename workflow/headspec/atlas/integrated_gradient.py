@@ -23,7 +23,7 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
     (`gradient_x_activation`) miss heads whose effect is saturated.
     """
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         total = torch.zeros(())
         for step in range(STEPS):
             gates = open_gates(model.gates, len(batch.rows))
@@ -34,4 +34,4 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
             total = total.to(gates.device) - torch.autograd.grad(loss, gates)[0]
         return total / STEPS
 
-    return by_batch(of_batch, "integrated gradients", model, task, examples, rows, device)
+    return by_batch(batch_values, "integrated gradients", model, task, examples, rows, device)

@@ -50,11 +50,11 @@ def relevance_measures(
     -------
     frame : rows of the schema `HEAD_FOLDS`
     """
-    rows = {task: sampled(task, len(of_task), wanted) for task, of_task in examples.items()}
+    rows = {task: sampled(task, len(task_examples), wanted) for task, task_examples in examples.items()}
     progress = Progress(2 * sum(map(len, rows.values())), "passes of an example")
     frames = []
-    for task, of_task in examples.items():
-        given = (model, task, of_task, rows[task], device, progress)
+    for task, task_examples in examples.items():
+        given = (model, task, task_examples, rows[task], device, progress)
         by_example, by_token = np.moveaxis(loss_gradients(*given), 1, 0)
         shares = np.abs(relevances(*given, rules=rules))
         shares /= np.maximum(np.nansum(shares, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
@@ -84,7 +84,7 @@ def loss_gradients(
         the gate of the head (`gate_gradients`); and the sum over tokens of the absolute value
     """
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         tokens = max(mask.shape[1] for mask in model.attending(batch))  # of sources or of targets
         gates = open_gates(model.gates, len(batch.rows), tokens)  # (batch, tokens, layers, heads)
         with device.cast():
@@ -92,7 +92,7 @@ def loss_gradients(
         (by_token,) = torch.autograd.grad(loss, gates)
         return torch.stack([by_token.sum(1), by_token.abs().sum(1)], dim=1)
 
-    return by_batch(of_batch, "gradients of the gates", model, task, examples, rows, device, progress)
+    return by_batch(batch_values, "gradients of the gates", model, task, examples, rows, device, progress)
 
 
 def relevances(
@@ -115,10 +115,10 @@ def relevances(
     """
     require("rules of relevance", rules, get_args(Rules))
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         gates = open_gates(model.gates, len(batch.rows))
         with device.cast(), propagating(model.gates, rules):
             top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]
 
-    return by_batch(of_batch, "relevance of the heads", model, task, examples, rows, device, progress)
+    return by_batch(batch_values, "relevance of the heads", model, task, examples, rows, device, progress)

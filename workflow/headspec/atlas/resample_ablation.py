@@ -34,12 +34,12 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
     other = np.zeros(len(examples), dtype=int)
     other[rows] = np.roll(rows, len(rows) // 2)
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         donors = examples.batch(other[batch.rows], device.name)
         passes.record(partial(model.read, donors))
         contexts, at_end = passes.contexts, model.pooling == "last"
-        of_layers = zip(model.attending(batch), model.attending(donors), strict=True)
-        places = [aligned(own, others, at_end) for own, others in of_layers]
+        layers = zip(model.attending(batch), model.attending(donors), strict=True)
+        places = [aligned(own, others, at_end) for own, others in layers]
 
         def run() -> torch.Tensor:
             return model.losses(task, model.pool(batch), batch.labels)
@@ -53,7 +53,7 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
         return torch.stack(losses[1:], dim=1) - losses[0][:, None]
 
     with ablating(model, task) as passes, device.cast():
-        values = examples.values(of_batch, rows, device, None, task)
+        values = examples.values(batch_values, rows, device, None, task)
     require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
     return spread(values, model.gates.exists)
 

@@ -22,6 +22,6 @@ def measure(heads: pd.DataFrame) -> pd.DataFrame:
     """
     rows = heads[heads["measure"] == IMPORTANCE].reset_index(drop=True)
     share = rows["value"] / rows.groupby(["task", "fold"])["value"].transform("sum")
-    of_head = share.groupby([rows["fold"], rows["layer"], rows["head"]])
-    others = of_head.transform("count") - 1
-    return rows.assign(value=share - (of_head.transform("sum") - share) / others.clip(lower=1))
+    by_head = share.groupby([rows["fold"], rows["layer"], rows["head"]])
+    others = by_head.transform("count") - 1
+    return rows.assign(value=share - (by_head.transform("sum") - share) / others.clip(lower=1))

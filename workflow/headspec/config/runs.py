@@ -64,8 +64,8 @@ class PrunedRun:
             object.__setattr__(self, "run", Run(**self.run))
 
     @property
-    def of(self) -> list[str]:
-        """Whose each of its sets of heads is: a task, or `all`."""
+    def kept_for(self) -> list[str]:
+        """The task of each of its sets of heads, or `all`."""
         return list(self.run.tasks) if self.scope == "per_task" else [ALL]
 
     @property

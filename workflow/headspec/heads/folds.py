@@ -27,7 +27,7 @@ def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
     fold, layer, head = np.nonzero(np.broadcast_to(exists, (len(numbers), *exists.shape)))
     sizes = np.array([len(range(number, n, folds)) for number in numbers])
     means = {
-        name: np.stack([of_measure[i::folds].mean(axis=0, dtype=float)[exists] for i in numbers]).ravel()
-        for name, of_measure in values.items()
+        name: np.stack([measured[i::folds].mean(axis=0, dtype=float)[exists] for i in numbers]).ravel()
+        for name, measured in values.items()
     }
     return pd.DataFrame({"fold": fold, "layer": layer, "head": head, "n": sizes[fold], **means})

@@ -21,7 +21,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
     kinds = heads_by_layer(content(model, key) or {})
     if kinds is None:
         return None
-    rows = np.array([heads for of_kind in kinds.values() for heads in of_kind])
+    rows = np.array([heads for counts in kinds.values() for heads in counts])
     rows = rows[: 1 + int(np.max(np.flatnonzero(rows), initial=-1))]
     return np.arange(np.max(rows, initial=0)) < rows[:, None]
 

@@ -121,10 +121,10 @@ def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
     n = count(batch)
 
     def losses() -> torch.Tensor:
-        of_batch = loss(gates.model(**batch), batch)
-        if of_batch.shape != (n,):
-            raise ValueError(f"loss: returned {tuple(of_batch.shape)}, expected ({n},), one for each example")
-        return of_batch
+        found = loss(gates.model(**batch), batch)
+        if found.shape != (n,):
+            raise ValueError(f"loss: returned {tuple(found.shape)}, expected ({n},), one for each example")
+        return found
 
     try:
         return gate_derivatives(gates, losses, n).detach()

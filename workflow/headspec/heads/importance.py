@@ -58,18 +58,18 @@ def gate_gradients(
         A gradient is not finite.
     """
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         def losses() -> torch.Tensor:
             with device.cast():
                 return model.losses(task, model.pool(batch), batch.labels)
 
         return gate_derivatives(model.gates, losses, len(batch.rows), closed)
 
-    return by_batch(of_batch, "gradients of the gates", model, task, examples, rows, device, progress)
+    return by_batch(batch_values, "gradients of the gates", model, task, examples, rows, device, progress)
 
 
 def by_batch(
-    of_batch: Callable[[Batch], torch.Tensor],
+    batch_values: Callable[[Batch], torch.Tensor],
     what: str,
     model: MultiTask,
     task: str,
@@ -84,7 +84,7 @@ def by_batch(
 
     Parameters
     ----------
-    of_batch : computes the values of a batch, (batch, ..., layers, heads)
+    batch_values : computes the values of a batch, (batch, ..., layers, heads)
     what : name of the values, for errors
 
     Returns
@@ -100,7 +100,7 @@ def by_batch(
     model.attend_for_gradients(device)
     with scoring(model):
         try:
-            values = examples.values(of_batch, rows, device, progress, task)
+            values = examples.values(batch_values, rows, device, progress, task)
         finally:
             model.gates.values = None
     exists = model.gates.exists

@@ -120,13 +120,13 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
             break
     best = min(LOSSES, key=off.__getitem__)
     if compared and off[best] <= within:
-        return functools.partial(_of_outputs, best)
+        return functools.partial(_from_outputs, best)
     raise EncoderError(
         f"loss: missing; that of {name} is no cross-entropy or squared error of its logits, expected `loss`"
     )
 
 
-def _of_outputs(
+def _from_outputs(
     loss: Callable[[torch.Tensor, torch.Tensor], Any], outputs: Any, batch: Inputs
 ) -> torch.Tensor:
     return loss(outputs.logits, batch["labels"].to(outputs.logits.device))

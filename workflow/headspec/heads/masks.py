@@ -38,8 +38,8 @@ def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Ge
     exists : bool (layers, heads), those that are drawn from
     """
     closed = reference.copy()
-    for of_layer, there in zip(closed, exists, strict=True):
-        of_layer[there] = rng.permuted(of_layer[there])
+    for row, there in zip(closed, exists, strict=True):
+        row[there] = rng.permuted(row[there])
     return closed
 
 

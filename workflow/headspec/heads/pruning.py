@@ -126,11 +126,13 @@ def evaluated(
     likely: dict[str, np.ndarray] = {}
     texts: dict[str, np.ndarray] = {}
     work = []  # (task, rows, mask indices)
-    for task, of_task in examples.items():
+    for task, task_examples in examples.items():
         groups: dict[tuple, list[int]] = {}
         for i, mask in enumerate(masks):
             rng = np.random.default_rng(derive(seed, "draw examples", task))
-            rows = window(mask.draw or 0, None if mask.draw is None else draw_examples, len(of_task), rng)
+            rows = window(
+                mask.draw or 0, None if mask.draw is None else draw_examples, len(task_examples), rng
+            )
             groups.setdefault(tuple(rows), []).append(i)
         work += [(task, np.array(rows), indices) for rows, indices in groups.items()]
     progress = Progress(sum(len(rows) * len(indices) for _, rows, indices in work), "masked examples")
@@ -140,8 +142,8 @@ def evaluated(
             wanted = {i for i, mask in enumerate(selected) if probabilities and recorded(mask)}
             found = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
             shape = len(masks), len(examples[task]), *found.values.shape[2:]
-            of_masks = predicted.setdefault(task, np.ma.masked_all(shape, dtype=np.float64))
-            of_masks[np.ix_(np.array(indices), rows)] = found.values
+            values = predicted.setdefault(task, np.ma.masked_all(shape, dtype=np.float64))
+            values[np.ix_(np.array(indices), rows)] = found.values
             if found.probabilities.size:  # recorded masks are evaluated together, on all rows in order
                 likely[task] = found.probabilities
             if found.texts is not None:
@@ -176,7 +178,7 @@ def under_masks(
     texts = np.full((len(masks), len(examples)), None, dtype=object)
     several: list[int] = []
 
-    def of_batch(batch: Batch) -> torch.Tensor:
+    def batch_values(batch: Batch) -> torch.Tensor:
         by_gates, likely = [], []
         for i, values in enumerate(gates):
             model.gates.values = values
@@ -190,14 +192,14 @@ def under_masks(
 
     prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.classifier(task).beams)
-    values = examples.values(of_batch, rows, held, progress, task, len(gates), prefix)
+    values = examples.values(batch_values, rows, held, progress, task, len(gates), prefix)
     model.gates.values = None
     width = len(masks) * int(np.prod(several, dtype=int))
     predicted = values[:, :width].reshape(len(rows), len(masks), *several).swapaxes(0, 1)
     likely = values[:, width:].astype(np.float32)
-    for mask, of_mask in zip(masks, predicted, strict=True):
+    for mask, answers in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
-        require(of_mask, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
+        require(answers, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
     by_mask = likely.reshape(len(rows), len(wanted), -1) if wanted else likely[:, None]
     written = texts[:, rows]
     return Answers(predicted, by_mask.swapaxes(0, 1), None if (written == None).all() else written)  # noqa: E711
@@ -212,9 +214,9 @@ def pruning_table(
     """The table `pruning`: every metric of every task under every mask."""
     rows = []
     for i, mask in enumerate(masks):
-        for task, of_task in examples.items():
-            evaluated = ~np.ma.getmaskarray(predicted[task][i]).reshape(len(of_task), -1)[:, 0]
-            label, prediction = of_task.label[evaluated], predicted[task][i].data[evaluated]
+        for task, task_examples in examples.items():
+            evaluated = ~np.ma.getmaskarray(predicted[task][i]).reshape(len(task_examples), -1)[:, 0]
+            label, prediction = task_examples.label[evaluated], predicted[task][i].data[evaluated]
             for metric in metrics[task]:
                 value = score(metric, label, prediction)
                 rows.append(
@@ -238,8 +240,8 @@ def predictions_table(
                 "pruned_for": mask.pruned_for,
                 "fraction": mask.fraction,
                 "task": task,
-                "example": of_task.example,
-                **per_example.columns("label", of_task.label),
+                "example": task_examples.example,
+                **per_example.columns("label", task_examples.label),
                 **per_example.columns(
                     "prediction",
                     found.predictions[task][i],
@@ -249,7 +251,7 @@ def predictions_table(
             }
         )
         for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask))
-        for task, of_task in examples.items()
+        for task, task_examples in examples.items()
     ]
     return pd.concat(frames, ignore_index=True)
 

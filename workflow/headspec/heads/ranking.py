@@ -43,7 +43,9 @@ def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
     The losses of tasks differ in scale; without that, the task with the largest gradients would rank alone.
     """
-    return np.sum([of / np.nanmean(np.abs(of), axis=(-2, -1), keepdims=True) for of in maps], axis=0)
+    return np.sum(
+        [values / np.nanmean(np.abs(values), axis=(-2, -1), keepdims=True) for values in maps], axis=0
+    )
 
 
 def prune_count(fraction: float, heads_total: int) -> int:

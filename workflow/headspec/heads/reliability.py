@@ -73,24 +73,24 @@ def reliability(
     groups: dict[tuple[str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
     for run, stored in importances:
         groups.setdefault((run.model, run.mixture), []).append((run, stored))
-    parts = mapped(functools.partial(_of_mixture, fraction=fraction), groups.values(), processes)
+    parts = mapped(functools.partial(_mixture_rows, fraction=fraction), groups.values(), processes)
     frame = pd.DataFrame(itertools.chain.from_iterable(parts), columns=list(RELIABILITY.columns))
     return frame.astype({"against": "str", "seed_a": "Int32", "seed_b": "Int32"})
 
 
-def _of_mixture(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
+def _mixture_rows(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
     """Rows of one model and mixture."""
     rows: list[dict[str, Any]] = []
     maps: dict[Run, dict[str, NDArray[np.float64]]] = {}
     for run, stored in importances:
         frame = tables.read(stored) if isinstance(stored, str) else stored
         even = frame["fold"] % 2 == 0
-        of_run = maps[run] = {task: importance_map(frame, task) for task in run.tasks}
+        run_maps = maps[run] = {task: importance_map(frame, task) for task in run.tasks}
         for task in run.tasks:
             halves = importance_map(frame[even], task), importance_map(frame[~even], task)
             rows.append(_row(run, task, "split_half") | agreement(*halves, fraction))
         for task, other in itertools.combinations(run.tasks, 2):
-            found = agreement(of_run[task], of_run[other], fraction)
+            found = agreement(run_maps[task], run_maps[other], fraction)
             rows += [_row(run, a, "tasks", b) | found for a, b in ((task, other), (other, task))]
     for run, second in itertools.combinations(sorted(maps, key=lambda run: run.path), 2):
         for task in run.tasks:

@@ -42,7 +42,11 @@ class PrunedRuns:
             each for each in self.study.pruned_runs if each.pruning_method in self.study.gates.keep_models
         ]
         results = self.inputs.layout.result
-        return [results("runs", each.path, f"atlas/{of}/roles.parquet") for each in saved for of in each.of]
+        return [
+            results("runs", each.path, f"atlas/{kept_for}/roles.parquet")
+            for each in saved
+            for kept_for in each.kept_for
+        ]
 
     @property
     def names(self) -> list[str]:

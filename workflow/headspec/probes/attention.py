@@ -24,32 +24,32 @@ TO, FROM = "to", "from"
 REACH = 10
 
 
-def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.DataFrame:
+def probe(model: MultiTask, cases: Cases, labels: list[str], device: Device) -> pd.DataFrame:
     """Table 'probed' of the units, in both directions."""
-    assert of.examples.words is not None
-    order = np.argsort(of.examples.example)  # as `most_attended` is read
-    frame = most_attended(model, WordTokens(of.examples, of.examples.words), device)
+    assert cases.examples.words is not None
+    order = np.argsort(cases.examples.example)  # as `most_attended` is read
+    frame = most_attended(model, WordTokens(cases.examples, cases.examples.words), device)
     words = Attended.from_table(frame.sort_values(["sentence", "layer", "head"]), "words")
     places = words.layer, words.head
-    lengths = np.array([int(of_tokens.max()) + 1 for of_tokens in of.examples.words])
+    lengths = np.array([int(word_of_token.max()) + 1 for word_of_token in cases.examples.words])
     starts = np.empty(len(order), dtype=np.int64)
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     offsets = np.arange(-REACH, REACH + 1)
     fixed = np.broadcast_to(offsets, (len(words.offsets), len(offsets)))
     frames = []
     for direction in (TO, FROM):
-        right = _hits(words.offsets, of, starts, direction)
-        by_offset = _hits(fixed, of, starts, direction)
-        control = np.zeros(len(of.label), dtype=bool)
-        for label, side in itertools.product(np.unique(of.label), (0, 1)):
-            labelled, here = of.label == label, of.fold % 2 == side
+        right = _hits(words.offsets, cases, starts, direction)
+        by_offset = _hits(fixed, cases, starts, direction)
+        control = np.zeros(len(cases.label), dtype=bool)
+        for label, side in itertools.product(np.unique(cases.label), (0, 1)):
+            labelled, here = cases.label == label, cases.fold % 2 == side
             best = by_offset[labelled & ~here].sum(axis=0).argmax()
             control[labelled & here] = by_offset[labelled & here, best]
-        frames.append(counted(of, labels, places, right, [(of.label, control)], direction))
+        frames.append(counted(cases, labels, places, right, [(cases.label, control)], direction))
     return pd.concat(frames, ignore_index=True)
 
 
-def _hits(offsets: np.ndarray, of: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
+def _hits(offsets: np.ndarray, cases: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
     """Whether the largest weights of heads show each unit, (units, heads).
 
     Parameters
@@ -57,8 +57,8 @@ def _hits(offsets: np.ndarray, of: Cases, starts: np.ndarray, direction: str) ->
     offsets : (words, heads), as in `Attended`
     starts : (sentences,), place of each sentence's first word
     """
-    hits = np.empty((len(of.label), offsets.shape[1]), dtype=bool)
-    units = zip(starts[of.row], of.other, of.first, of.last, strict=True)
+    hits = np.empty((len(cases.label), offsets.shape[1]), dtype=bool)
+    units = zip(starts[cases.row], cases.other, cases.first, cases.last, strict=True)
     for i, (start, other, first, last) in enumerate(units):
         if direction == TO:
             target = other + offsets[start + other]

@@ -79,8 +79,10 @@ def cases(
     assert examples.words is not None
     edges, controls = np.cumsum(chances)[:-1], dict[str, list[int]]()
     rows = []
-    for row, (of_tokens, units) in enumerate(zip(examples.words, tokens["units"].iloc[drawn], strict=True)):
-        seen = int(of_tokens.max()) + 1
+    for row, (word_of_token, units) in enumerate(
+        zip(examples.words, tokens["units"].iloc[drawn], strict=True)
+    ):
+        seen = int(word_of_token.max()) + 1
         for *places, label in units:
             other, first, last = places[0] if links else NONE, places[int(links)], places[-1]
             if label == NONE or max(places) >= seen or other == first == last:  # the root of a tree
@@ -101,7 +103,7 @@ def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
 
 
 def counted(
-    of: Cases,
+    units: Cases,
     labels: list[str],
     places: Sequence[np.ndarray],
     right: np.ndarray,
@@ -120,16 +122,16 @@ def counted(
     """
 
     def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cell = of.fold * len(labels) + label
+        cell = units.fold * len(labels) + label
         sums = np.zeros((FOLDS * len(labels), right.shape[1]), dtype=np.int64)
         np.add.at(sums, cell, hits.reshape(len(hits), -1))
         return sums, np.bincount(cell, minlength=len(sums))
 
-    sums, n = summed(of.label, right)
+    sums, n = summed(units.label, right)
     at_random = [summed(*control) for control in controls]
     cells = np.flatnonzero(n + sum(units for _, units in at_random))
     at = np.repeat(np.arange(len(cells)), right.shape[1])
-    layer, head = (np.tile(of, len(cells)) for of in places)
+    layer, head = (np.tile(place, len(cells)) for place in places)
     frame = pd.DataFrame(
         {"fold": cells[at] // len(labels), "direction": direction, "layer": layer, "head": head}
     )

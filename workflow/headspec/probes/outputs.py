@@ -45,7 +45,8 @@ def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device
     """Table 'probed' of the units of `test`, with centroids of those of `train`."""
     model.to(device.name).eval()
     progress = Progress(len(train.examples) + len(test.examples), "sentences")
-    targets = [np.stack([of.label, *of.control]) for of in (train, test)]  # (1 + labellings, units) each
+    # (1 + labellings, units) each
+    targets = [np.stack([cases.label, *cases.control]) for cases in (train, test)]
     sums: torch.Tensor | None = None  # (1 + labellings, labels, heads, size)
     for units, vectors in _vectors(model, train, device, progress):
         one_hot = F.one_hot(put(targets[0][:, units], device.name), len(labels)).to(vectors.dtype)
@@ -56,27 +57,27 @@ def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device
     right = np.zeros((*targets[1].shape, sums.shape[2]), dtype=bool)
     for units, vectors in _vectors(model, test, device, progress):
         normal = F.normalize(vectors, dim=-1)
-        for of, label in enumerate(put(targets[1][:, units], device.name)):
-            cosines = torch.einsum("uhs,khs->uhk", normal, centroids[of])
-            nearest = cosines.masked_fill(empty[of], -2).argmax(-1)  # of labels without units, none
-            right[of, units] = (nearest == label[:, None]).cpu().numpy()
+        for labelling, label in enumerate(put(targets[1][:, units], device.name)):
+            cosines = torch.einsum("uhs,khs->uhk", normal, centroids[labelling])
+            nearest = cosines.masked_fill(empty[labelling], -2).argmax(-1)  # of labels without units, none
+            right[labelling, units] = (nearest == label[:, None]).cpu().numpy()
     controls = list(zip(test.control, right[1:], strict=True))
     return counted(test, labels, np.nonzero(model.gates.exists), right[0], controls, None)
 
 
 def _vectors(
-    model: MultiTask, of: Cases, device: Device, progress: Progress
+    model: MultiTask, cases: Cases, device: Device, progress: Progress
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     """Units, and the outputs of all heads for them, (units, heads, size), batch by batch."""
-    starts = np.searchsorted(of.row, np.arange(len(of.examples) + 1))
-    for chunk in (batches := of.examples.in_length_order(np.arange(len(of.examples)), device)):
-        batch = of.examples.batch(chunk, device.name)
+    starts = np.searchsorted(cases.row, np.arange(len(cases.examples) + 1))
+    for chunk in (batches := cases.examples.in_length_order(np.arange(len(cases.examples)), device)):
+        batch = cases.examples.batch(chunk, device.name)
         assert batch.words is not None
         units = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in chunk])
         place = np.repeat(np.arange(len(chunk)), starts[chunk + 1] - starts[chunk])
         shares = np.zeros((len(units), batch.words.shape[1]), dtype=np.float32)
         for i, unit in enumerate(units):
-            first, last = of.first[unit], of.last[unit]
+            first, last = cases.first[unit], cases.last[unit]
             shares[i, first : last + 1] = 1 / (last + 1 - first)
         try:
             with contexts(model.gates) as found:

@@ -79,7 +79,7 @@ class Fixed:
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
         """The table `gates_of_run`, of the end alone, with the heads that exist."""
-        settled = [Settled(of_set, of_set.astype(float), None) for of_set in self.kept]
+        settled = [Settled(kept, kept.astype(float), None) for kept in self.kept]
         return recorded(self.sets, step, settled, exists)
 
     def state_dict(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Learning:
         self, sets: Sets, gates: Sequence[LearntGates], steps: int, count: int | None, rate: float, seed: int
     ) -> None:
         self.sets, self.gates, self.steps, self.count, self.seed = sets, gates, steps, count, seed
-        self.optimizers = [torch.optim.Adam([of_set.scores], lr=rate) for of_set in gates]
+        self.optimizers = [torch.optim.Adam([each.scores], lr=rate) for each in gates]
         self.course: list[tuple[int, list[torch.Tensor]]] = []
         self.drawn: tuple[int, torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
@@ -191,36 +191,38 @@ class Learning:
     @property
     def kept(self) -> np.ndarray:
         """The heads that are kept, bool (sets, layers, heads)."""
-        return np.stack([of_set.kept for of_set in self._settled(self._scores())])
+        return np.stack([settled.kept for settled in self._settled(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
-        return [of_set.scores.detach().clone() for of_set in self.gates]
+        return [gates.scores.detach().clone() for gates in self.gates]
 
     def _settled(self, scores: list[torch.Tensor]) -> list[Settled]:
         """The gates of each set with these scores."""
         return [
-            of_set.settled(of_scores.double().numpy(), self.count)
-            for of_set, of_scores in zip(self.gates, scores, strict=True)
+            gates.settled(set_scores.double().numpy(), self.count)
+            for gates, set_scores in zip(self.gates, scores, strict=True)
         ]
 
     def warn(self) -> None:
         """Say so if the gates have not learnt what they were asked for."""
-        for name, gates, of_set in zip(
+        for name, gates, settled in zip(
             self.sets.names, self.gates, self._settled(self._scores()), strict=True
         ):
-            heads, of = gates.scores.numel(), f" for task '{name}'" if name else ""
-            assert of_set.scores is not None
-            n = int(of_set.kept[existing(of_set.scores)].sum())  # of those that learn
+            heads, whose = gates.scores.numel(), f" for task '{name}'" if name else ""
+            assert settled.scores is not None
+            n = int(settled.kept[existing(settled.scores)].sum())  # of those that learn
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
-                log.warning("%d of %d heads are open%s; expected a %s gates.penalty", n, heads, of, smaller)
-            elif gates.target is not None and of_set.probability is not None:
-                expected = np.nansum(of_set.probability)
+                log.warning(
+                    "%d of %d heads are open%s; expected a %s gates.penalty", n, heads, whose, smaller
+                )
+            elif gates.target is not None and settled.probability is not None:
+                expected = np.nansum(settled.probability)
                 if missed(float(expected), gates.target, heads):
                     log.warning(
                         "%.1f heads are expected to be open%s, the target is %d: those with the largest "
                         "scores are kept; expected more gates.epochs, or a larger gates.learning_rate",
-                        *(expected, of, gates.target),
+                        *(expected, whose, gates.target),
                     )
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
@@ -230,14 +232,14 @@ class Learning:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "gates": [of_set.state_dict() for of_set in self.gates],
+            "gates": [gates.state_dict() for gates in self.gates],
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "course": self.course,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for of_set, saved in zip(self.gates, state["gates"], strict=True):
-            of_set.load_state_dict(saved)
+        for gates, saved in zip(self.gates, state["gates"], strict=True):
+            gates.load_state_dict(saved)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.course = list(state["course"])
@@ -256,14 +258,14 @@ def close(run: Trainer, kept: np.ndarray) -> None:
 def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) -> pd.DataFrame:
     """Rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
     frames = []
-    for task, of_set in zip(sets.names, settled, strict=True):
+    for task, gates in zip(sets.names, settled, strict=True):
         layer, head = np.nonzero(exists)
         score, probability = (
-            np.nan if values is None else values[exists] for values in (of_set.scores, of_set.probability)
+            np.nan if values is None else values[exists] for values in (gates.scores, gates.probability)
         )
         frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head, "score": score})
         frames.append(
-            frame.assign(open_probability=probability, gate=of_set.gate[exists], kept=of_set.kept[exists])
+            frame.assign(open_probability=probability, gate=gates.gate[exists], kept=gates.kept[exists])
         )
     return pd.concat(frames, ignore_index=True)
 
@@ -271,5 +273,5 @@ def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) 
 def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
     """The heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
     last = gates[gates["step"] == gates["step"].max()]
-    of_sets = [last if name is None else last[last["task"] == name] for name in sets.names]
-    return np.stack([as_array(rows.set_index(["layer", "head"])["kept"]) == 1 for rows in of_sets])
+    per_set = [last if name is None else last[last["task"] == name] for name in sets.names]
+    return np.stack([as_array(rows.set_index(["layer", "head"])["kept"]) == 1 for rows in per_set])

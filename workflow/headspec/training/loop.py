@@ -21,12 +21,12 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.training.bleu_log import BleuLog
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward, random_state, set_random_state
 from headspec.training.schedule import Step, branch_point, learning_rates, schedule
-from headspec.training.updates import Stepping, Updates
+from headspec.training.updates import UpdateRule, Updates
 from headspec.training.vocabulary import can_be_compact, compact_vocabulary
-from headspec.training.watching import Watching
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
@@ -74,7 +74,7 @@ class Trainer:
     rate_key : key of their peak in the config
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
     gating : gates on the heads, if there are any
-    watching : looks at what the model writes meanwhile, if anyone does
+    bleu_log : measures how well some sentences are translated meanwhile, if asked
     patience : seconds between reads of the losses, during which a GPU computes without interruption
     """
 
@@ -103,9 +103,9 @@ class Trainer:
         for head in model.heads:
             head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only runs that it concerns have it
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
-        self.updates: Stepping = Updates(model, settings)
+        self.updates: UpdateRule = Updates(model, settings)
         self.gating: Gating | None = None
-        self.watching: Watching | None = None
+        self.bleu_log: BleuLog | None = None
         self.history: list[tuple] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
         self.patience = 1.0 if device.name == "cuda" else 0.0
@@ -133,11 +133,11 @@ class Trainer:
                 self.gating.end()
             norm = self.updates.step(step.task, rate)
             self.pending.append((rate, torch.stack([loss, norm])))
-            due, looked = checkpoint.due(), self.watching and number in self.watching.after
-            if due or looked or number == until - 1 or time.monotonic() - self.clock >= self.patience:
+            due, measured = checkpoint.due(), self.bleu_log and number in self.bleu_log.after
+            if due or measured or number == until - 1 or time.monotonic() - self.clock >= self.patience:
                 self._settle(progress, checkpoint)
-            if self.watching and looked:
-                progress.tell(self.watching.look())
+            if self.bleu_log and measured:
+                progress.tell(self.bleu_log.measure())
                 self.clock = time.monotonic()
             if due:
                 self._require_finite(checkpoint)
@@ -274,7 +274,7 @@ def train(
     """
     with trainer(model, examples, settings, features, seed, device, microbatches) as run:
         if watched:
-            run.watching = Watching(model, watched, run.steps, examples, device)
+            run.bleu_log = BleuLog(model, watched, run.steps, examples, device)
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
         if state and trunk and len(state["history"]) > point and not trunk.load(device.name):

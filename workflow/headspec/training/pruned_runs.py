@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,25 +11,22 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec import per_example, plugins
-from headspec.attention import existing
-from headspec.errors import ConfigError
+from headspec import per_example
 from headspec.gates.learnt import LearntGates, learnt_gates
 from headspec.gates.partial import Partial
-from headspec.heads.masks import Mask, random_by_layer, random_heads
+from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.encoders import draw
-from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.registry import require
 from headspec.seeds import derive
 from headspec.tasks.classes import Classes
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise
+from headspec.training.kept_heads import drawn, plugged, ranked
 from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
@@ -43,92 +40,9 @@ if TYPE_CHECKING:
 CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
 
 
-def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """The number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
-
-    Parameters
-    ----------
-    fixed : number of others, which are kept as well
-    """
-    return fixed + heads - prune_count(1 - fraction, heads)
-
-
-def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
-    """The layers whose heads never close, bool (layers,): those of other `kinds` of attention, if any."""
-    return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
-
-
-def ranked(
-    sets: Sets, maps: dict[str, np.ndarray], count: int, fixed: np.ndarray | bool = False
-) -> np.ndarray:
-    """The first `count` heads of each set, bool (sets, layers, heads).
-
-    Parameters
-    ----------
-    maps : task: (layers, heads), the largest value is kept first; tasks with a set in common share a map
-        (`shared_map`)
-    fixed : bool (layers,), those whose heads come before all others
-    """
-    of_sets = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
-    return np.stack([top_heads(fixed_first(of_set, fixed), count) for of_set in of_sets])
-
-
-def drawn(
-    sets: Sets,
-    maps: dict[str, np.ndarray],
-    count: int,
-    by_layer: bool,
-    seed: int,
-    fixed: np.ndarray | bool = False,
-) -> np.ndarray:
-    """`count` random heads of each set, bool (sets, layers, heads): other heads for other tasks.
-
-    Parameters
-    ----------
-    by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
-    fixed : bool (layers,), those whose heads are all kept
-    """
-    first = ranked(sets, maps, count, fixed)
-    named = [sets.tasks(i) for i in range(len(sets.names))]
-    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
-    exists = existing(maps[named[0][0]])
-    if by_layer:
-        return np.stack([random_by_layer(of, exists, rng) for of, rng in zip(first, rngs, strict=True)])
-    kept = exists & np.reshape(fixed, (-1, 1))
-    return np.stack([kept | random_heads(exists & ~kept, count - int(kept.sum()), rng) for rng in rngs])
-
-
-def plugged(
-    sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
-) -> np.ndarray:
-    """`count` heads of each set that a plugin chooses, bool (sets, layers, heads).
-
-    Parameters
-    ----------
-    source : its function (`headspec.plugins.pruning_method`), which is given the heads that can close
-    fixed : bool (layers,), those whose heads are all kept
-
-    Raises
-    ------
-    ConfigError
-        It returns something else than as many heads.
-    """
-    choose, kept = plugins.function(source), []
-    for i in range(len(sets.names)):
-        importance = shared_map([maps[task] for task in sets.tasks(i)])
-        of_set = existing(importance) & fixed[:, None]
-        free, n = importance[~fixed], count - int(of_set.sum())
-        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
-        plugins.check(chosen, free.shape, source)
-        if chosen.dtype != bool or chosen.sum() != n:
-            got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
-            raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
-        of_set[~fixed] = chosen
-        kept.append(of_set)
-    return np.stack(kept)
-
-
-def course(examples: dict[str, Examples], training: Training, settings: Gates, start: str) -> tuple[int, int]:
+def learning_steps(
+    examples: dict[str, Examples], training: Training, settings: Gates, start: str
+) -> tuple[int, int]:
     """Epochs of a run, and its number of steps in which gates learn or heads close.
 
     A run that starts from other weights than the trained ones also takes the steps that these have had.
@@ -210,7 +124,7 @@ class Plan:
         return gates if free.all() else Partial(gates, free, fixed)
 
 
-def beginning(
+def starting_model(
     job: ModelStage, method: PruningMethod, classes: Mapping[str, Classes], encoder_learns: bool
 ) -> MultiTask:
     """The model that a pruning method starts from: the trained one, or one with untrained classifiers."""
@@ -309,14 +223,14 @@ def evaluation(
     model.to(device.name).eval()
     frames = []
     with device.cast():
-        for task, of_task in examples.items():
+        for task, task_examples in examples.items():
             exists = model.gates.exists
             closed = exists & ~kept[sets.index(task)]
             mask = Mask(task, None, float(closed.sum() / exists.sum()), None, closed)
-            found = under_masks(model, task, of_task, rows[task], [mask], device)
+            found = under_masks(model, task, task_examples, rows[task], [mask], device)
             texts = None if found.texts is None else found.texts[0]
-            columns = {"task": task, "example": of_task.example[rows[task]]}
-            columns |= per_example.columns("label", of_task.label[rows[task]])
+            columns = {"task": task, "example": task_examples.example[rows[task]]}
+            columns |= per_example.columns("label", task_examples.label[rows[task]])
             columns |= per_example.columns("prediction", found.values[0], texts)
             frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)

@@ -40,7 +40,7 @@ class Step:
 
 def epoch_steps(examples: dict[str, Examples], size: int) -> int:
     """Steps of an epoch, with batches of `size` examples."""
-    return sum(-(-len(of_task) // size) for of_task in examples.values())
+    return sum(-(-len(rows) // size) for rows in examples.values())
 
 
 def schedule(

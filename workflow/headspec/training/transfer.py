@@ -129,8 +129,8 @@ def transfer(
             torch.manual_seed(derive(seed, "transfer classifier", task, draw))
             model.new_classifiers(model.classes)
             model.to(device.name)
-            of_fit = replace(fitting, seed=derive(seed, "transfer", task, draw, samples))
-            microbatches = tune(model, task, Examples(chosen), of_fit, microbatches)
+            settings = replace(fitting, seed=derive(seed, "transfer", task, draw, samples))
+            microbatches = tune(model, task, Examples(chosen), settings, microbatches)
             predicted = predictions(model, task, held_out, device)
         for metric in target.metrics:
             value = score(metric, held_out.label, predicted)

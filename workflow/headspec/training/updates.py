@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from headspec.config.sections.training import Training
 
 
-class Stepping(Protocol):
-    """Applies gradients to the weights."""
+class UpdateRule(Protocol):
+    """How the gradients of a step move the weights."""
 
     def step(self, task: str, rate: float) -> torch.Tensor:
         """Apply and clear the gradients of a batch of `task`; returns their norm, a scalar."""
@@ -47,8 +47,8 @@ class Updates:
         groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
         if own := getattr(settings, "decoder_learning_rate", None):  # only runs that it concerns have it
             faster = [parameter for head in model.heads if head.own_rate for parameter in head.parameters()]
-            of_decoders = set(map(id, faster))
-            others = [parameter for parameter in self.parameters if id(parameter) not in of_decoders]
+            decoder_ids = set(map(id, faster))
+            others = [parameter for parameter in self.parameters if id(parameter) not in decoder_ids]
             groups = [
                 {"params": others, "multiple": 1.0},
                 {"params": faster, "multiple": own / settings.learning_rate},

@@ -17,14 +17,16 @@ params = snakemake.params
 with stage(snakemake, "ablation {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
-    rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
+    rows = {
+        task: sampled(task, len(task_examples), params.examples) for task, task_examples in examples.items()
+    }
     model, measures = job.trained(), tuple(params.measures)
     progress = Progress(sum(map(len, rows.values())), "examples with every head ablated")
     heads, predictions = [], []
-    for task, of_task in examples.items():
-        ablated = ablate(model, task, of_task, rows[task], job.device, measures, progress)
+    for task, task_examples in examples.items():
+        ablated = ablate(model, task, task_examples, rows[task], job.device, measures, progress)
         heads.append(heads_table(task, ablated))
-        predictions.append(predictions_table(task, of_task, rows[task], ablated))
+        predictions.append(predictions_table(task, task_examples, rows[task], ablated))
     footer = job.footer()
     tables.write(snakemake.output.heads, HEAD_FOLDS, pd.concat(heads), footer)
     tables.write(snakemake.output.predictions, ABLATED, pd.concat(predictions), footer)

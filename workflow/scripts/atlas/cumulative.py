@@ -27,7 +27,9 @@ params = snakemake.params
 with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
-    rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
+    rows = {
+        task: sampled(task, len(task_examples), params.examples) for task, task_examples in examples.items()
+    }
     model, fractions = job.trained(), levels(params.fraction, params.fractions)
     measured = [tables.read(path) for path in snakemake.input.heads]  # none if no measure ranks
     heads = pd.concat(measured) if measured else pd.DataFrame(columns=list(HEAD_FOLDS.columns))

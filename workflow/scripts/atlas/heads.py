@@ -18,7 +18,7 @@ params, files = snakemake.params, snakemake.input
 with stage(snakemake, "heads"):
     runs = [Run(**run) for run in params.runs]
     values, measured, compared, roles = [], [], [], []
-    for i, (run, of_roles) in enumerate(zip(runs, files.roles, strict=True)):
+    for i, (run, role_path) in enumerate(zip(runs, files.roles, strict=True)):
         folds = pd.concat([tables.read(path) for path in files.measures[i :: len(runs)]], ignore_index=True)
         values.append(head_values(run, folds, params.dissociation["confidence"]))
         measured.append((run, folds))
@@ -26,7 +26,7 @@ with stage(snakemake, "heads"):
         columns = pd.DataFrame(
             [{name: getattr(run, name) for name in ("model", "mixture", "method", "seed")}]
         )
-        roles.append(columns.merge(one_role(tables.read(of_roles)), how="cross"))
+        roles.append(columns.merge(one_role(tables.read(role_path)), how="cross"))
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output.heads, HEADS, pd.concat(values), footer)
     tables.write(snakemake.output.roles, HEAD_ROLES, pd.concat(roles), footer)

@@ -18,7 +18,7 @@ wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.inpu
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     sets = Sets(params.tasks, wildcards.scope == "per_task")
-    kept = last_kept(tables.read(files.gates), sets)[sets.index(wildcards.of)]
+    kept = last_kept(tables.read(files.gates), sets)[sets.index(wildcards.kept_for)]
     model = job.trained()
     model.gates.values = torch.from_numpy(kept).float().to(job.device.name)
     words = tokenization.job_tokenizer(snakemake)

@@ -14,7 +14,8 @@ from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.gated import Sets
-from headspec.training.pruned_runs import Plan, beginning, course, fixed_layers, learn
+from headspec.training.kept_heads import fixed_layers
+from headspec.training.pruned_runs import Plan, learn, learning_steps, starting_model
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, f"learn {snakemake.output[0]}"):
@@ -22,11 +23,11 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     method = PruningMethod(label="", **params.method)
     examples = job.examples(params.tasks, paths)
     gates, training = Gates.of_stage({"attention": [], **params.gates}), Training.of_stage(params.training)
-    epochs, learning = course(examples, training, gates, method.start)
+    epochs, learning = learning_steps(examples, training, gates, method.start)
     training = training.model_copy(update={"epochs": epochs})
     output = Path(snakemake.output[0])
     with exclusive(output.parent / "training.lock"):
-        model = beginning(job, method, job.classes(params.tasks, paths), params.trains == "all")
+        model = starting_model(job, method, job.classes(params.tasks, paths), params.trains == "all")
         sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
         fixed = fixed_layers(model.gates, gates.attention)
         plan = Plan(method, gates, 0, sets, model.gates.exists, fixed, None, learning, job.seed)

@@ -22,15 +22,8 @@ from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
 from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
-from headspec.training.pruned_runs import (
-    Plan,
-    beginning,
-    count_kept,
-    course,
-    evaluation,
-    finish,
-    fixed_layers,
-)
+from headspec.training.kept_heads import count_kept, fixed_layers
+from headspec.training.pruned_runs import Plan, evaluation, finish, learning_steps, starting_model
 
 params, files = snakemake.params, snakemake.input
 
@@ -48,7 +41,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     examples = job.examples(params.tasks, files.train)
     unused = {"learning": 1.0, "penalty": 1.0, "attention": []}
     gates, training = Gates.of_stage({**unused, **params.gates}), Training.of_stage(params.training)
-    epochs, learning = course(examples, training, gates, method.start)
+    epochs, learning = learning_steps(examples, training, gates, method.start)
     training = training.model_copy(update={"epochs": epochs})
     sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
     held_out = job.examples(params.tasks, files.validation)
@@ -63,7 +56,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
         copied = last_kept(tables.read(files.copied), sets)
     folder = Path(snakemake.output.gates).parent
     with exclusive(folder / "training.lock"):
-        model = beginning(job, method, job.classes(params.tasks, files.train), params.trains == "all")
+        model = starting_model(job, method, job.classes(params.tasks, files.train), params.trains == "all")
         asked = snakemake.wildcards.kept
         fixed = fixed_layers(model.gates, gates.attention)
         exists = model.gates.exists
@@ -80,8 +73,8 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             job.device, state, checkpoint, job.microbatches,
         )  # fmt: skip
         rows = {
-            task: np.setdiff1d(np.arange(len(of_task)), ranked_on(task, len(of_task)))
-            for task, of_task in held_out.items()
+            task: np.setdiff1d(np.arange(len(task_examples)), ranked_on(task, len(task_examples)))
+            for task, task_examples in held_out.items()
         }
         evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
         shutil.rmtree(folder / "model", ignore_errors=True)  # of an earlier job, with other gates

@@ -25,15 +25,15 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
         masks[name] = listed.closed(heads, model.gates.exists, key)
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed.masks(masks, importances, params.draws)
-    every = [mask for of_list in planned.values() for mask in of_list]
+    every = [mask for list_masks in planned.values() for mask in list_masks]
     found = evaluated(model, examples, every, job.device)
     frames = []
-    for task, of_task in examples.items():
-        labels = {"example": of_task.example} | per_example.columns("label", of_task.label)
+    for task, task_examples in examples.items():
+        labels = {"example": task_examples.example} | per_example.columns("label", task_examples.label)
         texts = found.texts.get(task, [None] * len(every))
         rows = zip(found.predictions[task], texts, strict=True)
-        for name, of_list in planned.items():
-            for mask in of_list:
+        for name, list_masks in planned.items():
+            for mask in list_masks:
                 frame = pd.DataFrame(labels | per_example.columns("prediction", *next(rows)))
                 frames.append(frame.assign(
                     heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(), task=task,

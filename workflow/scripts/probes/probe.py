@@ -20,8 +20,8 @@ with stage(snakemake, f"probe {snakemake.output[0]}"):
     tokens = [tables.read(path) for path in files.tokens]
     chances = label_chances(tokens[0], len(labels))
     train, test = (
-        cases(task, of_split, tables.read(texts), params.sentences, chances, links)
-        for of_split, texts in zip(tokens, files.texts, strict=True)
+        cases(task, split_tokens, tables.read(texts), params.sentences, chances, links)
+        for split_tokens, texts in zip(tokens, files.texts, strict=True)
     )
     if links:
         frame = attention.probe(job.model(), test, labels, job.device)

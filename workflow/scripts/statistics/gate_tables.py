@@ -17,14 +17,18 @@ from headspec.statistics.gates.targets import counts
 
 params = snakemake.params
 with stage(snakemake, "budgets"):
-    cells = [PrunedRun(**cell) for cell in params.cells]
-    gates = {cell: tables.read(path) for cell, path in zip(cells, snakemake.input.gates, strict=True)}
-    paths = dict(zip(cells, snakemake.input.evaluations, strict=True))
-    for cell, path in paths.items():
-        run = cell.run
-        for warning in warnings(tables.read(path), params.metrics) if cell.pruning_method == WHOLE else ():
+    pruned_runs = [PrunedRun(**pruned) for pruned in params.pruned_runs]
+    gates = {
+        pruned: tables.read(path) for pruned, path in zip(pruned_runs, snakemake.input.gates, strict=True)
+    }
+    paths = dict(zip(pruned_runs, snakemake.input.evaluations, strict=True))
+    for pruned, path in paths.items():
+        run = pruned.run
+        for warning in warnings(tables.read(path), params.metrics) if pruned.pruning_method == WHOLE else ():
             log.warning("%s, %s, seed %s, all heads: %s", run.model, run.mixture, run.seed, warning)
-    heads = {cell: counts(frame, cell.pruning_method in params.open_ended) for cell, frame in gates.items()}
+    heads = {
+        pruned: counts(frame, pruned.pruning_method in params.open_ended) for pruned, frame in gates.items()
+    }
     footer = tables.provenance(snakemake)
     whole = gates_table(gates)
     tables.write(snakemake.output.gates, GATES, whole, footer)
@@ -32,14 +36,14 @@ with stage(snakemake, "budgets"):
     kinds = kept_kinds(whole, footer.get("attention", {}), params.attention, params.resampling["confidence"])
     tables.write(snakemake.output.kinds, KEPT_KINDS, kinds, footer)
     frame = budgets(
-        cells,
-        lambda cell: tables.read(paths[cell]),
+        pruned_runs,
+        lambda pruned: tables.read(paths[pruned]),
         heads,
         params.metrics,
         **params.resampling,
         seed=params.seed,
     )
     tables.write(snakemake.output.budgets, BUDGETS, frame, footer)
-    pruned = {cell: frame for cell, frame in gates.items() if cell.pruning_method != WHOLE}
-    frame = overlap(pruned, params.resampling["resamples"], params.seed)
+    closing = {pruned: frame for pruned, frame in gates.items() if pruned.pruning_method != WHOLE}
+    frame = overlap(closing, params.resampling["resamples"], params.seed)
     tables.write(snakemake.output.overlap, OVERLAP, frame, footer)

@@ -13,11 +13,16 @@ from headspec.statistics.gates.kept_roles import KEPT_ROLES, ROLE_COUNTS, kept_r
 
 params, files = snakemake.params, snakemake.input
 with stage(snakemake, "kept_roles"):
-    cells = [PrunedRun(**cell) for cell in params.cells]
-    gates = {cell: tables.read(path) for cell, path in zip(cells, files.gates, strict=True)}
-    runs = dict.fromkeys(cell.run for cell in cells)
+    pruned_runs = [PrunedRun(**pruned) for pruned in params.pruned_runs]
+    gates = {pruned: tables.read(path) for pruned, path in zip(pruned_runs, files.gates, strict=True)}
+    runs = dict.fromkeys(pruned.run for pruned in pruned_runs)
     before = {run: tables.read(path) for run, path in zip(runs, files.before, strict=True)}
-    saved = [(cell, of) for cell in cells if cell.pruning_method in params.keep_models for of in cell.of]
+    saved = [
+        (pruned, kept_for)
+        for pruned in pruned_runs
+        if pruned.pruning_method in params.keep_models
+        for kept_for in pruned.kept_for
+    ]
     after = {each: one_role(tables.read(path)) for each, path in zip(saved, files.after, strict=True)}
     frame = kept_roles(gates, {run: one_role(table) for run, table in before.items()}, after)
     found = {role for table in before.values() for role in table["role"].unique()}  # or not claimed

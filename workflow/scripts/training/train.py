@@ -18,9 +18,9 @@ from headspec.progress import stage
 from headspec.seeds import derive
 from headspec.training import parallel, store
 from headspec.training.adapting import adapt
+from headspec.training.bleu_log import validation_beside
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.loop import TRAINING, train
-from headspec.training.watching import beside
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
@@ -75,7 +75,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
                 job.microbatches,
                 trunk,
                 reserve,
-                beside(paths, classes),
+                validation_beside(paths, classes),
             )
             model.save(folder / "model", origin)
         footer = job.footer()

@@ -53,11 +53,11 @@ def draw(
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(rows), len(fractions) + 1, squeeze=False, sharex=True, sharey=True)
     for maps, (method, scope, task) in zip(grid, rows, strict=True):
-        of_row = kept[(kept["way"] == method) & (kept["scope"] == scope) & (kept["task"] == task)]
+        shown = kept[(kept["way"] == method) & (kept["scope"] == scope) & (kept["task"] == task)]
         for axes, fraction in zip(maps, fractions, strict=False):
-            of_seeds = _maps(of_row[of_row["fraction"] == fraction], exists)
-            _draw_map(axes, of_seeds[:3] if len(of_seeds) >= 3 else of_seeds.mean(axis=0, keepdims=True))
-        _draw_map(maps[-1], _maps(of_row, exists).mean(axis=0, keepdims=True))
+            seed_maps = _maps(shown[shown["fraction"] == fraction], exists)
+            _draw_map(axes, seed_maps[:3] if len(seed_maps) >= 3 else seed_maps.mean(axis=0, keepdims=True))
+        _draw_map(maps[-1], _maps(shown, exists).mean(axis=0, keepdims=True))
         name = labels[method] + (f"\n{task}" if task else "")
         for axes in maps:
             divide(axes, attention, named=axes is maps[-1])
@@ -80,7 +80,7 @@ def draw(
 def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The heads that are kept, (sets, layers, heads), one set after another; nan where there is no head."""
     sets = rows.groupby(["seed", "fraction", "penalty"], dropna=False)
-    maps = [as_array(of_set.set_index(["layer", "head"])["kept"]) for _, of_set in sets]
+    maps = [as_array(rows_of_set.set_index(["layer", "head"])["kept"]) for _, rows_of_set in sets]
     return np.stack(maps or [np.where(exists, 0.0, np.nan)])
 
 

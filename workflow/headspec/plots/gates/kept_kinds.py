@@ -50,12 +50,12 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -
     for i, (method, scope, task) in enumerate(shown):
         band, column = divmod(i, columns)
         cells = grid[lines * band : lines * (band + 1), column]
-        of_set, of_whole = (
+        panel_rows, whole_rows = (
             frame[(frame["scope"] == scope) & (frame["task"] == task)] for frame in (rest, whole)
         )
-        of_method = pd.concat([of_set[of_set["way"] == method], of_whole])
+        method_rows = pd.concat([panel_rows[panel_rows["way"] == method], whole_rows])
         for axes, (value, (_, factor)) in zip(cells, values.items(), strict=True):
-            _draw_panel(axes, of_method, value, factor)
+            _draw_panel(axes, method_rows, value, factor)
         depth = cells[-1]
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
         cells[0].set_title(textwrap.fill(labels[method], 24) + (f"\n{task}" if task else ""))
@@ -76,13 +76,13 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, value: str, factor: float) -> No
     """Draw a line for each kind; its intervals stand beside those of the others."""
     found = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
     for i, kind in enumerate(found):
-        of_kind = rows[rows["kind"] == kind].sort_values("heads")
-        heads = of_kind["heads"] + (i - (len(found) - 1) / 2) * 0.008 * rows["heads"].max()
+        kind_rows = rows[rows["kind"] == kind].sort_values("heads")
+        heads = kind_rows["heads"] + (i - (len(found) - 1) / 2) * 0.008 * rows["heads"].max()
         axes.plot(
-            heads, factor * of_kind[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5,
+            heads, factor * kind_rows[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5,
             linewidth=1.0, label=kind,
         )  # fmt: skip
-        low, high = factor * of_kind[f"{value}_low"], factor * of_kind[f"{value}_high"]
+        low, high = factor * kind_rows[f"{value}_low"], factor * kind_rows[f"{value}_high"]
         axes.vlines(heads, low, high, color=COLOURS[i], linewidth=0.6, alpha=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.grid(axis="y")

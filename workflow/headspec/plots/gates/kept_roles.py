@@ -42,11 +42,13 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) 
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     for axes, (method, scope, task) in zip(grid, shown, strict=False):
-        of_set, of_whole = (rows[(rows["scope"] == scope) & (rows["task"] == task)] for rows in (rest, whole))
-        of_method = of_set[of_set["way"] == method]
-        if of_method["after"].isna().all():
-            of_whole = of_whole.assign(after=np.nan)
-        _draw_panel(axes, pd.concat([of_method, of_whole]))
+        panel_rows, whole_rows = (
+            rows[(rows["scope"] == scope) & (rows["task"] == task)] for rows in (rest, whole)
+        )
+        method_rows = panel_rows[panel_rows["way"] == method]
+        if method_rows["after"].isna().all():
+            whole_rows = whole_rows.assign(after=np.nan)
+        _draw_panel(axes, pd.concat([method_rows, whole_rows]))
         axes.set_title(labels[method] + (f"\n{task}" if task else ""))
     for axes in grid[len(shown) - columns : len(shown)]:
         axes.set_xlabel("heads kept")
@@ -64,19 +66,19 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) 
 def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw the lines of all roles; `rows` are of one pruning method, and of the whole model."""
     for role, marker, colour in ((role, look["marker"], look["facecolor"]) for role, look in ROLES.items()):
-        of_role = rows[rows["role"] == role].sort_values("heads")
-        if of_role.empty:
+        role_rows = rows[rows["role"] == role].sort_values("heads")
+        if role_rows.empty:
             continue
-        heads, trained = of_role["heads"], of_role.dropna(subset="after")
-        axes.plot(heads, of_role["kept"], color=colour)
+        heads, trained = role_rows["heads"], role_rows.dropna(subset="after")
+        axes.plot(heads, role_rows["kept"], color=colour)
         axes.vlines(
-            heads, of_role["kept_least"], of_role["kept_most"], color=colour, linewidth=0.6, alpha=0.6
+            heads, role_rows["kept_least"], role_rows["kept_most"], color=colour, linewidth=0.6, alpha=0.6
         )
-        axes.plot(heads, of_role["kept_by_layer"], color=colour, linestyle=BY_LAYER, linewidth=0.7)
+        axes.plot(heads, role_rows["kept_by_layer"], color=colour, linestyle=BY_LAYER, linewidth=0.7)
         axes.plot(trained["heads"], trained["after"], "x:", color=colour, markersize=4, linewidth=0.8)
         axes.plot([], f"{marker}-", color=colour, label=role)
-        sure = of_role["p_holm"] < SIGNIFICANCE
-        for points, fill in ((of_role[sure], colour), (of_role[~sure], "white")):
+        sure = role_rows["p_holm"] < SIGNIFICANCE
+        for points, fill in ((role_rows[sure], colour), (role_rows[~sure], "white")):
             axes.plot(points["heads"], points["kept"], marker, color=colour, markerfacecolor=fill)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -25,11 +25,11 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, in
     figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
     for method in labels:
-        of_method = gates[gates["way"] == method]
-        fractions = sorted(of_method["fraction"].dropna().unique())
-        if not fractions or of_method["step"].nunique() < 2:
+        rows = gates[gates["way"] == method]
+        fractions = sorted(rows["fraction"].dropna().unique())
+        if not fractions or rows["step"].nunique() < 2:
             continue
-        middle = of_method[of_method["fraction"] == fractions[len(fractions) // 2]]
+        middle = rows[rows["fraction"] == fractions[len(fractions) // 2]]
         course = _course(middle)
         look = method_style(places, method) | {"label": labels[method], "markevery": 4}
         left.plot(course["open"], **look)

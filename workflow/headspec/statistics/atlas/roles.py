@@ -30,7 +30,7 @@ ROLES = Schema(
 )  # fmt: skip
 """Table `roles`: a row for each layer, head and role.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{of}/roles.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet
 
 role: `positional`, `syntactic` or `rare word`
 hits: cases in which the head attends most to the place of its role

@@ -63,7 +63,7 @@ PAIRED = {"dynamic": "static"}
 
 
 def budgets(
-    cells: Sequence[PrunedRun],
+    runs: Sequence[PrunedRun],
     read: Callable[[PrunedRun], pd.DataFrame],
     heads: Mapping[PrunedRun, Counts],
     metrics: Mapping[str, Sequence[str]],
@@ -79,15 +79,15 @@ def budgets(
 
     Parameters
     ----------
-    cells : all runs that were pruned to a number of heads
+    runs : all pruned runs
     read : returns the table `evaluation` of one
     heads : how many each keeps, and its gates leave open
     metrics : task: names of its metrics
     seed : random draws depend on it and on the names of model, mixture, method and scope
     """
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
-    for cell in cells:
-        groups.setdefault((cell.run.model, cell.run.mixture, cell.run.method, cell.scope), []).append(cell)
+    for run in runs:
+        groups.setdefault((run.run.model, run.run.mixture, run.run.method, run.scope), []).append(run)
     rows = [
         dict(zip(("model", "mixture", "method", "scope"), key, strict=True)) | row
         for key, group in groups.items()
@@ -117,45 +117,45 @@ def _rows(
     seed: int,
 ) -> Iterator[dict[str, Any]]:
     """The rows of the runs of all seeds on one mixture, by one method."""
-    frames = {cell: read(cell) for cell in group}
+    frames = {run: read(run) for run in group}
     keys = [frame[["task", "example"]].drop_duplicates() for frame in frames.values()]
     common = keys[0]
     for more in keys[1:]:
         common = common.merge(more)
     by_method: dict[Kept, dict[str, Predicted]] = {}
     numbers: dict[Kept, dict[str, float]] = {}
-    for key in dict.fromkeys((cell.pruning_method, cell.fraction, cell.penalty) for cell in group):
-        of_method = [cell for cell in group if (cell.pruning_method, cell.fraction, cell.penalty) == key]
-        by_method[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_method)
-        means = np.mean([heads[cell] for cell in of_method], axis=0).tolist()
+    for key in dict.fromkeys((run.pruning_method, run.fraction, run.penalty) for run in group):
+        same = [run for run in group if (run.pruning_method, run.fraction, run.penalty) == key]
+        by_method[key] = predicted((run.run, frames[run].merge(common)) for run in same)
+        means = np.mean([heads[run] for run in same], axis=0).tolist()
         numbers[key] = Counts(*means)._asdict()
-    nothing = {key: unlearnt(of_tasks, metrics) for key, of_tasks in by_method.items()}
-    for (method, fraction, penalty), of_tasks in by_method.items():
-        values = values_of(of_tasks, metrics)
-        intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
+    nothing = {key: unlearnt(by_task, metrics) for key, by_task in by_method.items()}
+    for (method, fraction, penalty), by_task in by_method.items():
+        values = values_of(by_task, metrics)
+        intervals = _value_intervals(by_task, metrics, values, resamples, confidence, seed)
         own = method, fraction, penalty
         others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
         if paired := PAIRED.get(method):
             others.append((paired, fraction, penalty))
         compared: list[tuple[str | None, Kept, dict[Key, dict[str, Any]]]] = [
-            (other[0], other, differences(of_tasks, by_method[other], metrics, resamples, confidence, seed))
+            (other[0], other, differences(by_task, by_method[other], metrics, resamples, confidence, seed))
             for other in others
             if other in by_method and other[0] != method
         ]
-        for against, other, of_metrics in compared or [(None, own, {})]:
-            for (task, metric), of_seeds in values.items():
+        for against, other, compared_values in compared or [(None, own, {})]:
+            for (task, metric), per_seed in values.items():
                 low, high, _ = intervals[task, metric]
                 yield {
                     "way": method, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
-                    "against": against, **numbers[own], "n_seeds": len(of_seeds),
-                    "value": of_seeds.mean(), "value_low": float(low), "value_high": float(high),
-                    **of_metrics.get((task, metric), {}),
+                    "against": against, **numbers[own], "n_seeds": len(per_seed),
+                    "value": per_seed.mean(), "value_low": float(low), "value_high": float(high),
+                    **compared_values.get((task, metric), {}),
                     "unpruned_at_chance": nothing[own][task, metric] and nothing[other][task, metric],
                 }  # fmt: skip
 
 
 def _value_intervals(
-    of_tasks: Mapping[str, Predicted],
+    by_task: Mapping[str, Predicted],
     metrics: Mapping[str, Sequence[str]],
     values: Mapping[Key, Floats],
     resamples: int,
@@ -164,10 +164,12 @@ def _value_intervals(
 ) -> dict[Key, tuple[Floats, Floats, str]]:
     """Intervals of the mean over seeds of each metric."""
     samples = {}
-    for task, of in of_tasks.items():
+    for task, predictions in by_task.items():
         rng = np.random.default_rng(derive(seed, "values", task))
-        weights = bootstrap_counts(len(of.label), resamples, rng)
+        weights = bootstrap_counts(len(predictions.label), resamples, rng)
         for metric in metrics[task]:
-            samples[task, metric] = resampled_scores(metric, of.label, of.prediction, weights)
+            samples[task, metric] = resampled_scores(
+                metric, predictions.label, predictions.prediction, weights
+            )
     samples[MEAN, MEAN] = mean_over_tasks(samples)
     return {key: over_seeds_and_examples(values[key], samples[key], confidence) for key in values}

@@ -72,18 +72,23 @@ def kept_roles(
         keep; as far as its model was saved
     """
     frames = []
-    for cell, table in gates.items():
+    for pruned, table in gates.items():
         last = table[table["step"] == table["step"].max()]
-        of_heads = last.merge(before[cell.run][["layer", "head", "role"]], on=["layer", "head"])
-        for task, of_set in of_heads.groupby("task", dropna=False):
-            roles = after.get((cell, ALL if pd.isna(task) else str(task)))
+        heads_with_roles = last.merge(before[pruned.run][["layer", "head", "role"]], on=["layer", "head"])
+        for task, set_rows in heads_with_roles.groupby("task", dropna=False):
+            roles = after.get((pruned, ALL if pd.isna(task) else str(task)))
             then = None
             if roles is not None:
-                found = of_set.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
-                then = np.where(of_set["kept"], found, NONE)
-            run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-            columns = {"way": cell.pruning_method, "scope": cell.scope, **numbers(cell), "role_after": then}
-            frames.append(of_set.assign(**run, **columns))
+                found = set_rows.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
+                then = np.where(set_rows["kept"], found, NONE)
+            run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
+            columns = {
+                "way": pruned.pruning_method,
+                "scope": pruned.scope,
+                **numbers(pruned),
+                "role_after": then,
+            }
+            frames.append(set_rows.assign(**run, **columns))
     frame = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))
     return frame[list(KEPT_ROLES.columns)]
 
@@ -103,12 +108,12 @@ def role_counts(
     draws : permutations
     """
     rows = []
-    for model, of_model in frame.groupby("model", sort=False):
-        heads = of_model.drop_duplicates(["layer", "head"]).set_index(["layer", "head"])
+    for model, model_rows in frame.groupby("model", sort=False):
+        heads = model_rows.drop_duplicates(["layer", "head"]).set_index(["layer", "head"])
         exists = existing(as_array(heads["kept"]))
         rng = np.random.default_rng(derive(seed, "roles of kept heads", str(model)))
         order = within_layers(exists, draws, rng)
-        for key, group in of_model.groupby(GROUP, dropna=False, sort=False):
+        for key, group in model_rows.groupby(GROUP, dropna=False, sort=False):
             rows += [dict(zip(GROUP, key, strict=True)) | row for row in _rows(group, roles, order, exists)]
     result = pd.DataFrame(rows, columns=list(ROLE_COUNTS.columns))
     return result.assign(p_holm=result.groupby(GROUP[:4])["p_value"].transform(holm))

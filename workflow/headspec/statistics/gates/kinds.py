@@ -34,24 +34,27 @@ depth: mean layer of the kept heads less that of all, mean over seeds; null if a
 
 
 def kept_kinds(
-    gates: pd.DataFrame, of_models: Mapping[str, Layers], closing: Sequence[str], confidence: float
+    gates: pd.DataFrame, models: Mapping[str, Layers], closing: Sequence[str], confidence: float
 ) -> pd.DataFrame:
     """The table `kept_kinds`.
 
     Parameters
     ----------
     gates : table 'gates'
-    of_models : the models with several kinds of attention
+    models : the models with several kinds of attention
     closing : the kinds of these whose heads can close, all if empty
     """
     group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
     rows = []
-    for key, of_set in last.groupby(group, dropna=False, sort=False):
+    for key, set_rows in last.groupby(group, dropna=False, sort=False):
         kept = np.stack(
-            [as_array(of.set_index(["layer", "head"])["kept"]) for _, of in of_set.groupby("seed")]
+            [
+                as_array(seed_rows.set_index(["layer", "head"])["kept"])
+                for _, seed_rows in set_rows.groupby("seed")
+            ]
         )
-        layers = of_models.get(str(key[0]), {SELF: kept.shape[1]})
+        layers = models.get(str(key[0]), {SELF: kept.shape[1]})
         kinds = [kind for kind in layers if not closing or kind in {SELF, *closing}]
         names = dict(zip(group, key, strict=True))
         rows += [names | row for row in _rows(kept, layers, kinds, confidence)]
@@ -67,21 +70,21 @@ def _rows(
     ----------
     kept : (seeds, layers of all kinds, heads), 1 or 0; nan where there is no head
     """
-    of_kinds: dict[str, np.ndarray] = {}  # (seeds, share and depth)
+    by_kind: dict[str, np.ndarray] = {}  # (seeds, share and depth)
     heads = 0.0
     for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:
         if kind in kinds:
-            of_kind = kept[:, first : first + layers[kind]]
-            by_layer, place = np.nansum(of_kind, axis=2), np.arange(layers[kind])
-            every = existing(of_kind[0]).sum(axis=1)
+            kind_kept = kept[:, first : first + layers[kind]]
+            by_layer, place = np.nansum(kind_kept, axis=2), np.arange(layers[kind])
+            every = existing(kind_kept[0]).sum(axis=1)
             with np.errstate(invalid="ignore"):
                 depth = by_layer @ place / by_layer.sum(axis=1) - every @ place / every.sum()
-            of_kinds[kind] = np.column_stack([np.nanmean(of_kind, axis=(1, 2)), depth])
+            by_kind[kind] = np.column_stack([np.nanmean(kind_kept, axis=(1, 2)), depth])
             heads += by_layer.sum() / len(kept)
-    for kind, values in of_kinds.items():
+    for kind, values in by_kind.items():
         yield {"kind": kind, "against": None, "heads": heads} | _summary(values, confidence)
-    for other, kind in itertools.combinations(of_kinds, 2):
-        difference = _summary(of_kinds[kind] - of_kinds[other], confidence)
+    for other, kind in itertools.combinations(by_kind, 2):
+        difference = _summary(by_kind[kind] - by_kind[other], confidence)
         yield {"kind": kind, "against": other, "heads": heads} | difference
 
 

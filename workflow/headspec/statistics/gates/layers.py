@@ -29,9 +29,9 @@ def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
     ----------
     gates : table 'gates'
     """
-    of_set = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
-    last = gates[gates["step"] == gates.groupby([*of_set, "seed"], dropna=False)["step"].transform("max")]
-    of_seeds = last.groupby([*of_set, "layer", "seed"], dropna=False)["kept"].sum()
-    of_layers = of_seeds.groupby(level=[*of_set, "layer"], dropna=False)
+    group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
+    last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
+    per_seed = last.groupby([*group, "layer", "seed"], dropna=False)["kept"].sum()
+    per_layer = per_seed.groupby(level=[*group, "layer"], dropna=False)
     columns = {"n_seeds": "size", "kept": "mean", "kept_least": "min", "kept_most": "max"}
-    return of_layers.agg(list(columns.values())).set_axis(list(columns), axis=1).reset_index()
+    return per_layer.agg(list(columns.values())).set_axis(list(columns), axis=1).reset_index()

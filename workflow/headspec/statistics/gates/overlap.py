@@ -77,15 +77,15 @@ class Kept(NamedTuple):
 def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
     """The table `gates`: those of all runs."""
     frames = []
-    for cell, frame in tables.items():
-        run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-        frames.append(frame.assign(**run, way=cell.pruning_method, scope=cell.scope, **numbers(cell)))
+    for pruned, frame in tables.items():
+        run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
+        frames.append(frame.assign(**run, way=pruned.pruning_method, scope=pruned.scope, **numbers(pruned)))
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))[list(GATES.columns)]
 
 
-def numbers(cell: PrunedRun) -> dict[str, float | None]:
+def numbers(pruned: PrunedRun) -> dict[str, float | None]:
     """What says how many heads a run keeps."""
-    return {name: getattr(cell, name) for name in NUMBERS}
+    return {name: getattr(pruned, name) for name in NUMBERS}
 
 
 def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
@@ -101,25 +101,32 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
     draws : permutations
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
-    for cell, frame in tables.items():
-        run = cell.run
-        key = (run.model, run.mixture, run.method, cell.scope, cell.pruning_method, *numbers(cell).values())
+    for pruned, frame in tables.items():
+        run = pruned.run
+        key = (
+            run.model,
+            run.mixture,
+            run.method,
+            pruned.scope,
+            pruned.pruning_method,
+            *numbers(pruned).values(),
+        )
         apart = (run.model, None, *key[2:])
         last = frame[frame["step"] == frame["step"].max()]
-        for task, of_set in last.groupby("task", dropna=False):
+        for task, set_rows in last.groupby("task", dropna=False):
             name = "all" if pd.isna(task) else str(task)
-            of_heads = of_set.set_index(["layer", "head"])
-            values = as_array(of_heads["kept"]) == 1, as_array(of_heads["gate"])
+            by_head = set_rows.set_index(["layer", "head"])
+            values = as_array(by_head["kept"]) == 1, as_array(by_head["gate"])
             seeds = groups.setdefault((*key, "seeds"), {}).setdefault(name, [])
             seeds.append(Kept(str(run.seed), *values))
             if name != "all" or run.method == "single":
                 tasks = groups.setdefault((*(key if name != "all" else apart), "tasks"), {})
-                of_seed = tasks.setdefault(str(run.seed), [])
-                of_seed.append(Kept(run.mixture if name == "all" else name, *values))
+                in_seed = tasks.setdefault(str(run.seed), [])
+                in_seed.append(Kept(run.mixture if name == "all" else name, *values))
     rows = []
     for key, members in groups.items():
         named = [
-            DRAWN_AS[part] if name == "scope" else str(part)
+            DRAWN_AS[str(part)] if name == "scope" else str(part)
             for name, part in zip(OVERLAP.columns, key, strict=False)
             if (name, part) != UNNAMED
         ]
@@ -137,12 +144,12 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
     for within, sets in members.items():
         if len(sets) < 2:
             continue
-        kept, gate = np.stack([of.kept for of in sets]), np.stack([of.gate for of in sets])
+        kept, gate = np.stack([each.kept for each in sets]), np.stack([each.gate for each in sets])
         exists = existing(gate[0])
-        for of in sets:
-            if of.name not in orders:
-                orders[of.name] = within_layers(exists, draws, rng)
-        order = np.stack([orders[of.name] for of in sets], axis=1)
+        for each in sets:
+            if each.name not in orders:
+                orders[each.name] = within_layers(exists, draws, rng)
+        order = np.stack([orders[each.name] for each in sets], axis=1)
         kept_null = np.take_along_axis(kept[None], order, axis=-1)
         gate_null = np.take_along_axis(gate[None], order, axis=-1).reshape(draws, len(sets), -1)
         gate_null, gate = (

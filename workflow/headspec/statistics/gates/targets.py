@@ -40,5 +40,5 @@ def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
     if open_ended or last["open_probability"].isna().any():
         return Counts(float(kept.mean()))
     open_heads, learning = sets["open_probability"].sum(), sets["score"].count()
-    off = [missed(*of_set) for of_set in zip(open_heads, kept, learning, strict=True)]
+    off = [missed(*numbers) for numbers in zip(open_heads, kept, learning, strict=True)]
     return Counts(float(kept.mean()), float(open_heads.mean()), float(np.mean(off)))

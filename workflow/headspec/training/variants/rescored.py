@@ -26,14 +26,14 @@ class ChangingHeads(OwnHeads):
 
     def moments(self) -> list[Moments]:
         """The moments of every slice."""
-        of_slice: dict[int, Moments] = {}
+        moments: dict[int, Moments] = {}
         for group in self.groups.values():
             state = self.optimizer.state.get(group.copy, {})
             parts = {name: v.split(group.sizes) for name, v in state.items() if name != "step"}
             for i, s in enumerate(group.slices):
                 step = {"step": state["step"]} if state else {}
-                of_slice[id(s)] = step | {name: part[i] for name, part in parts.items()}
-        return [of_slice[id(s)] for s in self.slices]
+                moments[id(s)] = step | {name: part[i] for name, part in parts.items()}
+        return [moments[id(s)] for s in self.slices]
 
     def state_dict(self) -> dict:
         owned = {task: torch.from_numpy(mask) for task, mask in self.owned.items()}

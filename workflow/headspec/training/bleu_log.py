@@ -1,4 +1,4 @@
-"""How well translators translate while they are trained: BLEU of a few validation sentences, for the log.
+"""BLEU of a few validation sentences while translators are trained, for the log.
 
 Nothing that is kept depends on it: the model, its mode and the random numbers are afterwards as before.
 """
@@ -24,17 +24,17 @@ from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.schedule import Step
 
-#: sentences of each task, fewer if one has fewer or if no look at so many is within `SHARE`, and the fewest
+#: sentences of each task, fewer if one has fewer or if so many are not within `SHARE`, and the fewest
 SENTENCES, FEWEST = 100, 10
-#: looks in a training, fewer if so many are not within `SHARE`
+#: measurements in a training, fewer if so many are not within `SHARE`
 LOOKS = 8
-#: most operations of all looks, as a share of those of training
+#: most operations of all measurements, as a share of those of training
 SHARE = 0.03
 #: passes that a step of training is worth: one forward, two backward
 TRAINED = 3
 
 
-def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
+def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
     """The validation examples of tasks that texts are written for, in the tables beside those of training.
 
     They are no inputs of the job: other ones are no reason to train again. Those that cannot be read are
@@ -45,26 +45,26 @@ def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Ex
     paths : tables of training tokens, in the order of `classes`
     """
     found = {}
-    for (task, of_task), path in zip(classes.items(), paths, strict=True):
+    for (task, task_classes), path in zip(classes.items(), paths, strict=True):
         validation = Path(path).with_name("validation.parquet")
-        if encoding(of_task).writes and validation.exists():
+        if encoding(task_classes).writes and validation.exists():
             try:
-                found[task] = Examples.for_task(tables.read(validation), of_task)
+                found[task] = Examples.for_task(tables.read(validation), task_classes)
             except HeadspecError as error:
-                log.warning("training without a look at task '%s': %s", task, error)
+                log.warning("training without BLEU of task '%s': %s", task, error)
     return found
 
 
-class Watching:
-    """Looks at evenly spaced steps of a training, the last of them at its end.
+class BleuLog:
+    """BLEU after evenly spaced steps of a training, the last of them at its end.
 
     A sentence takes at most as many steps of the decoder as a text may have tokens, a training example three
-    times as many as its target has. So many looks at so many sentences of each task are taken as keep the
-    former, in sum, below `SHARE` of the latter; where not even one at `FEWEST` does, none.
+    times as many as its target has. Measurements and sentences are as many as keep
+    the former, in sum, below `SHARE` of the latter; where not even one on `FEWEST` does, there is none.
 
     Parameters
     ----------
-    examples : of validation; none of tasks that are not watched
+    examples : of validation; of the tasks that are measured
     steps : of the whole training
     trained : examples that it is on
 
@@ -87,17 +87,17 @@ class Watching:
         self.after: set[int] = set()
         lengths = {task: trained[task].gold.lengths for task in examples}
         learnt = sum(lengths[step.task][step.rows].sum() for step in steps if step.task in lengths)
-        of_each = sum(model.classifier(task).longest for task in examples)
-        most = int(SHARE * TRAINED * learnt / of_each) if of_each else 0  # sentences of a task in all looks
+        longest = sum(model.classifier(task).longest for task in examples)
+        most = int(SHARE * TRAINED * learnt / longest) if longest else 0  # sentences of a task in all
         if (sentences := min(SENTENCES, most, *map(len, examples.values()))) >= FEWEST:
             looks = min(LOOKS, most // sentences, len(steps))
             self.after = {len(steps) * (look + 1) // looks - 1 for look in range(looks)}
             self.rows = {
-                task: np.linspace(0, len(of_task) - 1, sentences).astype(int)
-                for task, of_task in examples.items()
+                task: np.linspace(0, len(task_examples) - 1, sentences).astype(int)
+                for task, task_examples in examples.items()
             }
 
-    def look(self) -> str:
+    def measure(self) -> str:
         """``BLEU: german 21.3, french 19.8``, decoded greedily; nothing in processes that write no log."""
         if not parallel.is_first():
             return ""
@@ -110,10 +110,10 @@ class Watching:
         return f"BLEU: {', '.join(found)}"
 
     def _bleu(self, task: str) -> float:
-        def of_batch(batch: Batch) -> torch.Tensor:
+        def batch_values(batch: Batch) -> torch.Tensor:
             return self.model.predictions(task, self.model.pool(batch), batch.labels)
 
-        predicted = self.examples[task].values(of_batch, self.rows[task], self.device)
+        predicted = self.examples[task].values(batch_values, self.rows[task], self.device)
         if not np.isfinite(predicted).all():
             return np.nan
         return self.model.classifier(task).bleu(predicted)

@@ -20,9 +20,9 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.decoding import Targets
+from headspec.training.bleu_log import LOOKS, SHARE, BleuLog
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
-from headspec.training.watching import LOOKS, SHARE, Watching
 from support.models import make
 from support.tiny import CPU
 from support.translators import translator
@@ -57,7 +57,7 @@ def same(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> bool:
 
 @pytest.mark.slow
 def test_weights_are_the_same_to_the_byte(folder, tmp_path, caplog, monkeypatch):
-    """With dropout, without looks as with them, and with a look before and one after a kill."""
+    """With dropout, without BLEU as with it, and with BLEU before and after a kill."""
     alone = trained(folder, tmp_path / "alone", watch=False)
     assert alone.encoder.config.dropout > 0
     with caplog.at_level(logging.INFO, "headspec"):
@@ -85,15 +85,15 @@ def trained_steps(folder: Path) -> list:
         return run.steps
 
 
-def watching(folder: Path, longest: int = 16, settings: Training = SETTINGS) -> Watching:
+def bleu_log(folder: Path, longest: int = 16, settings: Training = SETTINGS) -> BleuLog:
     model, examples, watched = made(folder)
     model.classifier("a").longest = longest
     with trainer(model, examples, settings, None, 7, CPU) as run:
-        return Watching(model, watched, run.steps, examples, CPU)
+        return BleuLog(model, watched, run.steps, examples, CPU)
 
 
-def test_a_look_says_the_bleu_of_what_the_model_writes(folder):
-    of = watching(folder)
+def test_the_log_has_the_bleu_of_what_the_model_writes(folder):
+    of = bleu_log(folder)
     batch, model = of.examples["a"].batch(np.arange(WATCHED)), of.model
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for _ in range(40):
@@ -106,29 +106,29 @@ def test_a_look_says_the_bleu_of_what_the_model_writes(folder):
         states = model.pool(batch)
         texts = decoding.written(model.encoder, states, batch.labels, model.classes["a"], model.tokenizer)
     expected = BLEU().corpus_score(texts, [batch.labels.texts]).score
-    assert of.look() == f"BLEU: a {expected:.1f}" and expected > 1
+    assert of.measure() == f"BLEU: a {expected:.1f}" and expected > 1
 
 
-def test_a_look_leaves_the_model_in_its_mode_and_the_random_numbers_as_they_are(folder):
-    of = watching(folder)
+def test_measuring_leaves_the_model_in_its_mode_and_the_random_numbers_as_they_are(folder):
+    of = bleu_log(folder)
     of.model.train()
     frozen = of.model.encoder.get_encoder().eval()
     before = {name: module.training for name, module in of.model.named_modules()}
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    of.look()
+    of.measure()
     assert torch.equal(torch.rand(3), expected)
     assert {name: module.training for name, module in of.model.named_modules()} == before
     assert not frozen.training and of.model.training
 
 
 @pytest.mark.slow
-def test_looks_take_a_small_share_of_the_operations(folder):
-    of = watching(folder)
+def test_measuring_takes_a_small_share_of_the_operations(folder):
+    of = bleu_log(folder)
     assert of.after and max(of.after) == len(trained_steps(folder)) - 1
     with FlopCounterMode(display=False) as looks:
-        of.look()
+        of.measure()
     model, examples, _ = made(folder)
     with trainer(model, examples, SETTINGS, None, 7, CPU) as run, FlopCounterMode(display=False) as training:
         for step in [step for step in run.steps if step.epoch == 0]:
@@ -146,6 +146,6 @@ def test_looks_take_a_small_share_of_the_operations(folder):
         ({}, 10**4, 0),  # of which each could take that long
     ],
 )
-def test_looks_are_as_many_as_training_pays_for(folder, settings, longest, looks):
-    of = watching(folder, longest, SETTINGS.model_copy(update=settings))
+def test_measurements_are_as_many_as_training_pays_for(folder, settings, longest, looks):
+    of = bleu_log(folder, longest, SETTINGS.model_copy(update=settings))
     assert len(of.after) == looks == bool(of.rows) * len(of.after)

@@ -1,0 +1,101 @@
+"""Choices of the heads that a pruned run keeps: the first of a ranking, random ones, or a plugin's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headspec import plugins
+from headspec.attention import existing
+from headspec.errors import ConfigError
+from headspec.heads.masks import random_by_layer, random_heads
+from headspec.heads.ranking import prune_count, shared_map, top_heads
+from headspec.models.gates import HeadGates
+from headspec.seeds import derive
+from headspec.training.gated import Sets, fixed_first
+
+
+def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
+    """The number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
+
+    Parameters
+    ----------
+    fixed : number of others, which are kept as well
+    """
+    return fixed + heads - prune_count(1 - fraction, heads)
+
+
+def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
+    """The layers whose heads never close, bool (layers,): those of other `kinds` of attention, if any."""
+    return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
+
+
+def ranked(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, fixed: np.ndarray | bool = False
+) -> np.ndarray:
+    """The first `count` heads of each set, bool (sets, layers, heads).
+
+    Parameters
+    ----------
+    maps : task: (layers, heads), the largest value is kept first; tasks with a set in common share a map
+        (`shared_map`)
+    fixed : bool (layers,), those whose heads come before all others
+    """
+    shared = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
+    return np.stack([top_heads(fixed_first(of_set, fixed), count) for of_set in shared])
+
+
+def drawn(
+    sets: Sets,
+    maps: dict[str, np.ndarray],
+    count: int,
+    by_layer: bool,
+    seed: int,
+    fixed: np.ndarray | bool = False,
+) -> np.ndarray:
+    """`count` random heads of each set, bool (sets, layers, heads): other heads for other tasks.
+
+    Parameters
+    ----------
+    by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
+    fixed : bool (layers,), those whose heads are all kept
+    """
+    first = ranked(sets, maps, count, fixed)
+    named = [sets.tasks(i) for i in range(len(sets.names))]
+    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
+    exists = existing(maps[named[0][0]])
+    if by_layer:
+        return np.stack([random_by_layer(of, exists, rng) for of, rng in zip(first, rngs, strict=True)])
+    kept = exists & np.reshape(fixed, (-1, 1))
+    return np.stack([kept | random_heads(exists & ~kept, count - int(kept.sum()), rng) for rng in rngs])
+
+
+def plugged(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
+) -> np.ndarray:
+    """`count` heads of each set that a plugin chooses, bool (sets, layers, heads).
+
+    Parameters
+    ----------
+    source : its function (`headspec.plugins.pruning_method`), which is given the heads that can close
+    fixed : bool (layers,), those whose heads are all kept
+
+    Raises
+    ------
+    ConfigError
+        It returns something else than as many heads.
+    """
+    choose, kept = plugins.function(source), []
+    for i in range(len(sets.names)):
+        importance = shared_map([maps[task] for task in sets.tasks(i)])
+        of_set = existing(importance) & fixed[:, None]
+        free, n = importance[~fixed], count - int(of_set.sum())
+        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
+        plugins.check(chosen, free.shape, source)
+        if chosen.dtype != bool or chosen.sum() != n:
+            got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
+            raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
+        of_set[~fixed] = chosen
+        kept.append(of_set)
+    return np.stack(kept)
