@@ -113,13 +113,8 @@ OF_PLACES = ("to_self", "distance")
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
     """Kind of attention: the tokens that attend, and of another text those that are attended to."""
-<<<<<<< HEAD
     attending = batch.head.attending(model, batch)
-    tokens = {kind: Tokens(*of_kind, separators) for kind, of_kind in attending.items()}
-=======
-    attending = batch.kind.attending(model, batch)
     tokens = {kind: Tokens(*kind_tokens, separators) for kind, kind_tokens in attending.items()}
->>>>>>> e5a3f10d (Names of heads, gates, training, atlas and probes say what they hold)
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
 
 
