@@ -10,12 +10,8 @@ from collections.abc import Iterable, Mapping
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.pruning_method import PruningMethod
+from headspec.config.table_values import IMPORTANCE, WHOLE
 from headspec.registry import Registry
-
-#: the pruning method that closes no head, which is always made
-WHOLE = "whole"
-#: the pruning method that others are compared with
-IMPORTANCE = "importance"
 
 
 def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headspec.config.as_text import named
+from headspec.config.table_values import MEAN, NONE, RANDOM
 
 #: values that tables have in columns of task names, so that no task can have them as its name
-RESERVED = ("none", "random", "random_by_layer", "mean")
+RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)
 #: the mixture of a run of the unchanged encoder
 NO_MIXTURE = "none"
 #: whose heads are those that all tasks share

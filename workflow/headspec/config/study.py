@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationInfo, model_validator
 
 from headspec.config import methods, variants
 from headspec.config.checks import consistency
-from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Count, Distinct, Name, OneOf, Section, Seed
@@ -30,6 +30,7 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
+from headspec.config.table_values import WHOLE
 from headspec.tasks.kinds import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study

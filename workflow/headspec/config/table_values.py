@@ -8,3 +8,5 @@ NONE, RANDOM, LISTED, SHARED = "none", "random", "listed", "shared"
 IMPORTANCE, IMPORTANCE_ALL, RESCORED = "importance", "importance_all", "rescored"
 #: which heads of a ranking are pruned first: those with the largest values, or with the smallest
 TOP, BOTTOM = "top", "bottom"
+#: the pruning method that closes no head
+WHOLE = "whole"

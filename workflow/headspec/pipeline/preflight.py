@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from headspec.config import hub, loading
-from headspec.config.pruning_methods import IMPORTANCE, PRUNING_METHODS
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sources import locate
 from headspec.config.study import Study
+from headspec.config.table_values import IMPORTANCE
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank

@@ -7,9 +7,10 @@ from typing import Any
 from headspec.config.as_text import named
 from headspec.config.measures import heads as head_measures
 from headspec.config.pruning_method import PruningMethod
-from headspec.config.pruning_methods import IMPORTANCE, PRUNING_METHODS, WHOLE
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import plain
+from headspec.config.table_values import IMPORTANCE, WHOLE
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN
 

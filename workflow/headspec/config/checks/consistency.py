@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from headspec.config.as_text import named
 from headspec.config.checks import iat_consistency, names, prompt_consistency, task_consistency
 from headspec.config.measures.heads import MEASURES, own
-from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE, chosen_by
+from headspec.config.pruning_methods import PRUNING_METHODS, chosen_by
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.probes import Probes
 from headspec.config.sections.training import Training
+from headspec.config.table_values import WHOLE
 from headspec.errors import listing
 from headspec.tasks.kinds import KINDS, kind
 

@@ -12,14 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.config.table_values import MEAN
+from headspec.config.table_values import MEAN, WHOLE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.plots.drawing.unlearnt import key, marked
 from headspec.plots.gates.panels import SCOPES, scale
 from headspec.tasks.metrics import metric
 
-#: the pruning method that closes no head
-WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 3
 #: gates that missed their target

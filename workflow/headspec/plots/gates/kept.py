@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from headspec.attention import Layers, as_array, existing
+from headspec.config.table_values import WHOLE
 from headspec.plots.drawing.kinds import divide, shade_gaps
 from headspec.plots.drawing.style import PAGE, legend, styled
 from headspec.plots.gates.panels import panels
 
-WHOLE = "whole"
 #: inches: of all rows together, as long as each has room for its name
 TALLEST, LOWEST = 8.0, 0.3
 

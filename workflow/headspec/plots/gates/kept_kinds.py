@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.attention import KINDS, SELF
+from headspec.config.table_values import WHOLE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.plots.gates.panels import panels, scale
 
-WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 4
 #: column of the table: name of its axis, and factor to the unit there

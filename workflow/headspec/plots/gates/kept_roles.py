@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from headspec.config.table_values import WHOLE
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.style import PAGE, legend, styled
 from headspec.plots.gates.panels import panels
 from headspec.statistics.resampling import SIGNIFICANCE
 
-WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 4
 BY_LAYER = (0, (4, 2))

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import PrunedRun
-from headspec.config.table_values import MEAN
+from headspec.config.table_values import IMPORTANCE, MEAN, WHOLE
 from headspec.seeds import derive
 from headspec.statistics.gates.overlap import DRAWN_AS
 from headspec.statistics.gates.targets import Counts
@@ -56,8 +56,6 @@ unpruned_at_chance: of `whole`, models of some seed are no better (at 95 %) than
 Floats = NDArray[np.float64]
 Kept = tuple[str, float | None, float | None]  # pruning method, fraction, penalty
 
-#: the pruning methods that others are compared with
-IMPORTANCE, WHOLE = "importance", "whole"
 #: pruning method: another that it is compared with, as its authors did
 PAIRED = {"dynamic": "static"}
 

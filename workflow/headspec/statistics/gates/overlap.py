@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headspec.attention import as_array, existing
 from headspec.config.runs import PrunedRun
+from headspec.config.table_values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -50,7 +51,6 @@ correlation_by_layer: its mean likewise
 p_value: one-sided: so large a mean Jaccard with heads permuted within layers; of means alone
 """
 
-MEAN = "mean"
 #: columns that say how many heads are kept
 NUMBERS = ("fraction", "penalty")
 #: scope: the name that random draws depend on, which keeps them as they were
