@@ -492,6 +492,22 @@ def test_all_mistakes_are_reported_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_keys_that_can_be_read_are_compared_beside_those_that_cannot() -> None:
+    """What contradicts a default, which stands in for a key that cannot be read, is not told."""
+    config = changed(
+        ("tasks/agnews", "data/agnews"),
+        ("tasks/stsb/type", "regresion"),
+        ("tasks/stsb/metrics", ["pearson"]),
+        ("mixtures/groups/all", "sst2"),
+        ("mixtures/single", ["stbs"]),
+        ("iat/mixtures", ["all", "al"]),
+    )
+    keys = [line.split(":")[0] for line in message(config).splitlines()]
+    assert keys == [
+        "tasks.agnews", "tasks.stsb.type", "mixtures.groups.all", "mixtures.single.0", "iat.mixtures.1"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("config", [None, {}])
 def test_an_empty_config_reports_the_required_keys(config: Any) -> None:
     keys = [line.split(":")[0] for line in message(config).splitlines()]
