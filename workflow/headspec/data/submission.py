@@ -83,7 +83,7 @@ def write(
     ----------
     predictions : rows of the table `submission`, of all files
     classes : file: class names in order of their index; None for scores
-    record : the job that writes the files (`tables.record`), for the comment of the archive
+    record : the job that writes the files (`tables.job_record`), for the comment of the archive
     """
     folder = Path(folder)
     texts = {}

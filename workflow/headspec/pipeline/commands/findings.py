@@ -37,7 +37,7 @@ PAIRS, ACROSS = "pairs", "across paradigms"
 LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearman"}
 
 
-def lines(
+def describe(
     combined: pd.DataFrame, frames: dict[str, pd.DataFrame], means: pd.DataFrame, areas: pd.DataFrame | None
 ) -> tuple[list[str], list[str]]:
     """What was found, and what rows the summary has not shown, with their tables.
@@ -50,14 +50,14 @@ def lines(
     frames : other tables, by name
     means, areas : rows of 'combined' and 'areas' that are shown
     """
-    nothing = {run_of(row) for row in records_of(means[means[UNLEARNT].eq(True)])}
+    nothing = {run_key(row) for row in row_dicts(means[means[UNLEARNT].eq(True)])}
 
     def learnt(table: pd.DataFrame) -> pd.DataFrame:
         if UNLEARNT in table:
             table = table[~table[UNLEARNT].eq(True)]
         if not (nothing and {"mixture", "method"} <= {*table}):
             return table
-        return table.loc[[run_of(row) not in nothing for row in records_of(table)]]
+        return table.loc[[run_key(row) not in nothing for row in row_dicts(table)]]
 
     found = [_cases(means)] if len(means) else []
     shown = {"combined": means}
@@ -65,16 +65,16 @@ def lines(
         found.append(_above_zero(learnt(areas)))
     if (contrasts := frames.get("contrasts")) is not None:
         shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
-        found += [_contrasted(row) for row in records_of(shown["contrasts"])]
+        found += [_contrasted(row) for row in row_dicts(shown["contrasts"])]
     if (correlation := frames.get("correlation")) is not None:
         found += _similarity(correlation)
     if (improvement := frames.get("improvement")) is not None:
         iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
         iat = shown["improvement"] = learnt(iat)
-        found += [_improved(row) for row in records_of(iat.assign(p=decisive(iat)))]
+        found += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat)))]
     if (specialization := frames.get("specialization")) is not None:
         shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
-        found += [_specialized(row) for row in records_of(shown["specialization"])]
+        found += [_specialized(row) for row in row_dicts(shown["specialization"])]
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
         "sharing": _shared, "probes": _known, "probe_changes": _learnt,
@@ -108,7 +108,7 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
     )
 
 
-def means_of(table: pd.DataFrame) -> pd.DataFrame:
+def shown_means(table: pd.DataFrame) -> pd.DataFrame:
     """The means over tasks, of the methods that are shown."""
     return table[means_over_tasks(table) & table["method"].isin(NAMED)]
 
@@ -117,11 +117,11 @@ def means_over_tasks(table: pd.DataFrame) -> pd.Series:
     return table["task"] == MEAN
 
 
-def run_of(row: dict[str, Any]) -> tuple[str, ...]:
+def run_key(row: dict[str, Any]) -> tuple[str, ...]:
     return row["model"], row["mixture"], row["method"]
 
 
-def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
@@ -165,7 +165,7 @@ def _contrasted(row: dict[str, Any]) -> str:
 
 def _similarity(correlation: pd.DataFrame) -> list[str]:
     """``r of D and similarity -1.00 (cka) to 0.54 (paradigm), lowest p of 10 0.167 (importance)``"""
-    rows = records_of(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
+    rows = row_dicts(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
     if not rows:
         return []
 
@@ -203,7 +203,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     ``smallest area (tuned): rescored 61.2 %, random 67.9 %, p < 0.05 in 2 of 2``
     ``most like ablation: gradient_x_activation 0.91, like its size: importance 0.99``
     """
-    method, rows = next(iter(by_method(means_of(belief))), ("", pd.DataFrame()))
+    method, rows = next(iter(by_method(shown_means(belief))), ("", pd.DataFrame()))
     if rows.empty:
         return []
     rankings = rows.groupby("ranking")[["area", *LIKENESS.values()]].mean()

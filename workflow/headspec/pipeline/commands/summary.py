@@ -19,11 +19,11 @@ from headspec.pipeline.commands.findings import (
     AT_CHANCE,
     UNLEARNT,
     by_method,
-    means_of,
     p_text,
-    records_of,
-    run_of,
+    row_dicts,
+    run_key,
     share,
+    shown_means,
 )
 from headspec.pipeline.current import Results, other_versions
 
@@ -97,11 +97,11 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
     width : of a terminal, in which longer lines are folded; by default lines are as long as they are
     frames : tables of `findings.OPTIONAL` that the study has, by name
     """
-    means = means_of(combined)
+    means = shown_means(combined)
     areas = frames.get("areas")
     several = areas is not None and "fractions" in frames and frames["fractions"]["fraction"].nunique() > 1
-    areas = means_of(areas) if several and areas is not None else None
-    found, left_out = findings.lines(combined, frames, means, areas)
+    areas = shown_means(areas) if several and areas is not None else None
+    found, left_out = findings.describe(combined, frames, means, areas)
     lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", found)]
     if len(means):
         lines += ["", *_table_of(means, areas)]
@@ -119,11 +119,11 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
 def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
     """Two headings, and a line for each mixture and method; the largest D of the first method first."""
     models = [str(model) for model in means["model"].unique()]
-    whole = {} if areas is None else {run_of(row): row for row in records_of(areas)}
+    whole = {} if areas is None else {run_key(row): row for row in row_dicts(areas)}
     rows = []
     for (model, mixture), own in means.groupby(["model", "mixture"]):
         name = f"{model}, {mixture}" if len(models) > 1 else str(mixture)
-        lines = [(row["method"], _numbers(row, whole.get(run_of(row)))) for row in _in_order(own)]
+        lines = [(row["method"], _numbers(row, whole.get(run_key(row)))) for row in _in_order(own)]
         rows.append((next(_in_order(own))["dissociation"], name, lines))
     first = models[0] if len(models) == 1 else ""
     wide = max(NAME, *(len(each) + 1 for each in (first, *(name for _, name, _ in rows))))
@@ -137,7 +137,7 @@ def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
 
 def _in_order(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Rows of one model and mixture in the order of methods."""
-    return itertools.chain.from_iterable(records_of(each) for _, each in by_method(rows))
+    return itertools.chain.from_iterable(row_dicts(each) for _, each in by_method(rows))
 
 
 def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
