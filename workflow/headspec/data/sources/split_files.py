@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,49 +118,50 @@ def _is_table(file: Path) -> bool:
     return ending(file) in FORMATS and file.name not in METADATA
 
 
+def _part(file: Path) -> re.Match[str] | None:
+    """The name of a part of a table, as the hub and Universal Dependencies name it."""
+    stem = uncompressed(file).stem
+    return SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
+
+
 def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, SplitFiles]:
     """Split: its table, whole or in parts, or its parallel files."""
-    series: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    beside = {file for file in files if not _is_table(file)}
+    parallel = {uncompressed(file).stem for file in beside if ending(file)[1:] in columns}
+    by_split: dict[str, list[Path]] = {}
     names: dict[str, str] = {}
-    parallel = {
-        uncompressed(file).stem for file in files if ending(file)[1:] in columns and not _is_table(file)
-    }
     for file in files:
-        stem = uncompressed(file).stem
-        if _is_table(file):
-            match = SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
-            split, of = (match["split"], _series(match, file)) if match else (stem, file.name)
-        elif stem in parallel and ending(file) not in (".txt", *ARCHIVES):
-            split, of = stem, f"{stem}.*"
-        else:
+        split = uncompressed(file).stem
+        if match := _part(file) if file not in beside else None:
+            split = match["split"]
+        elif file in beside and (split not in parallel or ending(file) in (".txt", *ARCHIVES)):
             continue
-        split = names.setdefault(split.casefold(), split)
-        series[split][of].append(file)
+        by_split.setdefault(names.setdefault(split.casefold(), split), []).append(file)
     found = {}
-    for split, tables in series.items():
-        all_files = [file for parts in tables.values() for file in parts]
-        if len(tables) > 1 or len({uncompressed(file).name for file in all_files}) < len(all_files):
-            raise _several(key, path, split, [file.name for file in all_files])
-        ((of, parts),) = tables.items()
+    for split, parts in by_split.items():
+        series = {f"{uncompressed(part).stem}.*" if part in beside else _series(part) for part in parts}
+        if len(series) > 1 or len({uncompressed(part).name for part in parts}) < len(parts):
+            raise _several(key, path, split, [part.name for part in parts])
         _check_parts(key, parts)
-        kind = "columns" if of == f"{split}.*" else "tables"
+        kind = "columns" if parts[0] in beside else "tables"
         name = parts[0].name if len(parts) == 1 else f"{path.name}/ ({split}, {len(parts)} files)"
         found[split] = SplitFiles(kind, tuple(parts), name)
     return found
 
 
-def _series(match: re.Match[str], file: Path) -> str:
+def _series(file: Path) -> str:
     """What the parts of one table have in common: their number, or the treebank, and the format."""
-    return f"{match.groupdict().get('total') or match['bank']}{ending(file)}"
+    match = _part(file)
+    return f"{match.groupdict().get('total') or match['bank']}{ending(file)}" if match else file.name
 
 
 def _check_parts(key: str, parts: Sequence[Path]) -> None:
     """DataError if parts of a table are missing."""
     numbered = [match for part in parts if (match := SHARD.fullmatch(uncompressed(part).stem))]
-    if not numbered:
-        return
-    total = int(numbered[0]["total"])
-    numbers = [int(match["number"]) for match in numbered]
+    numbers, total = (
+        [int(match["number"]) for match in numbered],
+        int(numbered[0]["total"]) if numbered else 0,
+    )
     if numbers != list(range(total)):
         lacking = [f"{n:05}" for n in range(total) if n not in numbers][:SHOWN]
         what = f"lacks {listing(lacking)}" if lacking else "has some twice"
@@ -181,9 +181,7 @@ def _documents(folder: Path, key: str) -> SplitFiles | None:
     stems = [uncompressed(file).stem for file in files]
     if len({ending(file) for file in files}) > 1 or len({*stems}) < len(stems):
         raise _several(key, folder.parent, folder.name, [f"{folder.name}/{file.name}" for file in files])
-    others = {
-        match["split"] for stem in stems if (match := SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem))
-    }
+    others = {match["split"] for file in files if (match := _part(file))}
     if len(others | {stem for stem in stems if stem.casefold() in SPLITS}) > 1:
         return None
     _check_parts(key, files)
