@@ -285,7 +285,7 @@ SETTINGS = {"subset": None, "split": "train", "words": "words", "head": "head", 
 
 def parsed(path: Path) -> None:
     try:
-        treebank.read(SimpleNamespace(source=str(path), **SETTINGS))
+        treebank.read_treebank(SimpleNamespace(source=str(path), **SETTINGS))
     except DataError as error:
         assert str(error).startswith("atlas.treebank.")
 
@@ -325,4 +325,4 @@ def test_words_that_are_no_text(tmp_path):
     columns = {"words": [[1]] * 50, "head": [["0"]] * 50, "relation": [["root"]] * 50}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"sentence 1 \(row 1\): word 1 \(1\) is not text"):
-        treebank.read(SimpleNamespace(source=str(tmp_path / "t.parquet"), **SETTINGS))
+        treebank.read_treebank(SimpleNamespace(source=str(tmp_path / "t.parquet"), **SETTINGS))

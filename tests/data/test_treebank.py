@@ -48,7 +48,7 @@ def table(**columns) -> pd.DataFrame:
 def refused(tmp_path, **columns) -> str:
     table(**columns).to_parquet(tmp_path / "bank.parquet")
     with pytest.raises(DataError) as error:
-        treebank.read(settings(tmp_path / "bank.parquet"))
+        treebank.read_treebank(settings(tmp_path / "bank.parquet"))
     return str(error.value)
 
 
@@ -56,7 +56,7 @@ def test_conllu(tmp_path):
     """Syntactic words are the units: ranges and empty nodes are left out, and counted."""
     path = tmp_path / "en.conllu"
     path.write_text(f"{DOGS}\n\n{DOGS.replace('dogs', 'again')}")  # without an empty line at the end
-    frame, counts = treebank.read(settings(path))
+    frame, counts = treebank.read_treebank(settings(path))
     assert list(frame["name"]) == ["dogs", "again"] and list(frame["sentence"]) == [0, 1]
     for row in frame.itertuples():
         assert (row.words, row.head, row.relation) == (WORDS, HEADS, RELATIONS)
@@ -75,7 +75,7 @@ def test_tables(tmp_path, kind):
         lists = ["words", "head", "deprel"]
         frame[lists] = frame[lists].map(lambda items: " ".join(map(str, items)))
         frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    read, counts = treebank.read(settings(path))
+    read, counts = treebank.read_treebank(settings(path))
     row = read.iloc[0]
     assert (row["name"], row["words"], row["head"], row["relation"]) == ("dogs", WORDS, HEADS, RELATIONS)
     assert counts == {"sentences": 1, "words": 5}
@@ -84,19 +84,19 @@ def test_tables(tmp_path, kind):
 def test_splits_of_a_folder(tmp_path):
     table().to_parquet(tmp_path / "validation.parquet")
     (tmp_path / "other.conllu").write_text(DOGS)
-    assert treebank.read(settings(tmp_path))[0].loc[0, "name"] == "row 1"
-    assert treebank.read(settings(tmp_path, split="other"))[0].loc[0, "name"] == "dogs"
+    assert treebank.read_treebank(settings(tmp_path))[0].loc[0, "name"] == "row 1"
+    assert treebank.read_treebank(settings(tmp_path, split="other"))[0].loc[0, "name"] == "dogs"
     with pytest.raises(DataError, match=r"treebank.split: .* 'validaton'; .* Did you mean 'validation'\?"):
-        treebank.read(settings(tmp_path, split="validaton"))
+        treebank.read_treebank(settings(tmp_path, split="validaton"))
     with pytest.raises(MissingError, match=r"treebank.source: no file .* Did you mean 'other.conllu'\?"):
-        treebank.read(settings(tmp_path / "othr.conllu"))
+        treebank.read_treebank(settings(tmp_path / "othr.conllu"))
 
 
 def test_words_of_another_column(tmp_path):
     table().rename(columns={"words": "tokens"}).to_parquet(tmp_path / "bank.parquet")
     with pytest.raises(DataError, match=r"treebank.words: no column 'token' .* Did you mean 'tokens'\?"):
-        treebank.read(settings(tmp_path / "bank.parquet", words="token"))
-    assert treebank.read(settings(tmp_path / "bank.parquet", words="tokens"))[1]["words"] == 5
+        treebank.read_treebank(settings(tmp_path / "bank.parquet", words="token"))
+    assert treebank.read_treebank(settings(tmp_path / "bank.parquet", words="tokens"))[1]["words"] == 5
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_other_refusals(tmp_path):
     ):
         (tmp_path / "x.conllu").write_text(text)
         with pytest.raises(DataError) as error:
-            treebank.read(settings(tmp_path / "x.conllu"))
+            treebank.read_treebank(settings(tmp_path / "x.conllu"))
         assert reason in str(error.value)
 
 
@@ -154,10 +154,10 @@ def test_sentences_of_tasks_in_other_scripts():
 
 def test_the_number_of_sentences(tmp_path):
     table().loc[[0] * 50].to_parquet(tmp_path / "bank.parquet")
-    assert treebank.read(settings(tmp_path / "bank.parquet"))[1]["sentences"] == 50
+    assert treebank.read_treebank(settings(tmp_path / "bank.parquet"))[1]["sentences"] == 50
     table().loc[[0] * 49].to_parquet(tmp_path / "bank.parquet")
     with pytest.raises(DataError, match="treebank.source: .* has 49 sentences; expected at least 50"):
-        treebank.read(settings(tmp_path / "bank.parquet"))
+        treebank.read_treebank(settings(tmp_path / "bank.parquet"))
     with pytest.raises(DataError, match="^atlas.treebank: .* the validation texts, which have 2 sentences"):
         treebank.from_texts({"a": pd.DataFrame({"text_a": ["Is it? Yes!"], "text_b": [None]})})
 
@@ -169,9 +169,9 @@ def test_a_treebank_of_the_hub(tmp_path, monkeypatch):
     made.to_parquet(tmp_path / "made" / "validation.parquet")
     cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/trees")
     source = settings("hub:someone/trees", words="tokens")
-    frame, _ = treebank.read(source)
+    frame, _ = treebank.read_treebank(source)
     row = frame.iloc[0]
     assert (row["name"], row["words"], row["head"], row["relation"]) == ("dogs", WORDS, HEADS, RELATIONS)
     source.split = "validatoin"
     with pytest.raises(DataError, match=r"no split 'validatoin'; it has .* Did you mean 'validation'\?"):
-        treebank.read(source)
+        treebank.read_treebank(source)

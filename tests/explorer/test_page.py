@@ -13,7 +13,7 @@ from headspec.errors import MissingError
 from headspec.explorer.finished import glossary, write_explorer
 from headspec.explorer.heads import BOUNDED, GROUP, MEASURES, heads
 from headspec.explorer.page import data, harmless
-from headspec.explorer.sources import find_tables, read
+from headspec.explorer.sources import find_tables, load_tables
 from headspec.heads.ranking import importance_map, top_heads
 from support.data.explored import HOSTILE, study
 
@@ -25,7 +25,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def views(results) -> dict:
-    return data(read(find_tables(results)), glossary())["views"]
+    return data(load_tables(find_tables(results)), glossary())["views"]
 
 
 def text(column) -> list[str | None]:
@@ -64,7 +64,7 @@ def test_measures_are_means_over_seeds_with_those_of_their_intervals(results, vi
 
 def test_roles_are_those_of_most_seeds_and_say_what_of(results):
     """Places are whole numbers, also where other heads have none, which makes floats."""
-    sources = read(find_tables(results))
+    sources = load_tables(find_tables(results))
     table = sources.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] < 3)
     table[["role", "relation", "offset"]] = ["none", None, np.nan]
@@ -78,7 +78,9 @@ def test_roles_are_those_of_most_seeds_and_say_what_of(results):
 
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
-    views = data(read(path for path in find_tables(results) if path.stem in names), glossary())["views"]
+    views = data(load_tables(path for path in find_tables(results) if path.stem in names), glossary())[
+        "views"
+    ]
     table = tables.read(results / "tables" / "heads.parquet").query("measure == 'importance'")
     group = views["heads"][0]
     rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
@@ -106,7 +108,7 @@ def test_separators_of_lines_are_escaped():
 
 
 def test_views_without_tables_are_empty_and_missing_numbers_null(results):
-    sources = read(path for path in find_tables(results) if path.stem == "combined")
+    sources = load_tables(path for path in find_tables(results) if path.stem == "combined")
     sources.tables["combined"].loc[0, "ci_low"] = np.nan
     views = data(sources, glossary())["views"]
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]

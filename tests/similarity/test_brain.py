@@ -18,8 +18,7 @@ from headspec.config.study import Study
 from headspec.errors import DataError
 from headspec.similarity.brain import ceiling, experiment, nuisance, responses, voxelwise
 from headspec.similarity.brain.folds import splits
-from headspec.similarity.brain.stimuli import read as read_stimuli
-from headspec.similarity.brain.stimuli import units
+from headspec.similarity.brain.stimuli import read_stimuli, units
 from support.data.brains import save, smooth, write_responses
 from support.paths import SHARED
 from support.running.studies import CONFIG
@@ -40,7 +39,7 @@ def files(tmp_path) -> dict[str, str]:
 
 def read(section: dict) -> dict[str, responses.Responses]:
     ids = read_stimuli(section["stimuli"])["stimulus_id"].to_list()
-    return responses.read(Path(section["responses"]), ids)
+    return responses.read_responses(Path(section["responses"]), ids)
 
 
 # --- reading
@@ -256,7 +255,7 @@ def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     )
     experiment.check(study(section.model_dump()))
     table = read_stimuli(section.stimuli)
-    by_subject = responses.read(RESPONSES / "responses.parquet", table["stimulus_id"].to_list())
+    by_subject = responses.read_responses(RESPONSES / "responses.parquet", table["stimulus_id"].to_list())
     assert len(by_subject) == 8 and all(each.values.shape == (1294, 100) for each in by_subject.values())
     sample = {
         name: responses.Responses(by_subject[name].values[:300], by_subject[name].voxels, {})

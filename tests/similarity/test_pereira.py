@@ -45,10 +45,10 @@ def test_both_files_are_what_a_study_reads(tmp_path, files):
     assert finding.endswith("language_rh, 8 subjects, 24 sentences, 3 to 10 voxels")
     out = tmp_path / "out"
     section = Brain(stimuli=str(out / "stimuli.parquet"), responses=str(out / "responses.parquet"))
-    table = stimuli.read(section.stimuli)
+    table = stimuli.read_stimuli(section.stimuli)
     assert table["text"].tolist() == SENTENCES and table["passage"].nunique() == 6
     assert stimuli.units(table) == [str(i // 4) for i in range(24)]
-    by_subject = responses.read(out / "responses.parquet", table["stimulus_id"].to_list())
+    by_subject = responses.read_responses(out / "responses.parquet", table["stimulus_id"].to_list())
     assert list(by_subject) == [f"subject-{i}" for i in range(1, 9)]
     for each, stored in zip(by_subject.values(), values["language_rh"], strict=True):
         np.testing.assert_array_equal(each.values, np.float32(stored))

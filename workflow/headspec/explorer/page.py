@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from headspec.explorer.sources import Sources, read
+from headspec.explorer.sources import Sources, load_tables
 from headspec.explorer.values import plain
 from headspec.explorer.views import views
 from headspec.redaction import cleared
@@ -36,7 +36,7 @@ def build_page(
     config : the study's config as YAML
     unfinished : what the tables lack of the study, with which the page begins
     """
-    return page(data(read(paths), glossary, config) | {"unfinished": unfinished})
+    return page(data(load_tables(paths), glossary, config) | {"unfinished": unfinished})
 
 
 def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[str, Any]:

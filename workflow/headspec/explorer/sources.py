@@ -67,7 +67,7 @@ def find_tables(results: Path) -> list[Path]:
     return paths
 
 
-def read(paths: Iterable[str | Path]) -> Sources:
+def load_tables(paths: Iterable[str | Path]) -> Sources:
     """Read tables of a study and of its runs; tables that nothing shows are passed over."""
     found = Sources({}, [], {})
     runs: dict[tuple[str, str, str, int], Run] = {}

@@ -23,7 +23,7 @@ with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
     }
     encoding, summary = voxelwise.analyse(
         vectors,
-        responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
+        responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
         tables.read(snakemake.input.voxels),
         folds.splits(units(stimuli), nuisance["nuisance"].to_list(), params.folds),
         params.regression,

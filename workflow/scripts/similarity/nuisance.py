@@ -16,7 +16,7 @@ with stage(snakemake, "nuisance"):
     frames = [tables.read(path) for path in snakemake.input.texts]
     texts = [frame[column].dropna() for frame in frames for column in ("text_a", "text_b")]
     counts = nuisance.word_counts(text for column in texts for text in column)
-    values = nuisance.regressors(stimuli.read(params.source, params.names), params.names, counts)
+    values = nuisance.regressors(stimuli.read_stimuli(params.source, params.names), params.names, counts)
     frame = pd.DataFrame({"example": range(len(values)), "nuisance": list(values)})
     footer = tables.provenance(snakemake, words=len(counts))
     tables.write(snakemake.output[0], nuisance.NUISANCE, frame, footer)

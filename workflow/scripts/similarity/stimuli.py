@@ -11,7 +11,7 @@ from headspec.similarity.brain import stimuli
 
 params = snakemake.params
 with stage(snakemake, "stimuli"):
-    frame = stimuli.read(params.source)
+    frame = stimuli.read_stimuli(params.source)
     frame = frame.assign(example=range(len(frame)))
     tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(snakemake))
     log.info("%d stimuli, %d passages", len(frame), frame["passage"].nunique())

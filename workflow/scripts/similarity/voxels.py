@@ -15,7 +15,7 @@ from headspec.similarity.brain.stimuli import units
 params = snakemake.params
 with stage(snakemake, "voxels"):
     stimuli = tables.read(snakemake.input.stimuli)
-    by_subject = responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
+    by_subject = responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
     for subject, each in by_subject.items():
         log.info("%s: %d voxels; left out: %s", subject, len(each.voxels), each.left_out)
     if len(by_subject) == 1:

@@ -43,7 +43,7 @@ FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
 
 
-def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
+def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
     """The sentences of a treebank.
 
     Parameters
@@ -84,7 +84,7 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
 def check(study: Study) -> None:
     """DataError if the treebank of `study` cannot be read; one on the hub is read by its job only."""
     if study.atlas.treebank and not study.atlas.treebank.source.startswith("hub:"):
-        read(study.atlas.treebank)
+        read_treebank(study.atlas.treebank)
 
 
 def files(settings: Any, where: str = "") -> list[Path]:

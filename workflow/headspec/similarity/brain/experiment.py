@@ -23,7 +23,7 @@ def check(study: Study) -> None:
     brain = study.brain
     if brain is None:
         return
-    texts = stimuli.read(brain.stimuli, brain.nuisance)
+    texts = stimuli.read_stimuli(brain.stimuli, brain.nuisance)
     problems: list[DataError] = []
     subjects = []
     try:

@@ -70,7 +70,7 @@ class VoxelChecks:
         return self.finite & self.varies
 
 
-def read(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
+def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
     """The responses to the stimuli `ids`, in that order, of every subject, sorted by name; errors as `scan`.
 
     All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.

@@ -26,7 +26,7 @@ KEY = "brain.stimuli"
 COLUMNS = ("stimulus_id", "text", "passage")
 
 
-def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
+def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
     """Stimuli in the order of presentation; DataError with a line for each problem.
 
     Columns are stimulus_id, text, passage (null if the file has none), and those `regressors` (names of
