@@ -13,16 +13,7 @@ from matplotlib.colors import to_rgb
 from headspec.atlas import attention
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, NAMED
-from headspec.plots.atlas import (
-    ablation,
-    agreement,
-    believe,
-    change,
-    confidence,
-    differences,
-    heads,
-    ranked,
-)
+from headspec.plots.atlas import ablation, agreement, believe, change, confidence, differences, heads, ranked
 from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.majority import majority
 from headspec.statistics.atlas.measures import HEADS

@@ -23,6 +23,7 @@ from headspec.errors import HeadspecError
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.pipeline.commands import summary
 from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
+from headspec.plots.drawing import marks
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.paths import ROOT
@@ -325,9 +326,9 @@ def test_marks_of_models_that_learnt_nothing():
     combined, seeds = dissociation_tables(mixtures)
     nothing = combined.assign(unpruned_at_chance=combined["at_chance"] & combined["task"].eq("mean"))
     (axes,) = dissociation.draw(nothing, seeds, mixtures, FRACTION, 0.1).axes
-    marks = {look["label"]: sum(len(line.get_xdata()) for line in labelled(axes, look["label"]))
-             for look in (dissociation.DAGGER, dissociation.CROSS)}  # fmt: skip
-    assert list(marks.values()) == [nothing["at_chance"].sum() - 1, 1]
+    counts = {look["label"]: sum(len(line.get_xdata()) for line in labelled(axes, look["label"]))
+              for look in (marks.DAGGER, marks.CROSS)}  # fmt: skip
+    assert list(counts.values()) == [nothing["at_chance"].sum() - 1, 1]
     table, areas = fractions_tables(mixtures)
     table["unpruned_at_chance"] = table["task"].eq("mean") & table["method"].eq("frozen")
     (axes,) = fractions.draw(table, areas, mixtures, FRACTION, "tuned").axes

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest
 
-from headspec.statistics.atlas.proportions import (
-    effective_cases,
-    exact_interval,
-    exceeding,
-    exceeding_pairs,
-)
+from headspec.statistics.atlas.proportions import effective_cases, exact_interval, exceeding, exceeding_pairs
 
 
 @given(st.integers(1, 60), st.data(), st.floats(0.01, 0.99))

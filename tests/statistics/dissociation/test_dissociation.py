@@ -24,13 +24,7 @@ from headspec.statistics.dissociation.resampled import (
     resample_runs,
 )
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
-from headspec.statistics.resampling import (
-    holm,
-    interval,
-    p_value,
-    permutations,
-    permuted_scores,
-)
+from headspec.statistics.resampling import holm, interval, p_value, permutations, permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, score
 from support.schemas import SCHEMAS
 

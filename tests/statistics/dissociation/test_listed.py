@@ -59,10 +59,7 @@ def value(one: Evaluation, task: str, pruned: str) -> np.ndarray:
 
 def test_columns_are_what_they_say():
     rng = np.random.default_rng(0)
-    accuracy = {
-        "a": masks(0.9, 0.6, 0.7, [0.85, 0.8, 0.88]),
-        "b": masks(0.8, 0.75, 0.6, [0.8, 0.7, 0.75]),
-    }
+    accuracy = {"a": masks(0.9, 0.6, 0.7, [0.85, 0.8, 0.88]), "b": masks(0.8, 0.75, 0.6, [0.8, 0.7, 0.75])}
     runs = [evaluation(rng, accuracy, seed) for seed in range(3)]
     table = head_lists(runs, 100, 0.95, 7).set_index("task")
     mean = {

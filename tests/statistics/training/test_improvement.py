@@ -16,11 +16,7 @@ from headspec.config.study import Study
 from headspec.config.table_values import MEAN
 from headspec.errors import DataError
 from headspec.statistics.dissociation.resampled import Evaluation, resample_run
-from headspec.statistics.intervals import (
-    components,
-    over_seeds_and_examples,
-    p_over_seeds_and_examples,
-)
+from headspec.statistics.intervals import components, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
 from headspec.statistics.training.comparison import Predicted, compare, mean_over_tasks
 from headspec.statistics.training.improvement import against, by_seed, clear, improvement, scores

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headspec.plots.drawing.marks import DOT
 from headspec.plots.drawing.style import legend, stacked, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 
@@ -19,16 +20,7 @@ CEILING = "other subjects"
 #: fill of the boxes of tasks, and of the ceiling
 TASK_BOX: dict[str, Any] = {"facecolor": "#77aadd"}
 CEILING_BOX: dict[str, Any] = {"facecolor": "#e8eef4", "hatch": "//////"}
-DOT: dict[str, Any] = {
-    "label": "mean of one subject",
-    "linestyle": "none",
-    "marker": "o",
-    "markersize": 2.6,
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-    "zorder": 4,
-}
+SUBJECT = DOT | {"label": "mean of one subject", "markersize": 2.6, "zorder": 4}
 
 
 @styled
@@ -91,4 +83,4 @@ def _box(axes: Axes, y: int, values: pd.Series, fill: dict[str, Any]) -> None:
     )
     means = values.groupby("subject").mean()
     lanes = np.linspace(-0.2, 0.2, len(means)) if len(means) > 1 else [0.0]
-    axes.plot(means, y + np.array(lanes), **DOT)
+    axes.plot(means, y + np.array(lanes), **SUBJECT)

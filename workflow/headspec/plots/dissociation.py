@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
-from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
 from headspec.config.table_values import MEAN
+from headspec.plots.drawing.marks import DOT, mark_chance
 from headspec.plots.drawing.style import (
     at_fraction,
     draw_intervals,
@@ -25,33 +21,6 @@ from headspec.plots.drawing.style import (
 )
 
 BARS = {name: method.bar for name, method in METHODS.items() if method.bar}
-#: a single seed, and the mark of a value at chance, outlined in white so that no line hides it
-DOT: dict[str, Any] = {
-    "label": "one seed",
-    "linestyle": "none",
-    "marker": "o",
-    "markersize": 2.4,
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-}
-DAGGER: dict[str, Any] = {
-    "label": "at chance: D means little",
-    "linestyle": "none",
-    "marker": r"$\dagger$",
-    "markersize": 5,
-    "color": "black",
-    "markeredgewidth": 0.3,
-    "zorder": 5,
-    "path_effects": [withStroke(linewidth=2.5, foreground="white")],
-}
-#: the mark of a model that learnt nothing
-CROSS: dict[str, Any] = DAGGER | {
-    "label": "unpruned model at chance: D counts for nothing",
-    "marker": "x",
-    "markersize": 4,
-    "markeredgewidth": 1,
-}
 
 
 @styled
@@ -97,12 +66,3 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     run = ["model", "mixture", "method", "seed"]
     means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
     return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
-
-
-def mark_chance(axes: Axes, results: pd.DataFrame, ys: NDArray[Any]) -> None:
-    """Mark the rows of a table (at `ys`) whose models are at chance, to the right of everything in `axes`."""
-    pruned, unpruned = (results[name].eq(True).to_numpy() for name in ("at_chance", "unpruned_at_chance"))
-    for marked, look in ((pruned & ~unpruned, DAGGER), (unpruned, CROSS)):
-        if n := np.count_nonzero(marked):
-            x = np.full(n, 1.03)
-            axes.plot(x, ys[marked], transform=axes.get_yaxis_transform(), clip_on=False, **look)

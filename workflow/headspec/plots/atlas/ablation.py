@@ -19,10 +19,7 @@ from headspec.plots.drawing.style import PAGE, legend, styled
 #: measure: what replaces the output of a head
 KINDS = {"ablation": "replaced by zero", "mean_ablation": "replaced by its mean"}
 #: whether an interval excludes 0: (legend entry, colour)
-LOOKS = {
-    True: ("interval excludes 0", "black"),
-    False: ("interval includes 0", "0.65"),
-}
+LOOKS = {True: ("interval excludes 0", "black"), False: ("interval includes 0", "0.65")}
 #: how many heads are named at most
 NAMED = 5
 #: height of a panel without title and labels, in inches

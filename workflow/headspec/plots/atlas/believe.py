@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
 from headspec.config.table_values import MEAN, RANDOM
-from headspec.plots.dissociation import mark_chance
+from headspec.plots.drawing.marks import mark_chance
 from headspec.plots.drawing.style import PAGE, in_order, interval_label, legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.config.table_values import MEAN
-from headspec.plots.dissociation import DOT, mark_chance
+from headspec.plots.drawing.marks import DOT, mark_chance
 from headspec.plots.drawing.style import at_fraction, draw_intervals, legend, styled
 
 #: method: (legend entry, look of its bars), in their order

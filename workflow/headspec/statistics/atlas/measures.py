@@ -68,11 +68,7 @@ def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFram
 
 
 def agreement(
-    runs: Iterable[tuple[Run, pd.DataFrame]],
-    fraction: float,
-    resamples: int,
-    confidence: float,
-    seed: int,
+    runs: Iterable[tuple[Run, pd.DataFrame]], fraction: float, resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
     """Return the table `agreement`: how far any two measures agree on the heads that matter.
 
