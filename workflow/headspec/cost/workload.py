@@ -203,34 +203,31 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
         if task.pairs_of and texts is None:
             raise DataError(f"tasks.{task.pairs_of} cannot be read here")
         if (prepared := plan.prepared.get(name)) is not None:
-            texts = sample(name, task) if texts is None else paired(texts)
+            if texts is None:
+                texts = sample(name, task)
+            else:  # random pairs of the parent's
+                texts = texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
         else:
             with hub.asked_once(task.source):
                 prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
             texts = prepared.train.head(SAMPLE)
         return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")
     except DataError as error:
-        limits = {"train_examples": task.train_examples, "validation_examples": task.validation_examples}
-        for split in ("train", "validation") if parent else ():
-            limits[f"{split}_examples"] = limits[f"{split}_examples"] or getattr(parent, split)
-        lacking = [f"tasks.{name}.{key}" for key, value in limits.items() if value is None]
-        if lacking:
+        train = task.train_examples or (parent and parent.train)
+        validation = task.validation_examples or (parent and parent.validation)
+        if not (train and validation):
+            numbers = {"train_examples": train, "validation_examples": validation}
+            lacking = listing(f"tasks.{name}.{key}" for key, value in numbers.items() if not value)
             raise DataError(
-                f"{error}\n{listing(lacking)}: missing, expected a number to plan without the texts"
+                f"{error}\n{lacking}: missing, expected a number to plan without the texts"
             ) from None
-        train, validation = (int(value) for value in limits.values() if value)
         return Size(train, validation, None, None, "from the config: the texts cannot be read here")
 
 
 def sample(name: str, task: Task) -> pd.DataFrame:
-    """Texts of `SAMPLE` training rows, evenly spaced in a task's source.
+    """Texts of `SAMPLE` training rows, evenly spaced in a task's source, without rows with an empty text.
 
-    Rows with an empty text, which are never trained on, are left out.
-
-    Returns
-    -------
-    DataFrame
-        Columns example, text_a, text_b (null for single texts), and of translation label.
+    Columns are example, text_a, text_b (null for single texts), and of translation label.
     """
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read_split(task, key, task.train_split), task, key, where)
@@ -240,26 +237,17 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     return texts[full].reset_index(drop=True).reset_index(names="example")
 
 
-def paired(texts: pd.DataFrame) -> pd.DataFrame:
-    """Random pairs of single texts."""
-    return texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
-
-
 def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
     """The folder of a model, which need not hold weights, and its config; no folder if that describes it."""
     if described.is_described(model):
         return None, AutoConfig.for_model(**described.config(model))
     try:
         path = planned_folder(model, key)
-        if path.suffix == ".gguf":
-            loaded = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
-        else:
-            loaded = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        return path, AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise EncoderError(
             f"{key}.source: the config.json of '{model.source}' cannot be loaded ({type(error).__name__})"
         ) from None
-    return path, loaded
 
 
 def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
