@@ -74,7 +74,7 @@ class Made:
         return [module for name, module in self.plain.named_modules() if name.endswith(names)]
 
 
-@pytest.fixture(params=[*language.CAUSAL, "bert"])
+@pytest.fixture(params=["llama", "gpt2", "bert"])
 def made(request, tmp_path) -> Made:
     return Made(request.param, tmp_path)
 

@@ -97,23 +97,3 @@ def test_bad_sentences_are_refused_with_key_file_and_line(tmp_path, case):
     wrong = 2 if of_type == "constituents" else 1
     assert text.startswith(f"tasks.bank.label: {wrong} of 2 sentences of train.conllu have no {of_type} in ")
     assert "the sentence at line 4: " in text and problem in text
-
-
-def test_bio_tags_that_begin_inside_are_refused_with_key_file_and_line(tmp_path):
-    (tmp_path / "train.conll").write_text("Go B-X\n\nto I-X\nsea O\n")
-    task = Task(source=str(tmp_path), type="spans", text_a="1", label="2")
-    with pytest.raises(DataError) as error:
-        splits.read_labelled("names", task)
-    assert str(error.value) == (
-        "tasks.names.label: 1 of 2 sentences of train.conll have no spans in 2: the sentence at line 3: "
-        "word 1 ('to') has tag I-X, but the word before has no X; "
-        "in BIO each span begins with B-, unlike in IOB1"
-    )
-
-
-def test_a_tree_of_another_order_than_its_words_is_refused():
-    """Brackets that cross, as discontinuous treebanks write them: leaves by place."""
-    frame = pd.DataFrame({"words": [["He", "saw", "it"]], "tree": ["(S (VP (P 0=He) (P 2=it)) (V 1=saw))"]})
-    with pytest.raises(DataError, match=r"row 1: word 1 \('He'\) is '0=He' in its tree"):
-        task = Task(source="bank", type="constituents")
-        data.reader(task.type).rows(frame, task, "tasks.trees", "train.parquet")

@@ -19,38 +19,10 @@ def loose(sentence):
     return list(bio.spans(None if tag == "O" else (tag[0] == "B", tag[2:]) for tag in sentence))
 
 
-def entities(sentence):
-    """The chunks of conlleval: two booleans for each pair of neighbours, whether one ends or begins there."""
-    chunks, begin = [], 0
-    padded = ["O", *sentence, "O"]
-    for at, (before, tag) in enumerate(zip(padded, padded[1:], strict=False)):
-        changes = before[2:] != tag[2:]
-        if before != "O" and (tag[0] in "BO" or changes):
-            chunks.append((begin, at - 1, before[2:]))
-        if tag != "O" and (tag[0] == "B" or before == "O" or changes):
-            begin = at
-    return chunks
-
-
-def f1(gold, predicted):
-    """Micro-averaged over all sentences."""
-    pairs = [({*entities(a)}, {*entities(b)}) for a, b in zip(gold, predicted, strict=True)]
-    right, of_gold, found = (
-        sum(len(each[i]) for each in [(a & b, a, b) for a, b in pairs]) for i in range(3)
-    )
-    return 2 * right / (of_gold + found) if of_gold + found else 0.0
-
-
 def ours(gold, predicted):
     pairs = [(loose(a), loose(b)) for a, b in zip(gold, predicted, strict=True)]
     label = gold_counts(TASK, [a for a, _ in pairs], [len(a) for a in gold])
     return score("span_f1", label, [TASK.count(*pair) for pair in pairs])
-
-
-@given(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))
-def test_f1_is_that_of_conlleval(pairs):
-    gold, predicted = zip(*((a[: len(b)], b[: len(a)]) for a, b in pairs), strict=True)
-    assert ours(gold, predicted) == pytest.approx(f1(gold, predicted), abs=1e-12)
 
 
 @given(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))
