@@ -195,6 +195,12 @@ def test_bits_are_reported_but_not_compared():
     ]
 
 
+def test_texts_without_labels_take_no_columns_of_them():
+    task = Task(source="a.csv", type="text", label=["p", "q"])
+    expected = "tasks.t.label: has no effect on a task of text; expected none."
+    assert [*task_problems("t", task, {})] == [expected]
+
+
 def test_transfer_takes_no_texts_without_labels():
     tasks = {"t": {"source": "a.csv", "type": "text"}, "c": {"source": "b.csv"}}
     config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["t", "c"]}}

@@ -67,9 +67,9 @@ def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
 def _columns(key: str, task: Task) -> Iterator[str]:
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {"text_a": task.text_a, "text_b": task.text_b}
-    columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
-    if (n := kind(task).label_columns) == 0:
-        del columns["label"]
+    if (n := kind(task).label_columns) != 0:
+        columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
+    if n == 0:
         if "label" in task.model_fields_set:
             yield f"{key}.label: has no effect on a task of {task.type}; expected none."
     elif n is not None and len(labels) != n:
