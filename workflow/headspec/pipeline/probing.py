@@ -71,12 +71,9 @@ class Probing:
 
     def joint(self, wildcards: Any) -> str | None:
         """The probed mixture with the most tasks that contains a job's task."""
-        mixtures = {mixture: len(self.layout.mixtures[mixture]) for mixture in self._mixtures(wildcards)}
-        return max(mixtures, key=lambda mixture: mixtures[mixture], default=None)
-
-    def _mixtures(self, wildcards: Any) -> list[str]:
         asked = wildcards.model, "tuned", wildcards.task
-        return [mixture for model, mixture, method, task in self._tables if (model, method, task) == asked]
+        mixtures = [name for model, name, method, task in self._tables if (model, method, task) == asked]
+        return max(mixtures, key=lambda name: len(self.layout.mixtures[name]), default=None)
 
     def _shown(self, wildcards: Any) -> dict[str, list[str]]:
         """The groups whose heads a figure shows: untrained, trained alone, and with most others."""
