@@ -23,12 +23,9 @@ SCRIPTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*
 FIGURES = [
     f"../{path.relative_to(ROOT / 'workflow')}" for path in (code_hash.LIBRARY / "plots").rglob("*.py")
 ]
+RUN_MODELS = [name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()]
 #: scripts that load torch or transformers
-MODEL_STAGES = [
-    "data/tokenize.py",
-    "data/tokenize_texts.py",
-    *(name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()),
-]
+MODEL_STAGES = ["data/tokenize.py", "data/tokenize_texts.py", *RUN_MODELS]
 
 
 def test_every_script_that_runs_a_model_is_known():
@@ -83,7 +80,7 @@ def imports(script: str) -> str:
 @pytest.fixture(scope="module")
 def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
     """Script: which of SLOW, and the files of which modules, importing what it imports loads."""
-    models = {name: imports(name) for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()}
+    models = {name: imports(name) for name in RUN_MODELS}
     others = {name: imports(name) for name in SCRIPTS if name not in models}
 
     def fill(folder: Path) -> None:
@@ -103,10 +100,9 @@ def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
 
 @pytest.mark.slow
 def test_a_job_starts_without_what_is_slow_to_import(loaded):
-    models = [name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()]
     assert set(loaded) == set(SCRIPTS)
     # tests of voxels need false_discovery_control
-    needed = dict.fromkeys(models, ["torch"]) | {"similarity/voxels.py": ["scipy.stats"]}
+    needed = dict.fromkeys(RUN_MODELS, ["torch"]) | {"similarity/voxels.py": ["scipy.stats"]}
     assert {script: names for script, (names, _) in loaded.items() if names} == needed
 
 
