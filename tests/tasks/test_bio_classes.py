@@ -9,7 +9,7 @@ from headspec.tasks.words import bio_classes as bio
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=10))
 def test_spans_come_back(best):
-    """Classes that begin every span with a beginning are those of the spans."""
+    """Classes of spans give the same spans, each of which starts with a beginning."""
     spans = bio.spans(best)
     again = bio.word_classes(
         torch.zeros(len(spans), dtype=torch.long),

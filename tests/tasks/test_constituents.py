@@ -121,7 +121,7 @@ def test_no_trees(tree, reason):
 
 
 def test_the_blind_guess():
-    """Brackets that end with the sentence, but for its full stop."""
+    """Brackets that end with the sentence, except its full stop."""
     tree = "(S (NP (PRP I)) (VP (VBP like) (VP (TO to) (VP (VB read)))) (. .))"
     guess = [(0, 4, "S"), (1, 4, "VP"), (2, 4, "VP"), (3, 4, "VP")]
     assert TASK.blind([units(tree), []], [5, 1]) == [guess, [(0, 0, "S")]]

@@ -52,7 +52,7 @@ def test_the_root_is_its_own_head():
 def test_attachment_scores_are_of_all_words():
     """As eval.pl of CoNLL-X counts, punctuation included.
 
-    Of six words in two sentences, five heads are right, and four of them with their relation; the means over
+    Two sentences have six words, five right heads and four right relations of these; the means over
     sentences would be 7/8 and 5/8.
     """
     gold = [

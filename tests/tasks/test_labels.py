@@ -180,7 +180,7 @@ def test_chance_is_the_best_constant_set(metric, sample):
 
 
 def test_few_constant_rankings_are_better_than_chance():
-    """Of labels that go together, by less than 0.001 on average; than that by frequency, by over 0.01."""
+    """Labels that go together: by less than 0.001 on average, but by over 0.01 than order by frequency."""
     rng = np.random.default_rng(0)
     lacking = []
     for _ in range(30):

@@ -28,7 +28,7 @@ REFERENCE = {
     "spearman": lambda label, prediction: stats.spearmanr(label, prediction).statistic,
 }
 CORRELATIONS = ("pearson", "spearman")
-#: of predictions that are differences, whatever the labels
+#: metrics of predictions that are differences, whatever the labels
 PAIRS = {
     "pair_accuracy": lambda label, prediction: np.mean([(d > 0) + (d == 0) / 2 for d in prediction]),
     "logit_difference": lambda label, prediction: prediction.mean(),
@@ -54,7 +54,7 @@ def samples(draw, metric):
     return label, prediction, counts
 
 
-#: of units of sentences: right ones by all, by the place of the right ones, and F1
+#: metrics of units of sentences: shares of right ones, with their place in predictions, and F1
 SHARES, F1 = {"word_accuracy": 0, "las": 0, "uas": 1}, ("span_f1", "bracket_f1", "role_f1")
 TEXTS = ("chrf", "bleu", "exact_match")
 ALL = (*REFERENCE, *SHARES, *F1, *TEXTS)
@@ -113,7 +113,7 @@ def test_scores_are_those_of_the_reference_libraries(metric, data):
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("chunk", [100, metrics.CHUNK])
 def test_sums_at_once_are_those_one_by_one(name, chunk, monkeypatch):
-    """Of counts to the last digit, whatever else is summed, in whatever parts."""
+    """Counts agree to the last digit, whatever else is summed, in whatever parts."""
     monkeypatch.setattr(metrics, "CHUNK", chunk)
     rng = np.random.default_rng(0)
     label, predictions = drawn(rng, name, 5, 40)

@@ -26,7 +26,7 @@ TEXTS = "texts"
 
 @cache
 def find_part(kind: str, part: str) -> ModuleSpec | None:
-    """Find the module with a part of a kind of task: its own, or that of its family."""
+    """Find the module with a part of a kind of task: its own, or its family's."""
     found = find_spec(f"{__name__}.{kind}.{part}")
     if found or kind == TEXTS:
         return found

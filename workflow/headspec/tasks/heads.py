@@ -85,7 +85,7 @@ class Head(nn.Module):
     own_rate : whether `training.decoder_learning_rate` applies to it
     longest : most tokens of a text that it writes; 0 for heads that write none
     beams : texts that are followed at once while it writes one
-    reads_again : whether predictions may take more passes of the encoder than that of `pool`
+    reads_again : whether predictions may take more passes of the encoder than `pool`
     whole_vocabulary : whether embeddings of tokens count that no example has
     smoothing : in training, share of the probability of what is written that all tokens get alike
     """

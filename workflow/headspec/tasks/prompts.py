@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
 """Columns of the table `tokens`:
 
-words: of prompts with a mask, 0 there and -1 elsewhere; else null
-continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
-    pairs, what follows their common beginning; null where an answer is the next token
+words: in prompts with a mask, 0 there and -1 elsewhere; else null
+continuations: in prompts, tokens of the answers that are scored, in pairs the right one first; in minimal
+    pairs, how each text goes on after the common beginning; null where an answer is the next token
 """
 
 
@@ -100,8 +100,8 @@ class Prompting:
 
         Returns
         -------
-        frame : table 'tokens'; label is the index in `classes`, or without classes that of the right
-            continuation, 0
+        frame : table 'tokens'; label is the index in `classes`; without classes 0, the index of the right
+            continuation
         truncated : number of examples of which a text was cut
 
         Raises

@@ -58,7 +58,7 @@ class Encoding:
         Parameters
         ----------
         key : config key of the task, for errors
-        family : of the model (`headspec.models.architectures`)
+        family : the model's (`headspec.models.architectures`)
         """
         return classes
 

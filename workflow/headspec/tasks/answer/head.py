@@ -154,7 +154,7 @@ class Answers(Head):
         return model.output(batch).last_hidden_state
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the mean cross-entropy of both ends, among tokens of the context and that of no answer."""
+        """Return the mean cross-entropy of both ends, among tokens of the context and of no answer."""
         logits, none = self.ends(model.dropout(states)).float(), _none(model, targets)
         rows = torch.arange(len(logits), device=logits.device)
         possible = targets.allowed.clone()

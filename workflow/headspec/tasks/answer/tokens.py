@@ -34,13 +34,13 @@ COLUMNS = {
 }
 """Columns of the table `tokens`:
 
-span: of questions, the first and the last token of the first answer; -1 without one
-offsets: of questions, for `input_ids` and each of `windows` the characters of the context that every token
+span: in questions, the first and the last token of the first answer; -1 without one
+offsets: in questions, for `input_ids` and each of `windows` the characters of the context that every token
     begins and ends with; -1 for tokens of the question, and special ones
-windows: of questions, tokens of the further windows of a long context
-window_types: of questions, `token_type_ids` of these
-context: of questions, the context
-answers: of questions, the texts of the gold answers; none where there is no answer
+windows: in questions, tokens of the further windows of a long context
+window_types: in questions, `token_type_ids` of these
+context: in questions, the context
+answers: in questions, the texts of the gold answers; none where there is no answer
 """
 
 

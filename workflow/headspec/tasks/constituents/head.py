@@ -30,7 +30,7 @@ class Constituents(Decoder):
         super().__init__(model, classes)
         self.marks = [index for index, name in enumerate(self.labels) if name == PUNCTUATION]
         self.first, self.last = Projection(model.hidden, SIZE), Projection(model.hidden, SIZE)
-        self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is that of none
+        self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is for none
 
     def sentence_losses(
         self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor

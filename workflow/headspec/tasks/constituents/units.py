@@ -58,8 +58,8 @@ class Constituents:
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict right-branching trees: each word except the last begins a constituent to the end.
 
-        The first has the most frequent label of whole sentences, the others that of such ends; of equal
-        labels, the first by name.
+        The first has the most frequent label of whole sentences, the others the most frequent label of such
+        ends; equal labels: the first by name.
         """
         labels: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for units, length in zip(sentences, lengths, strict=True):

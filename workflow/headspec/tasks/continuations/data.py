@@ -31,7 +31,7 @@ def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
     Parameters
     ----------
     pairs : two columns of continuations
-    names : of the columns
+    names : their columns
     """
     empty = (pairs.map(str.strip) == "").any(axis=1)
     same = pairs.iloc[:, 0] == pairs.iloc[:, 1]

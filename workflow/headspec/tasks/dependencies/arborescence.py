@@ -21,7 +21,7 @@ def best_tree(scores: Floats) -> Heads:
 
     Parameters
     ----------
-    scores : (words, words + 1): of the root and of each word as head; finite except for the word itself
+    scores : (words, words + 1), the root and each word as heads; finite except for the word itself
     """
     words = len(scores)
     padded = np.concatenate([np.full((1, words + 1), -np.inf), scores])

@@ -1,4 +1,4 @@
-"""Metrics of dependencies: of labelled and of unlabelled attachment."""
+"""Metrics of dependencies: labelled and unlabelled attachment."""
 
 from headspec.tasks.words.unit_metrics import share
 

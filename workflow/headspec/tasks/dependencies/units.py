@@ -14,8 +14,8 @@ from headspec.tasks.words.base import Units
 class Dependencies:
     """Units are (word, head, relation), one for each word; the root is its own head.
 
-    Labelled attachment is the share of all words, punctuation included, that have the right head and
-    relation, unlabelled attachment that of words with the right head. Relations are whole, with subtypes.
+    Labelled attachment is the share of words, punctuation included, with the right head and relation;
+    unlabelled attachment ignores relations. Relations are whole, with subtypes.
     """
 
     places, links = 2, True

@@ -95,6 +95,6 @@ METRICS = {
 }
 """Sets of labels.
 
-label_values: of each label 1 if the text has it, else 0
+label_values: 1 for each label that the text has, else 0
 prediction_values: probability of each label
 """

@@ -121,7 +121,7 @@ class Tied(Tokens):
     """Products of states, after a linear layer, with the embeddings of tokens, and a bias for each token.
 
     The layer starts as the identity: then this is the pretrained head of the language models whose output
-    embedding is that of the input (GPT-2, small Llamas and Qwens).
+    embedding is the input embedding (GPT-2, small Llamas and Qwens).
     """
 
     def __init__(self, model: MultiTask, classes: Any) -> None:

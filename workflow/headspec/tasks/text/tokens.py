@@ -27,7 +27,7 @@ NONE = -1
 COLUMNS = {"targets": pa.list_(INT)}
 """Columns of the table `tokens`:
 
-targets: of language modelling, the token that the state of each token predicts: the next one, or the masked
+targets: in language modelling, the token that the state of each token predicts: the next one, or the masked
     one; -1 for none
 """
 

@@ -90,7 +90,7 @@ class Prompts(Prompting):
         return Prompt(ids, [0 if i == place else -1 for i in range(len(ids))], cut)
 
     def _answered(self, text_a: str | None, text_b: str | None) -> str:
-        """Return a prompt; that of masked models has an answer, which the mask then replaces."""
+        """Return a prompt; for masked models with an answer, which the mask then replaces."""
         return self.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
 
     def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:

@@ -28,8 +28,8 @@ class Wording:
     Attributes
     ----------
     prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
-    answers : of each class, in their order; none where every example has its own
-    chat : whether prompts are turns of a user in a conversation, and answers those of the model
+    answers : one for each class, in order; empty where each example has its own
+    chat : whether prompts are the user's turns in a conversation, and answers the model's
     before : what stands before every prompt: the demonstrations
     turns : in conversations, the prompt and the answer of every demonstration
     """

@@ -46,7 +46,7 @@ def counted(
 
     Parameters
     ----------
-    language : of references without spaces between words (`headspec.characters.unspaced`)
+    language : language without spaces between words (`headspec.characters.unspaced`)
     """
     bleu_counts, chrf_counts = (
         # the sums of corpus scores before they are summed, which have no public name

@@ -78,7 +78,7 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
 
     Parameters
     ----------
-    states : of the encoder, (batch, source tokens, hidden)
+    states : the encoder's, (batch, source tokens, hidden)
     """
     rows = torch.nonzero(targets.real.flatten()).flatten()
     filled = F.pad(rows, (0, -len(rows) % ROWS))
@@ -111,7 +111,7 @@ def losses(
 
     Parameters
     ----------
-    states : of the encoder
+    states : the encoder's
     smoothing : share of a token's probability that all tokens get alike (Szegedy et al. 2016)
     """
     values = F.cross_entropy(
@@ -144,7 +144,7 @@ def written(
 
     Parameters
     ----------
-    states : of the encoder, (batch, source tokens, hidden)
+    states : the encoder's, (batch, source tokens, hidden)
     classes : `Classes` of the task, as `headspec.tasks.translation.tokens` completes them
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 COLUMNS = {"target_ids": pa.list_(INT), "target": TEXT}
 """Columns of the table `tokens`:
 
-target_ids: of translation, tokens of the target, with its end and language
-target: of translation, the target
+target_ids: in translation, tokens of the target, with its end and language
+target: in translation, the target
 """
 
 

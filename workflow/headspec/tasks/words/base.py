@@ -56,7 +56,7 @@ class WordTask(Protocol):
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict the units of each sentence from lengths alone, as well as possible for these sentences."""
+        """Make the best prediction of these sentences that only knows their lengths."""
 
 
 def word_task(kind: str) -> WordTask:

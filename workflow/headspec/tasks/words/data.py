@@ -82,7 +82,7 @@ class Sentences(Data):
             others = listing(sorted({label for _, label in unseen}), 5)
             raise DataError(
                 f"{key}: {len(unseen)} of {len(found)} units of {where} have labels that training does not "
-                f"have, such as {others}, first in row {unseen[0][0] + 1}; those of training are "
+                f"have, such as {others}, first in row {unseen[0][0] + 1}; the labels of training are "
                 f"{listing(sorted(known), 10)}"
             )
 

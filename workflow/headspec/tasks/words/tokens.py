@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 COLUMNS = {"words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "target": TEXT}
 """Columns of the table `tokens`:
 
-words: of tasks on words, the word that each token is of, from 0; -1 for special tokens
-units: of tasks on words, places of words and the index of a label, -1 if training lacks it
-target: of tasks on words, places of words and the name of a label
+words: in tasks on words, the word of each token, from 0; -1 for special tokens
+units: in tasks on words, places of words and the index of a label, -1 if training lacks it
+target: in tasks on words, places of words and the name of a label
 """
 #: largest share of the words of a split that may have no tokens
 DROPPED = 0.05
