@@ -422,10 +422,7 @@ def test_scores_read_back_exactly(tmp_path):
 
 
 def test_duplicates_overlap_and_empty_texts_are_removed_and_counted(tmp_path):
-    train = {
-        "text": ["a", "b", "a ", "b", "c", "d", " ", None, "e  e"],
-        "label": [0, 1, 0, 0, 0, 1, 1, 1, 0],
-    }
+    train = {"text": ["a", "b", "a ", "b", "c", "d", " ", None, "e  e"], "label": [0, 1, 0, 0, 0, 1, 1, 1, 0]}
     save(pd.DataFrame(train), tmp_path / "train.parquet")
     validation = {"text": ["c", "e e", "f", "c", "c ", ""], "label": [0, 1, 1, 0, 1, 0]}
     save(pd.DataFrame(validation), tmp_path / "validation.parquet")

@@ -61,14 +61,7 @@ def test_from_the_command_line(tmp_path):
     file = tmp_path / "copy" / "data" / "train-00000-of-00001.parquet"
 
     def run(region: str) -> subprocess.CompletedProcess:
-        command = [
-            sys.executable,
-            "-m",
-            "headspec",
-            "import-pereira",
-            region,
-            str(tmp_path / "out"),
-        ]
+        command = [sys.executable, "-m", "headspec", "import-pereira", region, str(tmp_path / "out")]
         return subprocess.run([*command, "--source", str(file)], capture_output=True, text=True)
 
     assert run("dmn").stdout.strip().endswith("dmn, 8 subjects, 24 sentences, 3 to 10 voxels")

@@ -19,11 +19,7 @@ with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
         train = tables.read(snakemake.input.data)
         frame, counts = splits.read_unlabelled(wildcards.task, task, wildcards.name, train)
     footer = tables.provenance(
-        snakemake,
-        task=wildcards.task,
-        classes=classes,
-        counts=counts,
-        source_version=params.version,
+        snakemake, task=wildcards.task, classes=classes, counts=counts, source_version=params.version
     )
     schema = prepare.DATA if wildcards.kind == "further" else prepare.UNLABELLED
     tables.write(snakemake.output[0], schema, frame, footer)

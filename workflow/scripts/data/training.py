@@ -38,12 +38,7 @@ with stage(snakemake, f"data {name}"):
     seen |= {other: overlap.occurs(split.rows, pd.concat(frames)) for other, frames in evaluated.items()}
     frame, counts, leaks = prepare.train_table(name, task, split, params.seed, seen)
     footer = tables.provenance(
-        snakemake,
-        task=name,
-        classes=classes,
-        counts=counts,
-        leaks=leaks,
-        source_version=params.version,
+        snakemake, task=name, classes=classes, counts=counts, leaks=leaks, source_version=params.version
     )
     tables.write(snakemake.output.train, prepare.DATA, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -22,11 +22,7 @@ with stage(snakemake, f"validation {name}"):
         split, classes = source.validation, source.classes
     frame, counts = prepare.validation_table(name, task, split, params.seed)
     footer = tables.provenance(
-        snakemake,
-        task=name,
-        classes=classes,
-        counts=counts,
-        source_version=params.version,
+        snakemake, task=name, classes=classes, counts=counts, source_version=params.version
     )
     tables.write(snakemake.output[0], prepare.DATA, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

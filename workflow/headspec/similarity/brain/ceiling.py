@@ -43,11 +43,7 @@ SHIFTS, SAMPLE = 20, 2000
 
 
 def reliable(
-    ridges: Sequence[Ridge],
-    inner: Sequence[Split],
-    responses: Floats,
-    r: Floats,
-    rng: np.random.Generator,
+    ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats, r: Floats, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     """The voxels that the other subjects predict, (voxels,) bool: r above 0 at `FALSE_DISCOVERY_RATE`.
 
