@@ -49,16 +49,6 @@ def row_keys(frame: pd.DataFrame) -> np.ndarray:
     return frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
 
 
-def key_order(frame: pd.DataFrame) -> np.ndarray:
-    """Positions 0..n-1 in an order that depends only on the texts, not on their place or labels."""
-    return np.argsort(row_keys(frame), kind="stable")
-
-
-def distinct_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of single texts, without those that are empty or repeat an earlier text."""
-    return frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
-
-
 def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     """Which rows of `frame` occur in `other`, (n,) bool.
 

@@ -63,7 +63,8 @@ def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
-    for name, task in _parents_first(study):
+    parents_first = sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None)
+    for name, task in parents_first:
         try:
             if task.pairs_of in validation:
                 split = prepare.pair_split(name, "validation", validation[task.pairs_of][0], study.data_seed)
@@ -87,10 +88,6 @@ def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list
             problems.append(error)
     problems += map(DataError, _seen_in_mixtures(study, plan.prepared))
     return plan, problems
-
-
-def _parents_first(study: Study) -> list:
-    return sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None)
 
 
 def _further(study: Study, name: str, plan: Planned) -> Iterator[pd.DataFrame]:

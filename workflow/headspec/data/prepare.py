@@ -150,7 +150,8 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         counts["in_validation"] = int(seen.sum())
     else:
         n = _held_out(name, task, len(train))
-        order = interleaved(data.reader(task.type).strata(train), overlap.key_order(train))
+        by_text = np.argsort(overlap.row_keys(train), kind="stable")
+        order = interleaved(data.reader(task.type).strata(train), by_text)
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
@@ -174,7 +175,7 @@ def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
     """Pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
     frame = overlap.with_keys(parent, seed)
     if split == "validation":
-        frame = overlap.distinct_texts(frame)
+        frame = frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
     rows = pair(frame, _rng(seed, f"{split} pairs", name), f"tasks.{name}.pairs_of")
     return Split(rows, {"rows": len(parent)})
 

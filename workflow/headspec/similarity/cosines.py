@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +29,12 @@ def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> NDArray[np.
             file.write(vector.data)
             del vector  # before the next one is computed
             file.seek(0)
-        products = [_inner_products(block) for block in _blocks(files)]
+        products: list[list[float]] = []
+        while (block := np.stack([np.fromfile(file, np.float32, BLOCK) for file in files])).size:
+            rows = block.astype(float)  # (k, BLOCK), the last with fewer
+            products.append([a @ b for a, b in itertools.combinations_with_replacement(rows, 2)])
     triangle = np.triu_indices(len(files))
     dots = np.empty((len(files), len(files)))
     dots[triangle] = dots.T[triangle] = [math.fsum(blocks) for blocks in zip(*products, strict=True)]
     squares = np.outer(dots.diagonal(), dots.diagonal())
     return np.divide(dots, np.sqrt(squares), out=np.full_like(dots, np.nan), where=squares > 0)
-
-
-def _blocks(files: Sequence[IO[bytes]]) -> Iterator[np.ndarray]:
-    """The entries of all vectors one after the other, (k, `BLOCK`), the last block with fewer."""
-    while (block := np.stack([np.fromfile(file, np.float32, BLOCK) for file in files])).size:
-        yield block
-
-
-def _inner_products(vectors: np.ndarray) -> list[float]:
-    """Products of all pairs of `vectors` (k, n), each with itself too, in double precision."""
-    return [a @ b for a, b in itertools.combinations_with_replacement(vectors.astype(float), 2)]

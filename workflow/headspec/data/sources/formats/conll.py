@@ -19,7 +19,7 @@ from headspec import text_files
 from headspec.data.sources.formats.options import Choice, Options
 from headspec.errors import DataError
 
-ENDINGS = CONLLU, COLUMNS = ".conllu", ".conll"
+CONLLU, COLUMNS = ".conllu", ".conll"
 #: the columns of CoNLL-U (universaldependencies.org/format.html) after the number of the word
 FIELDS = ("words", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 #: columns in which every word has a value
