@@ -19,6 +19,7 @@ from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.resampling import holm
 from headspec.tasks.metrics import score
+from support.evaluations import evaluated
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])
@@ -26,15 +27,9 @@ WEIGHTS = np.array([0.15, 0.5, 0.35])
 
 def evaluation(right: dict[tuple, np.ndarray], tasks=("a",), seed: int = 0) -> Evaluation:
     """Predictions that are right or wrong; (ranking, pruned_for, draw, task, fraction): (n,) bool."""
-    keys = pd.DataFrame([*right], columns=["ranking", "pruned_for", "draw", "task", "fraction"])
-    keys["order"] = np.where(keys["draw"].isna(), "top", None)
-    frame = keys.astype({"draw": "Int32", "pruned_for": "str", "order": "str"}).loc[
-        np.repeat(np.arange(len(right)), [len(correct) for correct in right.values()])
-    ]
-    frame["example"] = np.concatenate([np.arange(len(correct)) for correct in right.values()])
-    frame["label"], frame["prediction"] = 1.0, np.concatenate([*right.values()]).astype(float)
-    run = Run(model="m", mixture="+".join(tasks), method="tuned", seed=seed, tasks=tasks)
-    return Evaluation(run, dict.fromkeys(tasks, "accuracy"), frame)
+    one = evaluated(["ranking", "pruned_for", "draw", "task", "fraction"], right, tasks=tasks, seed=seed)
+    ranked = one.predictions["draw"].isna()
+    return replace(one, stored=one.predictions.assign(order=np.where(ranked, "top", None)))
 
 
 def curve(ranking: str, levels, u: np.ndarray, pruned_for: str | None = "a", draw=None, task="a") -> dict:

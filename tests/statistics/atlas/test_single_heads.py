@@ -7,23 +7,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
 from headspec.statistics.dissociation.resampled import Evaluation
+from support.evaluations import evaluated
 
 
 def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:
     """Right or wrong predictions; closed: {(measure, layer, head): (n,) bool}."""
-    columns = {(None, None, None): plain} | closed
-    frames = [
-        pd.DataFrame({"task": "a", "measure": measure, "layer": layer, "head": head,
-                      "example": np.arange(len(right)), "label": 1.0, "prediction": right.astype(float)})
-        for (measure, layer, head), right in columns.items()
-    ]  # fmt: skip
-    frame = pd.concat(frames).astype({"layer": "Int32", "head": "Int32"})
-    run = Run(model="m", mixture="a", method="tuned", seed=seed, tasks=("a",))
-    return Evaluation(run, {"a": "accuracy"}, frame)
+    predictions = {("a", None, None, None): plain} | {("a", *head): right for head, right in closed.items()}
+    return evaluated(["task", "measure", "layer", "head"], predictions, seed=seed)
 
 
 def test_changes_in_closed_form():

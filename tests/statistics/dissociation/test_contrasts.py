@@ -11,6 +11,7 @@ from headspec.config.runs import Run
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
 from headspec.statistics.dissociation.resampled import Evaluation
+from support.evaluations import evaluated
 
 FRACTION = 0.3
 PARADIGMS = {"a": "single", "b": "single", "p": "pair"}
@@ -24,26 +25,18 @@ def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None, unl
     (with a method) that is `unlearnt` has the most frequent class, and with its heads pruned the other.
     """
     truth = np.random.default_rng(0).integers(2, size=n)
-    masks = ["none", *tasks]
-    predictions = []
+    predictions = {}
     for task in tasks:
         shift = 0 if hard is None else hard[task]
-        for mask in masks:
+        for mask in ("none", *tasks):
             p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + shift
-            predictions.append(np.where(rng.random(n) < p, truth, 1 - truth))
+            found = np.where(rng.random(n) < p, truth, 1 - truth)
             if (method, task) in unlearnt:
                 most = np.bincount(truth).argmax()
-                predictions[-1] = np.full(n, 1 - most if mask == task else most)
-    pruned_for = np.tile(np.repeat(masks, n), len(tasks))
-    frame = pd.DataFrame(
-        {"task": np.repeat([*tasks], len(masks) * n), "pruned_for": pruned_for,
-         "example": np.tile(np.arange(n, dtype=float), len(predictions)),
-         "fraction": FRACTION * (pruned_for != "none"),
-         "label": np.tile(truth.astype(float), len(predictions)),
-         "prediction": np.concatenate(predictions).astype(float)}
-    )  # fmt: skip
-    run = Run(model="m", mixture=mixture, tasks=tuple(tasks), method=method, seed=seed)
-    return Evaluation(run, dict.fromkeys(tasks, "accuracy"), frame)
+                found = np.full(n, 1 - most if mask == task else most)
+            predictions[task, mask, FRACTION * (mask != "none")] = found
+    columns = ["task", "pruned_for", "fraction"]
+    return evaluated(columns, predictions, truth, mixture=mixture, method=method, seed=seed)
 
 
 def study(rng, losses, seeds=3, mixtures=MIXTURES, spread=0.0, hard=0.0, **more):

@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from headspec import tables
-from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
 from headspec.statistics.dissociation.resampled import (
@@ -26,6 +25,7 @@ from headspec.statistics.dissociation.resampled import (
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.resampling import holm, interval, p_value, permutations, permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, score
+from support.evaluations import evaluated
 from support.schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
@@ -239,15 +239,13 @@ def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
 FRACTION = 0.3
 
 
-def table(label, predictions):
-    """The table 'predictions' of one run from labels (n,) and {(task, mask): predictions (n,)}."""
-    n, parts = len(label), len(predictions)
-    tasks, masks = zip(*predictions, strict=True)
-    fractions = [0.0 if mask == "none" else FRACTION for mask in masks]
-    columns = {"pruned_for": np.repeat(masks, n), "fraction": np.repeat(fractions, n)}
-    columns |= {"task": np.repeat(tasks, n), "example": np.tile(np.arange(n), parts)}
-    columns |= {"label": np.tile(label, parts), "prediction": np.concatenate(list(predictions.values()))}
-    return pd.DataFrame(columns).astype({"example": float, "label": float, "prediction": float})
+def pruned(predictions, label, metric="accuracy", **run):
+    """A run from {(task, mask): predictions (n,)}."""
+    keyed = {
+        (task, mask, 0.0 if mask == "none" else FRACTION): values
+        for (task, mask), values in predictions.items()
+    }
+    return evaluated(["task", "pruned_for", "fraction"], keyed, label, metric, **run)
 
 
 def evaluation(accuracy, rng, n=200, seed=0, label=None, metric="accuracy", mixture=None):
@@ -258,9 +256,7 @@ def evaluation(accuracy, rng, n=200, seed=0, label=None, metric="accuracy", mixt
         for task, masks in accuracy.items()
         for mask, p in masks.items()
     }
-    mixture = mixture or "+".join(accuracy)
-    run = Run(model="m", mixture=mixture, tasks=tuple(accuracy), method="tuned", seed=seed)
-    return Evaluation(run, dict.fromkeys(accuracy, metric), table(truth, predictions))
+    return pruned(predictions, truth, metric, seed=seed, mixture=mixture or "+".join(accuracy))
 
 
 def pair(base=0.9, same=0.6, other=0.8, **more):
@@ -394,10 +390,9 @@ def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
         for mask, p in {"none": 0.95, "a": 0.7, "b": 0.95}.items()
     }
     values = {("a", mask): v for mask, v in learnt.items()} | {("b", mask): v for mask, v in constant.items()}
-    run = Run(model="m", mixture="a+b", tasks=("a", "b"), method="frozen", seed=0)
-    nothing = Evaluation(run, dict.fromkeys("ab", "accuracy"), table(label, values))
+    nothing = pruned(values, label, method="frozen")
     values |= {("b", mask): v for mask, v in learnt.items()}
-    known = Evaluation(replace(run, seed=1), nothing.metrics, table(label, values))
+    known = pruned(values, label, method="frozen", seed=1)
     tables_found, result = study(nothing, known), {}
     for name in ("dissociation", "fractions", "areas", "combined", "mixtures"):
         frame = tables_found[name].assign(task=tables_found[name].get("task", "mean"))
@@ -488,8 +483,7 @@ def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
             (task, mask): label ^ (latent[t, m] > 0.5)
             for (t, task), (m, mask) in itertools.product(enumerate(tasks), enumerate(masks))
         }
-        run = Run(model="m", mixture="+".join(tasks), tasks=tuple(tasks), method="tuned", seed=seed)
-        yield Evaluation(run, dict.fromkeys(tasks, "accuracy"), table(label, predictions))
+        yield pruned(predictions, label, seed=seed)
 
 
 @pytest.mark.slow
@@ -621,15 +615,13 @@ def test_regression_tasks():
     rng = np.random.default_rng(14)
     truth = rng.normal(size=300)
     noise = {"a": {"none": 0.3, "a": 2, "b": 0.8}, "b": {"none": 0.3, "a": 0.8, "b": 2}}
-    frames = [
-        pd.DataFrame({"example": np.arange(300), "label": truth, "task": task, "pruned_for": mask}).assign(
-            prediction=truth + s * rng.normal(size=300), fraction=0.0 if mask == "none" else FRACTION
-        )
+    predictions = {
+        (task, mask): truth + s * rng.normal(size=300)
         for task, masks in noise.items()
         for mask, s in masks.items()
-    ]
-    run = Run(model="m", mixture="a+b", tasks=("a", "b"), method="tuned", seed=0)
-    table = study(Evaluation(run, {"a": "spearman", "b": "pearson"}, pd.concat(frames)))["dissociation"]
+    }
+    one = replace(pruned(predictions, truth), metrics={"a": "spearman", "b": "pearson"})
+    table = study(one)["dissociation"]
     # correlation of x and x + s * noise: 1 / sqrt(1 + s^2)
     expected = (1 / np.sqrt(1 + 0.8**2) - 1 / np.sqrt(5)) * np.sqrt(1 + 0.3**2)
     assert (table["ci_low"] < expected).all() and (expected < table["ci_high"]).all()

@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.dissociation.listed import head_lists, ranked
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.resampling import holm
+from support.evaluations import evaluated
 
 TASKS = ("a", "b")
-METRICS = dict.fromkeys("abcdef", "accuracy")
 
 
 def evaluation(
@@ -26,24 +25,17 @@ def evaluation(
 
     Whether an example is right is the same under all masks, except for `mask_noise`.
     """
-    columns: dict[str, list] = {name: [] for name in ("pruned", "draw", "task", "prediction")}
+    predictions = {}
     label = np.arange(n) % 2
     own = rng.normal(size=(len(accuracy), n))
     difficulties = own + (rng.normal(size=own.shape) if common is None else common)
     for (task, levels), difficulty in zip(accuracy.items(), difficulties, strict=True):
         for (pruned, draw), p in levels.items():
-            columns["pruned"] += [pruned] * n
-            columns["draw"] += [draw] * n
-            columns["task"] += [task] * n
             under = difficulty + mask_noise * rng.normal(size=n)
             right = norm.cdf(under / np.sqrt(2 + mask_noise**2)) < p
-            columns["prediction"].append(np.where(right, label, 1 - label))
-    masks = len(columns["prediction"])
-    frame = pd.DataFrame(columns | {"prediction": np.concatenate(columns["prediction"])})
-    frame = frame.assign(
-        heads="mine", n_pruned=4, example=np.tile(np.arange(n), masks), label=np.tile(label, masks)
-    ).astype({"draw": "Int32"})
-    return Evaluation(Run("bert", "+".join(accuracy), tuple(accuracy), "tuned", seed), METRICS, frame)
+            predictions[pruned, draw, task] = np.where(right, label, 1 - label)
+    one = evaluated(["pruned", "draw", "task"], predictions, label, model="bert", seed=seed)
+    return replace(one, stored=one.predictions.assign(heads="mine", n_pruned=4))
 
 
 def masks(base: float, listed: float, shared: float, random) -> dict:

@@ -23,6 +23,7 @@ from headspec.statistics.training.improvement import against, by_seed, clear, im
 from headspec.statistics.training.specialization import specialization
 from headspec.tasks.metrics import score
 from headspec.training.schedule import branch_point, rate_share
+from support.evaluations import evaluated
 from support.schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
@@ -449,14 +450,11 @@ def test_differences_by_seed_average_to_the_table():
 def pruned(method: str, seed: int, same: float, other: float = 0.9, n: int = 200) -> Evaluation:
     """Accuracies with a task's heads pruned (`same`), and with the other task's heads pruned (`other`)."""
     rng, label = np.random.default_rng([seed, len(method)]), np.arange(n) % 2.0
-    frames = []
+    predictions = {}
     for task, mask in itertools.product("ab", ("none", "a", "b")):
         p = 0.95 if mask == "none" else same if mask == task else other
-        prediction = np.abs(label - (rng.random(n) > p))
-        columns = {"task": task, "pruned_for": mask, "example": np.arange(n), "label": label}
-        fraction = 0.0 if mask == "none" else 0.3
-        frames.append(pd.DataFrame(columns | {"prediction": prediction, "fraction": fraction}))
-    return Evaluation(run(method, seed), dict.fromkeys("ab", "accuracy"), pd.concat(frames))
+        predictions[task, mask, 0.3 * (mask != "none")] = np.abs(label - (rng.random(n) > p))
+    return evaluated(["task", "pruned_for", "fraction"], predictions, label, method=method, seed=seed)
 
 
 def test_specialization_is_the_difference_of_dissociation():

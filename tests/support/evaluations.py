@@ -1,0 +1,36 @@
+"""Runs with made-up predictions under pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from headspec.config.runs import Run
+from headspec.statistics.dissociation.resampled import Evaluation
+
+
+def evaluated(
+    columns: Sequence[str],
+    predictions: Mapping[tuple, ArrayLike],
+    label: ArrayLike = 1.0,
+    metric: str = "accuracy",
+    **run: object,
+) -> Evaluation:
+    """A run from {values of `columns`, among them the task: predictions (n,)}, with a `label` for all tasks.
+
+    `run` has fields of `Run` in place of model 'm', the method 'tuned', seed 0, and the tasks in their order.
+    """
+    keys = pd.DataFrame([*predictions], columns=list(columns))
+    values = [np.asarray(one, dtype=float) for one in predictions.values()]
+    frame = keys.loc[np.repeat(np.arange(len(values)), [len(one) for one in values])].reset_index(drop=True)
+    frame["example"] = np.concatenate([np.arange(len(one)) for one in values])
+    frame["label"] = np.concatenate([np.broadcast_to(label, len(one)).astype(float) for one in values])
+    frame["prediction"] = np.concatenate(values)
+    for name in {"draw", "layer", "head"} & {*columns}:
+        frame[name] = frame[name].astype("Int32")
+    tasks = tuple(dict.fromkeys(keys["task"]))
+    fields = {"model": "m", "mixture": "+".join(tasks), "tasks": tasks, "method": "tuned", "seed": 0} | run
+    return Evaluation(Run(**fields), dict.fromkeys(fields["tasks"], metric), frame)
