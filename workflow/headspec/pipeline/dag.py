@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 def opened(
     snakefile: Path, folder: Path, config: Path, target: str | None = None, cores: int = 1
 ) -> Iterator[Workflow]:
-    """The workflow with its rules, and after `plan` with its jobs.
-
-    Parameters
-    ----------
-    folder : in which it runs
-    config : of the study
-    target : file to make; by default all of the study
-    """
+    """Yield the workflow that runs in `folder`: its rules and, after `plan`, its jobs for `target`."""
     from snakemake.api import SnakemakeApi  # slow to import
     from snakemake.settings import types as settings
     from snakemake.settings.enums import Quietness

@@ -82,12 +82,6 @@ class Layout:
         return [method for method in self.variants if method not in self.bases]
 
     @cached_property
-    def sweep(self) -> list[str]:
-        """IAT and the methods that differ from it only in alpha and delta."""
-        variants = self.variants.items()
-        return [method for method, v in variants if v.heads == "top" and v.base == "tuned"]
-
-    @cached_property
     def mixed(self) -> list[Run]:
         """Runs of several tasks, whose heads are pruned and compared."""
         return [run for run in self.study.runs if len(run.tasks) > 1]
@@ -217,12 +211,8 @@ class Layout:
     @cached_property
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        kinds = [
-            "verdict",
-            "improvement",
-            "specialization",
-            *(["alpha-delta"] if len(self.sweep) > 1 else []),
-        ]
+        swept = [v for v in self.variants.values() if v.heads == "top" and v.base == "tuned"]
+        kinds = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
         return list(map(".".join, itertools.product(kinds, self.study.models, self.study.iat.mixtures)))
 
     @cached_property
@@ -246,13 +236,8 @@ class Layout:
     def gates_figures(self) -> list[str]:
         """Names of the figures of the section `gates`."""
         runs = [cell.run for cell in self.study.pruned_runs]
-        kinds = [
-            "budgets",
-            "kept",
-            "kept_kinds",
-            *(["learning"] if any_learnt(self.study.gates.pruning_methods) else []),
-        ]
-        kinds += ["kept_roles"] if self.has_roles else []
+        kinds = ["budgets", "kept", "kept_kinds"]
+        kinds += ["learning"] * any_learnt(self.study.gates.pruning_methods) + ["kept_roles"] * self.has_roles
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
         names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]
         own = any(cell.scope == "per_task" for cell in self.study.pruned_runs)

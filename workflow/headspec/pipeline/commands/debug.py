@@ -18,16 +18,10 @@ if TYPE_CHECKING:
 
 
 def run_job(path: Path) -> None:
-    """Run the script of the job that makes the result at `path` in this process, with the results that exist.
+    """Run the job that makes the result at `path` in this process, with the results that exist.
 
-    Its files and log go to a new temporary folder; the study stays as it is.
-
-    Raises
-    ------
-    HeadspecError
-        No start of snakemake has noted the study of `path`, no job makes it, or an input is missing.
-    SystemExit
-        The script failed.
+    Its files and log go to a new temporary folder; the study stays as it is. HeadspecError if no start of
+    snakemake has noted the study, no job makes the result, or an input is missing.
     """
     from snakemake.exceptions import MissingRuleException
 

@@ -43,14 +43,7 @@ AGAIN = "run snakemake on the study, which makes it again"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The heads to keep of a model.
-
-    Attributes
-    ----------
-    kept : bool (layers, heads)
-    task : whose heads they are; None for heads of all `tasks` of the run
-    source : the table that says so, in the folder of the run
-    """
+    """Heads to keep, bool (layers, heads), of a task or all `tasks` of a run; the table with them."""
 
     kept: np.ndarray
     task: str | None
@@ -59,24 +52,19 @@ class Chosen:
 
 
 def export_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
-    """Export the model in the folder of a run, or of a pruned run of the section `gates`.
+    """Export the model of a run, or of a pruned run; say where it is and how far its logits differ.
 
     Parameters
     ----------
-    n : number of heads; of a pruned run None, it has its own
-    task : whose heads are left; by default the task of the run, if it has one only, or its shared heads
-    out : folder to write; by default ``results/<study>/export/<path of the run>/<task>-<n>``, with `all` for
-        shared heads
-
-    Returns
-    -------
-    report : where it is, and how far its logits are from those of the model with closed heads
+    n : number of heads; None for a pruned run, which has its own
+    task : whose heads are left; by default the only task of the run, or all if they share heads
+    out : folder to write; by default ``results/<study>/export/<path of the run>/<task or all>-<n>``
 
     Raises
     ------
     HeadspecError
-        Something is missing, or `n` or `task` is not of this run; all before the model is loaded. Or the
-        exported model does not compute the same (`headspec.models.export.folder.export`).
+        Something is missing or does not fit the run, before the model is loaded, or the exported model does
+        not compute the same.
     """
     installed()
     run, place = _run(path)
@@ -184,12 +172,7 @@ def _task(task: str | None, tasks: list[str]) -> str:
 
 
 def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]]:
-    """The tokenizer of a run, which cuts and pads texts as its jobs did, and the model that it is of.
-
-    Parameters
-    ----------
-    params : of the job that made the tokens, as its footer has them
-    """
+    """The tokenizer of a run, which cuts and pads as its jobs did, and its model, from a record's params."""
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
     key, settings = f"models.{model}", Model.of_stage(source)
     if repr(versions.tokenizer(settings, key)) not in params:

@@ -40,9 +40,9 @@ LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearm
 def describe(
     combined: pd.DataFrame, frames: dict[str, pd.DataFrame], means: pd.DataFrame, areas: pd.DataFrame | None
 ) -> tuple[list[str], list[str]]:
-    """What was found, and what rows the summary has not shown, with their tables.
+    """Lines on what was found, and lines on the rows of tables that are not shown.
 
-    Models that learnt nothing of one of their tasks count in no line, nor do differences between such models.
+    Models that learnt nothing of a task count in no line, nor do differences between such models.
 
     Parameters
     ----------

@@ -15,19 +15,13 @@ NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")
 
 
 def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
-    """A line for each variant of IAT in the table `improvement` of the results in `folder`.
+    """A line for each variant of IAT in the table `improvement`; HeadspecError without three seeds.
 
     Parameters
     ----------
     effect : difference of the mean over tasks, in points
     wanted : power
-    level : of the two-sided test, over seeds and examples
-    variants : number that are tested; `Holm's first step tests at level / variants
-
-    Raises
-    ------
-    HeadspecError
-        There is no such table, or it is of fewer than three seeds.
+    level : of the two-sided test, over seeds and examples; Holm's first step tests at level / variants
     """
     path = folder / "tables" / "improvement.parquet"
     if not path.exists():

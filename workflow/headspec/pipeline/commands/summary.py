@@ -47,19 +47,10 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
 
 
 def summarize(folder: Path, width: int | None = None) -> tuple[str, bool]:
-    """The summary of the results in `folder`, and whether these are a finished study.
+    """The summary of the results in `folder`, and whether the study is finished.
 
-    Results of another config, and those that are to be made again, are left out, which the summary says. It
-    also says whether other versions of packages made them.
-
-    Parameters
-    ----------
-    width : of the terminal, as in `text`
-
-    Raises
-    ------
-    HeadspecError
-        A table is missing, cannot be read, or was made by an older headspec.
+    It leaves out results of another config and those to be made again, and says so and whether other package
+    versions made them. HeadspecError if a table is missing, damaged, or of an older headspec.
     """
     paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
     own = state.select(folder, filter(Path.exists, paths))
@@ -88,13 +79,13 @@ def _table(name: str, path: Path) -> pd.DataFrame:
 
 
 def text(combined: pd.DataFrame, results: Path, width: int | None = None, **frames: pd.DataFrame) -> str:
-    """The summary, with every mixture; rows of tables that are not shown are counted.
+    """The summary, with a count of the rows that it does not show.
 
     Parameters
     ----------
     combined : table 'combined'
     results : folder of the study's results
-    width : of a terminal, in which longer lines are folded; by default lines are as long as they are
+    width : of a terminal, in which longer lines are folded
     frames : tables of `findings.OPTIONAL` that the study has, by name
     """
     means = shown_means(combined)
