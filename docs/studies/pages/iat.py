@@ -106,7 +106,7 @@ def answers() -> str:
             f"{power(EFFECT, parts, seeds):.2f}; {power(EFFECT, parts, seeds, level=0.05 / branched):.2f}",
         ]
         yield [
-            f"seeds needed for a power of 0.8, likewise (here: {seeds})",
+            f"seeds needed for a power of 0.8, both (here: {seeds})",
             f"{seeds_needed(EFFECT, parts, 0.8) or 'never'}; "
             f"{seeds_needed(EFFECT, parts, 0.8, level=0.05 / branched) or 'never'}",
         ]

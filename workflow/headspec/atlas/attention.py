@@ -85,7 +85,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
 
     real = tokens.real
     entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
-    # zeros of all heads are those of the mask: that of one may be a weight too small for a float
+    # where all heads are zero the mask is; one head's zero may be a weight too small for a float
     reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
     place_columns = {} if across else {
         "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),

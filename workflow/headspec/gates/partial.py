@@ -1,4 +1,4 @@
-"""Gates of which only those of some heads learn; the others stay open."""
+"""Gates that learn for some heads and stay open for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headspec.gates.learnt import LearntGates, Settled
 
 
 class Partial:
-    """The gates of all heads, of which those that are `free` are `gates`; with their interface.
+    """Gates of all heads with the interface of `gates`, which are the gates of the `free` heads.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Partial:
         return self.gates.cost(progress)
 
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
-        """Those that stay open are kept, without a score; `count` has them."""
+        """Keep the fixed heads as well, without a score; they count in `count`."""
         learnt = self.gates.settled(scores, None if count is None else count - self.open)
 
         def whole(values: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from headspec.attention import existing
 
 
 def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
-    """Means of head measures over the examples of each fold; example i is in fold i % `folds`.
+    """Return means of head measures over each fold; example i is in fold i % `folds`.
 
     Parameters
     ----------

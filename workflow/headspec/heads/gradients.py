@@ -1,4 +1,4 @@
-"""Derivatives of losses with respect to gates: what importance by gradients is made of."""
+"""Derivatives of losses with respect to gates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headspec.models.modes import evaluating
 
 @contextmanager
 def scoring(model: nn.Module) -> Iterator[None]:
-    """Dropout is off and weights get no gradients in the block; then both are as before."""
+    """Turn off dropout and the gradients of weights in the block."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with evaluating(model):
         model.requires_grad_(False)
@@ -53,7 +53,7 @@ def gate_derivatives(
 
 
 def open_gates(gates: HeadGates, *shape: int) -> torch.Tensor:
-    """Gates of one, (*shape, layers, heads), set on the model, whose derivatives can be taken."""
+    """Set gates of one, (*shape, layers, heads), that record derivatives, on the model."""
     device = next(gates.model.parameters()).device
     gates.values = values = torch.ones(*shape, *gates.exists.shape, device=device, requires_grad=True)
     return values

@@ -32,7 +32,7 @@ def head_importance(
     prompts: Sequence[str] | None = None,
     answers: Sequence[str] | None = None,
 ) -> NDArray[np.floating]:
-    """Importance of every attention head: how much the loss of examples depends on its gate.
+    """Return the importance of every attention head: how much the loss of examples depends on its gate.
 
     I_h = mean over examples x of ``| dL(x) / dxi_h |`` at xi_h = 1, where xi_h multiplies the head's context
     vectors (Michel et al. 2019; Li et al. 2023, Eq. 4); the absolute value is taken for each example. Dropout
@@ -117,7 +117,7 @@ def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:
 
 
 def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
-    """Of each example's loss with respect to the gates, (batch, layers, heads)."""
+    """Return the derivatives of each example's loss with respect to the gates, (batch, layers, heads)."""
     n = count(batch)
 
     def losses() -> torch.Tensor:

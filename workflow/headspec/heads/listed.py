@@ -1,4 +1,4 @@
-"""Heads that someone else has listed, to be pruned like a task's own."""
+"""Heads that the config lists for a model, pruned like a task's own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def closed(heads: Sequence[Sequence[int]], exists: NDArray[np.bool_], key: str) 
 def masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """List: its mask, that of as many heads of `shared_map`, and `draws` random ones; the first prunes none.
+    """Return the masks of each list: no head, its heads, as many of `shared_map`, and `draws` random ones.
 
     Random masks depend on nothing but the list, so that seeds and methods share them.
 

@@ -1,4 +1,4 @@
-"""The loss of each example, told by the loss that a model itself gives."""
+"""Losses of single examples, found by the mean loss that a model gives."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows(batch: Inputs, chosen: slice) -> Inputs:
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Of classes, or the mean over the tokens of an example that have labels."""
+    """Cross-entropy of classes, or its mean over the tokens of an example that have labels."""
     if labels.is_floating_point() or logits.shape[-1] == 1:
         return None
     if labels.dim() == logits.dim() and labels.shape[-1] == 1:
@@ -73,7 +73,7 @@ def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
 
 
 def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Of labels that an example may have several of, 0 or 1 each."""
+    """Binary cross-entropy of several labels, 0 or 1 each."""
     if labels.shape != logits.shape:
         return None
     each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
@@ -84,7 +84,7 @@ LOSSES = cross_entropy, next_tokens, squared_error, binary_cross_entropy
 
 
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
-    """The loss of each example whose mean a model gives: the one of `LOSSES` that is nearest to it.
+    """Return the one of `LOSSES` whose mean over examples is the loss that the model gives.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     if compared and off[best] <= within:
         return functools.partial(_from_outputs, best)
     raise EncoderError(
-        f"loss: missing; that of {name} is no cross-entropy or squared error of its logits, expected `loss`"
+        f"loss: missing; the loss of {name} is no cross-entropy or squared error of its logits, "
+        "expected `loss`"
     )
 
 

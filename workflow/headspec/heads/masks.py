@@ -52,9 +52,9 @@ def masks(
     bottom: bool = True,
     heads: Sequence[int] = (),
 ) -> list[Mask]:
-    """Every mask that a run is evaluated under.
+    """Return every mask that a run is evaluated under.
 
-    These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, at the
+    The masks are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, the
     main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many
     layer-matched random masks, or one for each task if these are more. Layer-matched draw d has the layer
     counts of the top heads of task d modulo the number of tasks.
@@ -85,7 +85,7 @@ def masks(
 
 
 def window(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
-    """The rows, of `n`, that random mask `draw` is evaluated on: `size` of them, or all.
+    """Return the rows, among `n`, that random mask `draw` is evaluated on: `size` of them, or all.
 
     The windows of consecutive draws follow one another around a permutation drawn with `rng` (the
     same for every draw), so that every row is used equally often.

@@ -114,7 +114,7 @@ def evaluated(
     ----------
     draw_examples : examples per task on which a random mask is evaluated (`masks.window`); None for all
     seed : of the run; determines these examples
-    probabilities : whether those of classes under recorded masks are wanted
+    probabilities : whether to record probabilities of classes under recorded masks
 
     Raises
     ------

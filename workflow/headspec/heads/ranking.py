@@ -39,7 +39,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
 
 
 def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """One map (..., layers, heads) for several tasks: the sum of theirs, each divided by its mean size.
+    """Return the sum of the maps (..., layers, heads) of several tasks, each divided by its mean size.
 
     The losses of tasks differ in scale; without that, the task with the largest gradients would rank alone.
     """

@@ -33,14 +33,14 @@ kind: `split_half`: even against odd folds of one run; `seeds`: the same task wi
     another method, for each pair of seeds
 against: the other task or method; null for the others
 seed_a: seed of the run, or the first of two
-seed_b: the other seed, null where there is none; of `methods`, that of the other method
+seed_b: the other seed, null where there is none; with `methods`, the seed of the other method
 spearman: rank correlation of the two maps over heads
 top_overlap: Jaccard index of the two sets of top heads; null where they are empty
 """
 
 
 def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:
-    """Spearman's correlation of two maps (layers, heads) over heads, and Jaccard index of their prune sets.
+    """Return Spearman's correlation of two maps (layers, heads), and the Jaccard index of their prune sets.
 
     The overlap is nan where `fraction` of the heads is less than one head.
     """
@@ -54,7 +54,7 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
 def reliability(
     importances: Iterable[tuple[Run, pd.DataFrame | str]], fraction: float, processes: int = 1
 ) -> pd.DataFrame:
-    """Agreement of importance between halves of the samples, seeds, tasks and methods.
+    """Return the table 'reliability'.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def reliability(
     Returns
     -------
     table 'reliability'
-        Of halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
+        Between halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
         2r / (1 + r). Both tasks of a pair have a row, and both methods.
     """
     groups: dict[tuple[str, str], list[tuple[Run, pd.DataFrame | str]]] = {}

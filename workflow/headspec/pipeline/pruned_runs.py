@@ -28,25 +28,20 @@ class PrunedRuns:
 
     def files(self, name: str) -> list[str]:
         """Return the file `name` of each pruned run."""
-        return [
-            self.inputs.layout.result("runs", pruned_run.path, name) for pruned_run in self.study.pruned_runs
-        ]
+        return [self.inputs.layout.result("runs", run.path, name) for run in self.study.pruned_runs]
 
     @property
     def runs(self) -> list[Run]:
         """The runs that are pruned."""
-        return list(dict.fromkeys(pruned_run.run for pruned_run in self.study.pruned_runs))
+        return list(dict.fromkeys(pruned.run for pruned in self.study.pruned_runs))
 
     def roles_after(self, wildcards: Any) -> list[str]:
         """The roles of the heads that each set keeps, of each run whose model is saved."""
-        saved = [
-            each for each in self.study.pruned_runs if each.pruning_method in self.study.gates.keep_models
-        ]
-        results = self.inputs.layout.result
         return [
-            results("runs", each.path, f"atlas/{kept_for}/roles.parquet")
-            for each in saved
-            for kept_for in each.kept_for
+            self.inputs.layout.result("runs", pruned.path, f"atlas/{kept_for}/roles.parquet")
+            for pruned in self.study.pruned_runs
+            if pruned.pruning_method in self.study.gates.keep_models
+            for kept_for in pruned.kept_for
         ]
 
     @property
@@ -88,18 +83,15 @@ class PrunedRuns:
         run = Run(wildcards.model, wildcards.mixture, tuple(tasks), wildcards.method, int(wildcards.seed))
         scope, rest = "per_task" if len(tasks) > 1 else "shared", 1 - self.study.pruning.fraction
         names = head_measures.learnt(self.study.atlas.rankings)
-        budgets = [
+        pruned = [
             PrunedRun(run, name, scope, None if PRUNING_METHODS[name].open_ended else rest) for name in names
         ]
-        return [self.inputs.layout.result("runs", pruned_run.path, "gates.parquet") for pruned_run in budgets]
+        return [self.inputs.layout.result("runs", each.path, "gates.parquet") for each in pruned]
 
     def method(self, wildcards: Any) -> dict[str, Any]:
         """What a job needs of its pruning method."""
-        return {
-            key: value
-            for key, value in vars(PRUNING_METHODS[wildcards.pruning_method]).items()
-            if key != "label"
-        }
+        method = vars(PRUNING_METHODS[wildcards.pruning_method])
+        return {key: value for key, value in method.items() if key != "label"}
 
     def settings(self, wildcards: Any) -> dict[str, Any]:
         """The keys of the section that a pruning method uses."""
@@ -118,11 +110,8 @@ class PrunedRuns:
 
     def samples(self, wildcards: Any) -> int | None:
         """Training examples of a task on which `rescored` computes importance."""
-        return (
-            self.study.importance.samples
-            if PRUNING_METHODS[wildcards.pruning_method].chosen == "stepwise"
-            else None
-        )
+        stepwise = PRUNING_METHODS[wildcards.pruning_method].chosen == "stepwise"
+        return self.study.importance.samples if stepwise else None
 
     def measured(self, wildcards: Any) -> dict[str, Any]:
         """The measure of the atlas that ranks the heads, and on how many examples; empty if none does."""

@@ -1,4 +1,4 @@
-"""Low-rank adapters are added to a model, to be trained in the place of its weights."""
+"""Low-rank adapters, trained in place of a model's weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
 
     Parameters
     ----------
-    layers : {"all", "attention"}, those of all blocks, or the projections of attention alone
+    layers : {"all", "attention"}, all blocks, or the projections of attention alone
 
     Raises
     ------
@@ -83,10 +83,10 @@ def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> 
 
 
 def adapt(encoder: PreTrainedModel, rank: int, layers: str, seed: int, device: Device) -> None:
-    """Add adapters that `headspec.training.loop` trains while all other weights of the encoder stay.
+    """Add adapters; all other weights of the encoder stay.
 
-    Where autocast multiplies in bfloat16, the weights under adapters are kept in it from here on: that gives
-    the same numbers in half the memory.
+    Where autocast multiplies in bfloat16, the weights under adapters are stored in it: the same numbers in
+    half the memory.
     """
     insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))
     for module in encoder.modules():

@@ -28,17 +28,16 @@ from headspec.training.schedule import Step
 SENTENCES, FEWEST = 100, 10
 #: measurements in a training, fewer if so many are not within `SHARE`
 LOOKS = 8
-#: most operations of all measurements, as a share of those of training
+#: most operations of all measurements, as a share of training's
 SHARE = 0.03
 #: passes that a step of training is worth: one forward, two backward
 TRAINED = 3
 
 
 def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
-    """The validation examples of tasks that texts are written for, in the tables beside those of training.
+    """Return the validation examples of tasks with texts as predictions, from beside the training tables.
 
-    They are no inputs of the job: other ones are no reason to train again. Those that cannot be read are
-    left out.
+    They are no inputs of the job, so changes of them train nothing again. Unreadable ones are left out.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ class Learning:
 
     Parameters
     ----------
-    gates : those of each set
+    gates : the gates of each set
     steps : number of steps in which they learn
     count : heads to keep of each set; None for those that are open
     rate : learning rate of the gates' own optimizers
@@ -177,7 +177,7 @@ class Learning:
         return [leaf]
 
     def end(self) -> None:
-        """Let the gates learn from the gradient that the batch has left in those of `begin`."""
+        """Let the gates learn from the gradient that the batch left in the gates of `begin`."""
         if self.drawn is None:
             return
         index, drawn, leaf, cost = self.drawn

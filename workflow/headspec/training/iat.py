@@ -35,7 +35,7 @@ class Restriction(Protocol):
 
 @dataclass(frozen=True)
 class End:
-    """A restriction, with other conditions under which a run trains from here on.
+    """A restriction with other dropout or learning rates.
 
     Attributes
     ----------
@@ -117,12 +117,12 @@ def retrain(
 ) -> pd.DataFrame:
     """Continue training from `state` to its end, under a restriction of what is trained.
 
-    Batches and their order, moments and, but for an `End`, learning rates and dropout masks are those with
-    which plain training would have continued.
+    Batches, their order, moments and, except with an `End`, learning rates and dropout masks are as in plain
+    training.
 
     Parameters
     ----------
-    restriction : that of a module of `headspec.training.variants`, or an `End`
+    restriction : from a module of `headspec.training.variants`, or an `End`
     state : as returned by `branch`, or kept by `headspec.training.loop.train`
     microbatches : as in `headspec.training.loop.trainer`
 

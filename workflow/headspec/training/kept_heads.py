@@ -17,7 +17,7 @@ from headspec.training.gated import Sets, fixed_first
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """The number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
+    """Return the number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
 
 
 def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
-    """The layers whose heads never close, bool (layers,): those of other `kinds` of attention, if any."""
+    """Return the layers whose heads never close, bool (layers,): of other kinds than `kinds`, if given."""
     return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
 
 

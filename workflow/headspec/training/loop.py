@@ -64,7 +64,7 @@ class Gating(Protocol):
 
 
 class Trainer:
-    """A training run between two steps; its state can be saved and restored.
+    """A training run that can be saved and restored between two steps.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Trainer:
         return loss
 
     def state(self) -> dict:
-        """Everything that the remaining steps depend on, but for weights that stay as they are."""
+        """Return everything that the remaining steps depend on, without weights that are not trained."""
         still = {name for name, weight in self.model.named_parameters() if not weight.requires_grad}
         learnt = {name: value for name, value in self.model.state_dict().items() if name not in still}
         state = {
@@ -202,7 +202,7 @@ class Trainer:
         return state | gating | random_state()
 
     def restore(self, state: dict) -> None:
-        """Continue from `state`, whose tensors are used in place and change from here on."""
+        """Continue from `state`, whose tensors are used in place."""
         self.model.load_state_dict({**self.model.state_dict(), **state["model"]})
         self.updates.load_state_dict(state["updates"])
         if self.gating:
@@ -233,7 +233,7 @@ def trainer(
     ----------
     model : if its encoder has adapters, its other weights stay
     features : task: (n, hidden) float32, vectors of its texts from the frozen encoder, on which only the
-        classifiers are trained; the encoder computes states of words anew. None to train the encoder too
+        classifiers are trained; the encoder computes states of words each time. None to train the encoder too
     microbatches : number in which a batch goes through the encoder, to save memory; the step is the same.
         It grows when memory runs out.
     """
@@ -266,7 +266,7 @@ def train(
     ----------
     trunk : where to keep the state from which other runs branch off
     reserve : fraction of the steps that come after that state
-    watched : validation examples of translation, of which the log says how well some are translated
+    watched : validation examples of translation, some of whose BLEU the log has
 
     Returns
     -------

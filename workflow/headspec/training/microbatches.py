@@ -1,7 +1,7 @@
 """Gradients of batches that do not fit into memory, or are shared by several GPUs.
 
-They are those of the whole batch up to rounding, but for dropout inside fused attention, on a GPU, whose
-masks are others.
+They equal those of the whole batch up to rounding, except with dropout inside fused attention on a GPU,
+whose masks differ.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def backward(
 ) -> tuple[torch.Tensor, int]:
     """Gradients of a batch's mean loss, computed in `microbatches`, or in more if memory runs out.
 
-    Of several processes that train together, each computes those of its share of the batch.
+    Several processes that train together compute a share of the batch each.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def share(size: int) -> slice:
 
 
 def add_up(values: Sequence[torch.Tensor], size: int) -> None:
-    """Replace `values` of this process's share of a batch of `size` examples by those of the whole batch.
+    """Replace `values` of this process's share of a batch of `size` examples by sums over the whole batch.
 
     Parameters
     ----------

@@ -105,11 +105,11 @@ def branch_point(steps: int, delta: float) -> int:
 def rate_share(
     delta: float, learning_rate: float, warmup: float, decay: str, peak: float | None, steps: int = 10_000
 ) -> float:
-    """Sum of learning rates in the last fraction `delta` of `steps`, as a share of that of all.
+    """Sum of learning rates in the last fraction `delta` of `steps`, as a share of the sum over all.
 
     Parameters
     ----------
-    peak : of rewarmed rates after the branch; None if rates go on
+    peak : peak of rewarmed rates after the branch; None if rates go on
     """
     rates = learning_rates(steps, learning_rate, warmup, decay)
     point = branch_point(steps, delta)

@@ -126,7 +126,7 @@ class Entry:
                 trunk.save(checkpoint.read(self.path / "trunk.pt"))
             adopt(self.path, run / "model")
         except (DataError, OSError) as error:
-            log.warning("training anew, because the store has lost the run: %s", error)
+            log.warning("training again, because the store has lost the run: %s", error)
             shutil.rmtree(self.path, ignore_errors=True)
             return None
         log.info("not trained: taken from %s", self.path)

@@ -146,7 +146,7 @@ def transfer(
 def linear_predictor(
     model: MultiTask, target: Target, fitting: Fitting
 ) -> Callable[[pd.DataFrame], np.ndarray]:
-    """Of training examples, the predictions of a probe on the vectors of the encoder as it is now."""
+    """Return a function that fits a probe to the encoder's present vectors and predicts."""
     train, test = (
         vectors(model, target.task, examples, np.arange(len(examples)), fitting.device).astype(float)
         for examples in (Examples(target.drawn), Examples(target.validation))

@@ -38,7 +38,7 @@ def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
 class Updates:
     """AdamW steps on all trainable parameters of a model, with gradient clipping.
 
-    Decoders of words may have a learning rate of their own, a multiple of that of all else.
+    Decoders of words may have their own learning rate, a multiple of the common one.
     """
 
     def __init__(self, model: MultiTask, settings: Training) -> None:

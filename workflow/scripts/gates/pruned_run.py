@@ -29,7 +29,7 @@ params, files = snakemake.params, snakemake.input
 
 
 def ranked_on(task: str, available: int) -> np.ndarray:
-    """Rows of the validation examples that have ranked the heads: those of even folds."""
+    """Return rows of the validation examples that ranked the heads, in even folds."""
     if not params.measured:
         return np.empty(0, dtype=int)
     return sampled(task, available, params.measured["examples"])[::2]

@@ -52,8 +52,8 @@ class Gates(Section):
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
         0.02,
-        description="coefficient of the L0 penalty, for each head; that of He and Choi (2021), for the mean "
-        "over heads, is this one times the number of heads",
+        description="coefficient of the L0 penalty, for each head; He and Choi (2021) multiply the mean over "
+        "heads by theirs, which is this one times the number of heads",
     )
     penalties: Distinct[Positive] = Field(
         [],

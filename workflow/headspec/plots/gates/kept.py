@@ -85,7 +85,7 @@ def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _draw_map(axes: Axes, kept: NDArray[np.float64]) -> None:
-    """Draw one map, (1, layers, heads), in grey, or those of three seeds in colours."""
+    """Draw one map, (1, layers, heads), in grey, or three seeds in colours."""
     exists, picture = existing(kept[0]), 1 - kept
     if len(kept) == 1:
         picture = picture[0]

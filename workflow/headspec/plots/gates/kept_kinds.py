@@ -73,7 +73,7 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -
 
 
 def _draw_panel(axes: Axes, rows: pd.DataFrame, value: str, factor: float) -> None:
-    """Draw a line for each kind; its intervals stand beside those of the others."""
+    """Draw a line for each kind, with intervals side by side."""
     found = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
     for i, kind in enumerate(found):
         kind_rows = rows[rows["kind"] == kind].sort_values("heads")

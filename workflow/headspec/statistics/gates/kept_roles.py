@@ -41,7 +41,7 @@ Table `role_counts`: a row for each pruning method, number of heads, set of gate
 tables/role_counts.parquet
 
 role: `positional`, `syntactic` or `rare word`
-heads: number of heads kept, but for cross-attention, which has no roles
+heads: number of heads kept, without cross-attention, which has no roles
 before: heads with the role in the trained run
 kept: how many of them are kept, mean over seeds
 kept_least: least of a seed

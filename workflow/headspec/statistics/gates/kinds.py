@@ -29,7 +29,7 @@ against: null, or a kind whose values are subtracted in every seed
 heads: number of heads of these kinds that are kept, mean over seeds
 share: of the kind's heads that are kept, mean over seeds; intervals are over seeds, and null with fewer than
     three or where seeds do not differ
-depth: mean layer of the kept heads less that of all, mean over seeds; null if a seed keeps none
+depth: mean layer of the kept heads less the mean layer of all, mean over seeds; null if a seed keeps none
 """
 
 

@@ -47,7 +47,7 @@ b: second seed or task, or `mean`
 jaccard: heads that both keep, as a share of those that either keeps; 1 where neither keeps any
 jaccard_by_layer: its mean with the heads of each set permuted within their layers
 correlation: of the gates, or of what is kept where none learn
-correlation_by_layer: its mean likewise
+correlation_by_layer: its mean with the heads permuted
 p_value: one-sided: so large a mean Jaccard with heads permuted within layers; of means alone
 """
 
@@ -55,7 +55,7 @@ p_value: one-sided: so large a mean Jaccard with heads permuted within layers; o
 NUMBERS = ("fraction", "penalty")
 #: scope: the name that random draws depend on, which keeps them as they were
 DRAWN_AS = {"shared": "shared", "per_task": "own"}
-#: what random draws do not depend on: at `gates.penalty` they are those of studies without others
+#: what random draws do not depend on: at `gates.penalty` they are as in studies without other penalties
 UNNAMED = ("penalty", None)
 Bools = NDArray[np.bool_]
 
@@ -75,7 +75,7 @@ class Kept(NamedTuple):
 
 
 def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
-    """The table `gates`: those of all runs."""
+    """Return the table `gates`: the gates of all runs."""
     frames = []
     for pruned, frame in tables.items():
         run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
@@ -97,7 +97,7 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
 
     Parameters
     ----------
-    tables : table 'gates_of_run' of every run that was pruned, but for those that keep all heads
+    tables : table 'gates_of_run' of every pruned run that does not keep all heads
     draws : permutations
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}

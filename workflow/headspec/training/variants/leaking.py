@@ -25,7 +25,7 @@ class LeakingUpdates:
 
     Parameters
     ----------
-    updates : those of the training so far, which go on
+    updates : of the training so far, which go on
     slices : every head's slices of the projections
     owned : task: bool (layers, heads)
     """

@@ -70,7 +70,7 @@ class OwnHeads:
 
     Parameters
     ----------
-    updates : those of the training so far
+    updates : of the training so far
     slices : every head's slices of the projections
     owned : task: bool (layers, heads)
     """
