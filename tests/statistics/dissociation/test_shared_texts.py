@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from headspec.config.runs import Run
 from headspec.data.pairs import pair
 from headspec.data.shared_texts import TEXTS, grouped
 from headspec.statistics.atlas.pruning_areas import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation, resample_run
+from support.evaluations import evaluated
 
 TASKS = ("topic", "topic-pair")
 
@@ -31,18 +31,13 @@ def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]
     first, second = (
         tables["topic-pair"][text].str.split().str[1].astype(int) for text in ("text_a", "text_b")
     )
-    frames = []
+    predictions = {}
     for pruned_for in ("none", *TASKS):
         understood = rng.random(len(tables["topic"])) < (0.95 if pruned_for == "none" else 0.8)
-        right = {"topic": understood, "topic-pair": understood[first] & understood[second]}
-        frames += [
-            pd.DataFrame({"task": task, "pruned_for": pruned_for, "example": np.arange(len(correct)),
-                          "fraction": 0.3 * (pruned_for != "none"), "label": 1.0,
-                          "prediction": correct.astype(float)})
-            for task, correct in right.items()
-        ]  # fmt: skip
-    run = Run(model="m", mixture=mixture, tasks=TASKS, method="tuned", seed=0)
-    return Evaluation(run, dict.fromkeys(TASKS, "accuracy"), pd.concat(frames))
+        fraction = 0.3 * (pruned_for != "none")
+        predictions[pruned_for, "topic", fraction] = understood
+        predictions[pruned_for, "topic-pair", fraction] = understood[first] & understood[second]
+    return evaluated(["pruned_for", "task", "fraction"], predictions, mixture=mixture)
 
 
 def as_rankings(one: Evaluation) -> Evaluation:
