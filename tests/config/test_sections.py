@@ -13,7 +13,7 @@ from headspec.config.sections.training import Training
 
 
 def test_a_stage_reads_the_keys_that_it_is_passed_and_no_defaults() -> None:
-    settings = pickle.loads(pickle.dumps(Training.of_stage({"epochs": 4, "lora": {"rank": 2}})))
+    settings = pickle.loads(pickle.dumps(Training.from_params({"epochs": 4, "lora": {"rank": 2}})))
     assert (settings.epochs, settings.lora.rank, settings.lora.layers) == (4, 2, "all")
     with pytest.raises(AttributeError, match="clip"):
         settings.clip  # noqa: B018
@@ -22,15 +22,15 @@ def test_a_stage_reads_the_keys_that_it_is_passed_and_no_defaults() -> None:
 
 def test_a_stage_is_passed_keys_of_its_section_alone() -> None:
     with pytest.raises(ValidationError, match="clap"):
-        Training.of_stage({"clap": 1})
+        Training.from_params({"clap": 1})
 
 
 def test_a_described_model_is_a_section_in_its_stages() -> None:
-    transformer = Model.of_stage({"transformer": {"layers": 2}}).transformer
+    transformer = Model.from_params({"transformer": {"layers": 2}}).transformer
     assert transformer is not None and (transformer.layers, transformer.heads) == (2, 8)
 
 
 def test_a_stage_looks_up_no_names() -> None:
     """Those of plugins are not there, and the list of kinds would be a part of its code."""
-    task = TaskKeys.of_stage({"type": "of a plugin", "tree": "x"})
+    task = TaskKeys.from_params({"type": "of a plugin", "tree": "x"})
     assert (task.type, getattr(task, "tree")) == ("of a plugin", "x")  # noqa: B009

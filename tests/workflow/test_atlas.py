@@ -169,7 +169,7 @@ def test_an_entry_of_the_registry_reaches_the_figures_that_show_it(copy, entry, 
 
 def test_a_measure_made_from_another_table_is_a_module_and_a_line(copy):
     copy.replace(
-        HEADS_PY, LAST, LAST + '"last_layer": HeadMeasure("last layer", "last_layer", of="relevance"),'
+        HEADS_PY, LAST, LAST + '"last_layer": HeadMeasure("last layer", "last_layer", made_from="relevance"),'
     )
     module = copy.path / "workflow" / "headspec" / "atlas" / "last_layer.py"
     module.write_text(

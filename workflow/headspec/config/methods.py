@@ -83,9 +83,9 @@ def alone(names: Iterable[str]) -> str:
     ----------
     names : `methods` of the study
     """
-    of_mixtures = [name for name in names if name in NAMED]
-    trained = [name for name in of_mixtures if METHODS[name].trains != "nothing"]
-    return of_mixtures[0] if of_mixtures and not trained else "single"
+    named = [name for name in names if name in NAMED]
+    trained = [name for name in named if METHODS[name].trains != "nothing"]
+    return named[0] if named and not trained else "single"
 
 
 def prompts(names: Iterable[str]) -> bool:

@@ -43,19 +43,19 @@ class Entries:
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be one."""
-        kind, name, label, of = declared.kind, declared.name, declared.label, declared.of
+        kind, name, label, source = declared.kind, declared.name, declared.label, declared.of
         _check_name(name)
-        taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._of_heads()
+        taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._head_names()
         if name.lower() in {other.lower() for other in taken}:
             raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
         if kind == SIMILARITY:
-            if of not in similarity.TRAITS:
-                raise unknown("trait", of, similarity.TRAITS)
-            self.similarity[name] = SimilarityMeasure(label, similarity.TRAITS[of], function)
+            if source not in similarity.TRAITS:
+                raise unknown("trait", source, similarity.TRAITS)
+            self.similarity[name] = SimilarityMeasure(label, similarity.TRAITS[source], function)
         elif kind == HEADS:
-            if of not in (None, *heads.STANDARD):
-                raise unknown("table of measures", of, heads.STANDARD)
-            self.heads[name] = HeadMeasure(label, name, of, function=function)
+            if source not in (None, *heads.STANDARD):
+                raise unknown("table of measures", source, heads.STANDARD)
+            self.heads[name] = HeadMeasure(label, name, source, function=function)
         else:
             self.pruning_methods[name] = PruningMethod(label, "plugged", function=function)
 
@@ -73,7 +73,7 @@ class Entries:
             raise ConfigError(f"{folder}/kind.py: got keys {listing(found.keys)}, expected none of a plugin")
         self.kinds[name] = found
 
-    def _of_heads(self) -> set[str]:
+    def _head_names(self) -> set[str]:
         """The names of tables, measures and pruning methods of heads, which share folders."""
         tables = {*heads.STANDARD, *heads.OTHERS}
         return {

@@ -16,7 +16,7 @@ from headspec.registry import Registry
 
 def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
     """The pruning methods that keep the heads with the largest values of a measure of the atlas."""
-    return {name: PruningMethod(of.label, "ranked") for name, of in measures.items() if of.ranks and of.table}
+    return {name: PruningMethod(m.label, "ranked") for name, m in measures.items() if m.ranks and m.table}
 
 
 #: in the order of legends; the place of a pruning method gives its look, so a new one follows the last

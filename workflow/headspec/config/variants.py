@@ -33,14 +33,14 @@ class Kind:
     heads : the heads that a task owns, a choice of `headspec.training.variants.owned`
     module : what the other heads do: a module of `headspec.training.variants`
     dropout : whether there is dropout
-    of_iat : whether it owns a fraction alpha of heads and so depends on it
+    uses_alpha : whether tasks own a fraction alpha of heads
     """
 
     label: str
     heads: str = "top"
     module: str = "own"
     dropout: bool = True
-    of_iat: bool = True
+    uses_alpha: bool = True
 
 
 #: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
@@ -57,9 +57,9 @@ KINDS |= {
     "dropout-off": Kind("IAT, dropout off", dropout=False),
     "leaking": Kind("IAT, leaking", module="leaking"),
     "as-released": Kind("IAT as released", module="leaking", dropout=False),
-    "no-dropout": Kind("MTL, dropout off", heads="all", dropout=False, of_iat=False),
-    REWARMED: Kind("MTL, rewarmed", heads="all", of_iat=False),
-    "even": Kind("equal shares of heads", heads="even", of_iat=False),
+    "no-dropout": Kind("MTL, dropout off", heads="all", dropout=False, uses_alpha=False),
+    REWARMED: Kind("MTL, rewarmed", heads="all", uses_alpha=False),
+    "even": Kind("equal shares of heads", heads="even", uses_alpha=False),
 }
 #: what may be named in `iat.controls`
 CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))
@@ -71,7 +71,7 @@ def method(kind: str) -> str:
     """The method of a kind with the study's alpha and delta."""
     if kind == IAT_ITSELF:
         return "iat"
-    return f"iat-{kind}" if KINDS[kind].of_iat and KINDS[kind].module != "lora" else kind
+    return f"iat-{kind}" if KINDS[kind].uses_alpha and KINDS[kind].module != "lora" else kind
 
 
 def encoders() -> list[str]:
@@ -94,7 +94,7 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
     variants += [_variant(kind, "tuned", sampling, *main) for kind in (IAT_ITSELF, *iat.controls, *plain)]
     for kind in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
         for alpha, delta in swept:
-            if KINDS[kind].of_iat:
+            if KINDS[kind].uses_alpha:
                 suffix = f"-alpha{named(alpha)}-delta{named(delta)}"
             elif alpha == iat.alpha:
                 suffix = f"-delta{named(delta)}"
@@ -110,7 +110,7 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
 
 
 def _variant(kind: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
-    own = alpha if KINDS[kind].of_iat else None
+    own = alpha if KINDS[kind].uses_alpha else None
     return Variant(method(kind) + suffix, base, sampling, heads=kind, alpha=own, delta=delta)
 
 

@@ -148,7 +148,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
         return None
-    key, model = f"{path}: pretrained", Model.of_stage({**pretrained, "sha256": None, "pooling": "first"})
+    key, model = f"{path}: pretrained", Model.from_params({**pretrained, "sha256": None, "pooling": "first"})
     if (found := encoders.reference(model, key)["sha256"]) != pretrained["sha256"]:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "

@@ -84,7 +84,7 @@ class ModelStage:
 
         Random weights are drawn with the job's seed, or 0.
         """
-        model = Model.of_stage({**self.job.params.model, **settings})
+        model = Model.from_params({**self.job.params.model, **settings})
         key = f"models.{self.job.wildcards.model}"
         with versions.as_planned(versions.weights, self.job.params.version, model, key):
             if "pooling" in self.job.params.model and model.source:
@@ -95,14 +95,16 @@ class ModelStage:
         """The tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(encoding(task).writes for task in classes.values()):
             return None
-        model, key = Model.of_stage(self.job.params.model), f"models.{self.job.wildcards.model}"
+        model, key = Model.from_params(self.job.params.model), f"models.{self.job.wildcards.model}"
         return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
         """`encoders.reference` of the pretrained encoder; None for random weights."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
             return None
-        return encoders.reference(Model.of_stage(self.job.params.model), f"models.{self.job.wildcards.model}")
+        return encoders.reference(
+            Model.from_params(self.job.params.model), f"models.{self.job.wildcards.model}"
+        )
 
     @property
     def beams(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from headspec.progress import log, stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
-    task, classes = TaskKeys.of_stage(params.task), tables.footer(snakemake.input.data)["classes"]
+    task, classes = TaskKeys.from_params(params.task), tables.footer(snakemake.input.data)["classes"]
     if wildcards.kind == "further":
         frame, counts = prepare.further_table(wildcards.task, task, wildcards.name, params.seed, classes)
     else:

@@ -19,7 +19,7 @@ from headspec.tasks.tokens import SIGNATURES, encoding
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
-    model = Model.of_stage(params.model)
+    model = Model.from_params(params.model)
     key = f"models.{snakemake.wildcards.model}"
     family = WRITES
     if not is_described(model):

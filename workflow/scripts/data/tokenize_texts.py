@@ -17,7 +17,7 @@ from headspec.tasks.texts.tokens import ENCODING
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
-    model = Model.of_stage(params.model)
+    model = Model.from_params(params.model)
     key = f"models.{snakemake.wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models

@@ -16,7 +16,7 @@ from headspec.tasks.classes import Classes
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):
-    task = TaskKeys.of_stage(params.task)
+    task = TaskKeys.from_params(params.task)
     classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
         split = prepare.pair_split(name, "train", tables.read(snakemake.input.source[0]), params.seed)

@@ -13,7 +13,7 @@ from headspec.progress import log, stage
 params = snakemake.params
 with stage(snakemake, "treebank"):
     if params.treebank:
-        frame, counts = treebank.read_treebank(Treebank.of_stage(params.treebank))
+        frame, counts = treebank.read_treebank(Treebank.from_params(params.treebank))
     else:
         texts = {task: tables.read(path) for task, path in zip(params.tasks, snakemake.input, strict=True)}
         frame = treebank.from_texts(texts)

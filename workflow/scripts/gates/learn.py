@@ -22,7 +22,10 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     method = PruningMethod(label="", **params.method)
     examples = job.examples(params.tasks, paths)
-    gates, training = Gates.of_stage({"attention": [], **params.gates}), Training.of_stage(params.training)
+    gates, training = (
+        Gates.from_params({"attention": [], **params.gates}),
+        Training.from_params(params.training),
+    )
     epochs, learning = learning_steps(examples, training, gates, method.start)
     training = training.model_copy(update={"epochs": epochs})
     output = Path(snakemake.output[0])

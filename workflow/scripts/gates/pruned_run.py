@@ -40,7 +40,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     method = PruningMethod(label="", **params.method)
     examples = job.examples(params.tasks, files.train)
     unused = {"learning": 1.0, "penalty": 1.0, "attention": []}
-    gates, training = Gates.of_stage({**unused, **params.gates}), Training.of_stage(params.training)
+    gates, training = Gates.from_params({**unused, **params.gates}), Training.from_params(params.training)
     epochs, learning = learning_steps(examples, training, gates, method.start)
     training = training.model_copy(update={"epochs": epochs})
     sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")

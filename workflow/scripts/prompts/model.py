@@ -20,7 +20,7 @@ from headspec.prompts.head import calibrate, prompted
 params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
-    model, key = Model.of_stage(params.model), f"models.{snakemake.wildcards.model}"
+    model, key = Model.from_params(params.model), f"models.{snakemake.wildcards.model}"
     path, where = folder(model, key), f"{key}.source: '{model.source}'"
     verify(path, model, key)
     with versions.as_planned(versions.weights, params.version, model, key):

@@ -22,12 +22,12 @@ from headspec.tasks.texts.wording import Wording, demonstrations
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
-    model, key = Model.of_stage(params.model), f"models.{wildcards.model}"
+    model, key = Model.from_params(params.model), f"models.{wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
     sizes.check(model, key)
     check_model(path, model, key)
-    task, task_key = TaskKeys.of_stage(params.prompt), f"tasks.{wildcards.task}"
+    task, task_key = TaskKeys.from_params(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)
     train, tokenizer = tables.read(snakemake.input.train), job_tokenizer(snakemake)
     classes = tables.footer(snakemake.input.train)["classes"]

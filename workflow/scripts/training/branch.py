@@ -39,7 +39,7 @@ with stage(snakemake, title):
             branch,
             model,
             examples,
-            Training.of_stage(params.training),
+            Training.from_params(params.training),
             float(wildcards.delta),
             job.seed,
             job.device,

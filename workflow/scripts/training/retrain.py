@@ -47,7 +47,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             retrain,
             model,
             examples,
-            Training.of_stage(params.training),
+            Training.from_params(params.training),
             end,
             job.seed,
             job.device,

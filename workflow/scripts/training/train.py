@@ -26,7 +26,7 @@ params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
-    training = Training.of_stage(params.training)
+    training = Training.from_params(params.training)
     features = origin = None
     if params.trains == "classifiers":
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}

@@ -20,7 +20,7 @@ wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
     job = ModelStage(snakemake)
     task, output = wildcards.task, Path(snakemake.output[0])
-    fitted, training = Transfer.of_stage(params.transfer), Training.of_stage(params.training)
+    fitted, training = Transfer.from_params(params.transfer), Training.from_params(params.training)
     settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]
     with exclusive(output.with_suffix(".lock")):
         if snakemake.input.model:
@@ -35,7 +35,10 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
             MultiTask(encoder, pooling, job.classes([task], [snakemake.input.train])),
             Target(task, train, validation, draws, params.metrics),
             Fitting(
-                Transfer.of_stage(params.transfer), Training.of_stage(params.training), job.seed, job.device
+                Transfer.from_params(params.transfer),
+                Training.from_params(params.training),
+                job.seed,
+                job.device,
             ),
             checkpoint,
             job.microbatches,

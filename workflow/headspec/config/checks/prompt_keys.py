@@ -29,7 +29,7 @@ def without_prompt(key: str, task: Task) -> Iterator[str]:
             yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
 
 
-def of_classes(key: str, task: Task) -> Iterator[str]:
+def class_answers(key: str, task: Task) -> Iterator[str]:
     """Problems of a prompt whose answers are classes."""
     if task.prompt is None:
         yield from without_prompt(key, task)

@@ -73,9 +73,9 @@ def _columns(key: str, task: Task) -> Iterator[str]:
         if "label" in task.model_fields_set:
             yield f"{key}.label: has no effect on a task of {task.type}; expected none."
     elif n is not None and len(labels) != n:
-        of = f"task of {task.type}" if n > 1 else f"{task.type} task"
+        called = f"task of {task.type}" if n > 1 else f"{task.type} task"
         expected = {1: "one column", 2: "two columns"}.get(n, f"{n} columns")
-        yield f"{key}.label: got {listing(labels)} for a {of}, expected {expected}."
+        yield f"{key}.label: got {listing(labels)} for a {called}, expected {expected}."
     for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
         if first == second:
             yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."

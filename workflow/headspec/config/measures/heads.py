@@ -28,7 +28,7 @@ class HeadMeasure:
         leaves out
         A table that is not in `STANDARD` has the name of its measure. It is made for studies that rank heads
         by it, by the function `measure` of the module of that name in `headspec/atlas/`.
-    of : the table that this function takes; without it, the function takes the model and a task's examples
+    made_from : the table that this function takes; else it takes the model and a task's examples
     ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
     learnt : whether it is the order of gates that learn, each task's own, in the pruning method of that name
     function : of a plugin, that makes the table (`headspec.plugins.function`)
@@ -36,7 +36,7 @@ class HeadMeasure:
 
     label: str
     table: str | None = None
-    of: str | None = None
+    made_from: str | None = None
     ranks: bool = True
     learnt: bool = False
     function: str | None = None
@@ -58,7 +58,7 @@ MEASURES |= {
     "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
     "subset": HeadMeasure("gates, subset", learnt=True),
     "subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),
-    "specific": HeadMeasure("importance, specific", "specific", of="relevance"),
+    "specific": HeadMeasure("importance, specific", "specific", made_from="relevance"),
     "integrated_gradient": HeadMeasure("integrated gradient", "integrated_gradient"),
     "resample_ablation": HeadMeasure("resampling ablation", "resample_ablation"),
     "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
@@ -85,7 +85,7 @@ def tables(rankings: Iterable[str]) -> list[str]:
 def own(rankings: Iterable[str]) -> dict[str, str | None]:
     """Of `rankings`, those with a table of their own: the table that it is made from, None for the model."""
     measures = {name: MEASURES[name] for name in rankings}
-    return {name: m.of for name, m in measures.items() if m.table and m.table not in STANDARD}
+    return {name: m.made_from for name, m in measures.items() if m.table and m.table not in STANDARD}
 
 
 def compared(rankings: Iterable[str]) -> list[str]:

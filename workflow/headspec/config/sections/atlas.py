@@ -64,12 +64,12 @@ class Atlas(Section):
     @property
     def measured(self) -> list[str]:
         """The rankings that a module of their own measures by passes through the model."""
-        return [name for name, of in own(self.rankings).items() if of is None]
+        return [name for name, table in own(self.rankings).items() if table is None]
 
     @property
     def derived(self) -> dict[str, str]:
         """The rankings that a module of their own makes from another table of measures: this table."""
-        return {name: of for name, of in own(self.rankings).items() if of}
+        return {name: table for name, table in own(self.rankings).items() if table}
 
     @property
     def ablations(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What all sections are made of: their base class, and the types of values, with their checks."""
+"""Base class of sections, and types of values with their checks."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ KNOWN = "known names"
 
 
 class Section(BaseModel):
-    """Keys of the config, in a section of it, or of a stage."""
+    """A section of the config, or the keys of one that a stage reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
 
     @classmethod
-    def of_stage(cls, values: Mapping[str, Any]) -> Self:
-        """Return the keys that a rule passes to its stage, whose names are known from the config.
+    def from_params(cls, values: Mapping[str, Any]) -> Self:
+        """Return the keys that a rule passes to its stage; reading another is an AttributeError.
 
-        To read another one is an AttributeError: its default would hide that the config says otherwise.
+        Its default would hide that the config says otherwise. Names that are listed elsewhere were checked.
         """
         section = cls.model_validate(values, context=KNOWN)
         for key in cls.model_fields.keys() - values.keys():
@@ -112,7 +112,7 @@ def _bool_as_text(value: Any) -> Any:
     return as_text(value) if isinstance(value, bool) else value
 
 
-def _of_classes(value: Any) -> Any:
+def _class_names(value: Any) -> Any:
     """A mapping from class names, which may be booleans."""
     return {_bool_as_text(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
@@ -140,7 +140,7 @@ LONGEST_NAME = 64  # characters; names of files join up to three names, and have
 #: accepts a number that YAML reads as text
 NUMBER = BeforeValidator(_number)
 #: accepts booleans as names of classes
-OF_CLASSES = BeforeValidator(_of_classes)
+CLASS_NAMES = BeforeValidator(_class_names)
 Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Encoding = Annotated[str, AfterValidator(_encoding)]
 Count = Annotated[int, Field(ge=1), NUMBER]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from headspec.config.sections.base import (
+    CLASS_NAMES,
     NUMBER,
-    OF_CLASSES,
     Count,
     Distinct,
     Encoding,
@@ -93,7 +93,7 @@ class TaskKeys(Section):
         description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
         "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
     )
-    answers: Annotated[dict[str, str], Field(min_length=2), OF_CLASSES] | None = Field(
+    answers: Annotated[dict[str, str], Field(min_length=2), CLASS_NAMES] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"
     )
     shots: Annotated[int, Field(ge=0), NUMBER] = Field(

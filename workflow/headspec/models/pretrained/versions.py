@@ -126,7 +126,7 @@ def commit(source: str) -> str:
     this folder, else unknown ("").
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
-    model = Model.of_stage({"source": source})
+    model = Model.from_params({"source": source})
     name, revision = hub_name(model)
     if revision and COMMIT.fullmatch(revision):
         return revision

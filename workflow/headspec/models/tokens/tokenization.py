@@ -98,7 +98,7 @@ def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
     ----------
     job : the object `snakemake` of a rule's script
     """
-    model, key = Model.of_stage(job.params.model), f"models.{job.wildcards.model}"
+    model, key = Model.from_params(job.params.model), f"models.{job.wildcards.model}"
     with versions.as_planned(versions.tokenizer, job.params.version, model, key):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
 

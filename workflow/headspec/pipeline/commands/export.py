@@ -174,7 +174,7 @@ def _task(task: str | None, tasks: list[str]) -> str:
 def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]]:
     """The tokenizer of a run, which cuts and pads as its jobs did, and its model, from a record's params."""
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
-    key, settings = f"models.{model}", Model.of_stage(source)
+    key, settings = f"models.{model}", Model.from_params(source)
     if repr(versions.tokenizer(settings, key)) not in params:
         raise ChangedError(
             f"{key}.source: the tokenizer of '{settings.source}' is not the one of the run any more"

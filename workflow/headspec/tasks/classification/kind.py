@@ -35,7 +35,7 @@ class Classification(Kind):
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        return prompt_keys.of_classes(key, task)
+        return prompt_keys.class_answers(key, task)
 
 
 KIND = Classification()
