@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from headspec.config import forbidden_values, partial, plugged, renamed
 from headspec.config.reference import allowed, child, schema, sections
-from headspec.config.study import Inconsistent, Study
+from headspec.config.study import COMPARED, Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
 from headspec.redaction import redacted
 
@@ -42,7 +42,7 @@ def load(config: dict[str, Any]) -> Study:
     config, _, problems = renamed.renewed(config)
     plugged.load(plugged.named(config))
     try:
-        study = Study.model_validate(config)
+        study = Study.model_validate(config, context=COMPARED)
     except ValidationError as error:
         errors = error.errors()
         problems += dict.fromkeys(line for each in errors for line in _worded(each))

@@ -13,7 +13,7 @@ from headspec.config.checks import consistency
 from headspec.config.sections.mixtures import Mixtures
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
-from headspec.config.study import PARTIAL, Study
+from headspec.config.study import Study
 
 #: parts of the key of a section, where it is not one
 SECTION_DEPTH = {"models": 2, "tasks": 2, "mixtures": 3}
@@ -42,7 +42,7 @@ def problems(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> Iterator
     while errors:
         unread |= {_remove(config, error["loc"]) for error in reversed(errors)}
         try:
-            study = PartialStudy.model_validate(config, context=PARTIAL)
+            study = PartialStudy.model_validate(config)
             break
         except ValidationError as error:
             errors = error.errors()

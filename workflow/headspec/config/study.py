@@ -37,8 +37,8 @@ from headspec.tasks.kinds import kind
 Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
 
 
-#: context of validation in which keys are not compared with each other
-PARTIAL = "partial"
+#: context of a validation that compares keys with each other; kept studies are read without, as they were
+COMPARED = "compared"
 
 
 class Inconsistent(ValueError):
@@ -89,7 +89,7 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
-        if info.context != PARTIAL and (problems := [*consistency.problems(self)]):
+        if info.context == COMPARED and (problems := [*consistency.problems(self)]):
             raise Inconsistent(problems)
         return self
 
