@@ -84,8 +84,8 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 loading.strict_yaml(path)
             plan = preflight.check(study)
-            doubts = [*plan.warnings(study), *memory_of_jobs.warnings(study)]
-            for line in [*doubts, *map(str, preflight.unavailable(study))]:
+            warnings = [*plan.warnings(study), *memory_of_jobs.warnings(study)]
+            for line in [*warnings, *map(str, preflight.unavailable(study))]:
                 logger.warning(line)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None

@@ -42,7 +42,7 @@ def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any
     -------
     dict
         rows: their number; each of `KINDS`: the number of rows, and the first of them, from 1; words: their
-        number in rows at 100 evenly spaced places of the order by it; and what `Data.doubts` adds
+        number in rows at 100 evenly spaced places of the order by it; and what `Data.row_quality` adds
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
@@ -54,7 +54,7 @@ def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any
     found["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
     found["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
     found["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
-    return found | {"words": words.tolist()} | task.doubts(frame[~empty])
+    return found | {"words": words.tolist()} | task.row_quality(frame[~empty])
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:

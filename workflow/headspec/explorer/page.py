@@ -20,7 +20,7 @@ SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.
 STYLE = "explorer.css"
 LEFT_OUT = (
     "Means over seeds, with the range of seeds for importance; folds, examples, steps of training and single "
-    "random orders are left out, and so are measures of heads but importance, ablation, relevance and "
+    "random orders are left out, and so are measures of heads other than importance, ablation, relevance and "
     "confidence. The Parquet tables have them."
 )
 

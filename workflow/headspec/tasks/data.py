@@ -95,10 +95,10 @@ class Data:
         """Return the classes whose shares subsets keep; one value for all rows without any."""
         return pd.Series("", index=rows.index)
 
-    def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return what replaces or adds to doubts about rows with texts (`headspec.data.quality`).
+    def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Return what replaces or adds to `headspec.data.quality.summary` of rows with texts.
 
-        Under `more`, a list for each kind of doubt: the number of rows; the first of them, or two, from 1;
+        Under `more`, a list for each kind of warning: the number of rows; the first of them, or two, from 1;
         what is wrong with them, after their share; and the share that is worth a warning.
         """
         return {}

@@ -106,7 +106,7 @@ class Questions(Data):
             labels[row] = json.dumps(found, ensure_ascii=False)
         return texts.assign(label=pd.Series(labels, index=frame.index, dtype=object))
 
-    def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
+    def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Leave out the numbers of words, since long contexts are read in windows."""
         return {"words": []}
 

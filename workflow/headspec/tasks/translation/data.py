@@ -45,7 +45,7 @@ class Translation(Data):
         more = {UNSPACED: language} if language else {}
         return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
 
-    def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
+    def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return rows whose sides have a ratio of lengths far from the usual one."""
         lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
         ratio = (lengths[0] / lengths[1]).map(np.log)
