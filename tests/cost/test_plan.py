@@ -306,6 +306,7 @@ def test_a_missing_local_model_is_named_by_its_key(here, capsys, source):
     assert "bert: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_wrong_study_ends_with_the_workflow_s_message(here):
     here.set("models.bert.max_lenght", 20)
     with pytest.raises(ConfigError) as error:

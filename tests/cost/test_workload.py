@@ -109,19 +109,17 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     }
     prompted = loading.load(config)
     extent, tokenizer = workload.read(prompted), AutoTokenizer.from_pretrained("llama")
+    found = {name: extent.lengths["llama", name] for name in prompted.tasks}
     for name, shots in {"shown": 2, "bare": 0, "talk": 1}.items():
         train = prepare.prepare(name, prompted.tasks[name], 0).train
         wording = Wording(language.PROMPT, tuple(words), prompted.tasks[name].chat)
         wording = wording.showing(train.head(shots), list(answers))
         prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
-        assert extent.lengths["llama", name].prompt == pytest.approx(
-            prompts.str.len().mean(), abs=3 if shots else 1.5
-        )
+        assert found[name].prompt == pytest.approx(prompts.str.len().mean(), abs=3 if shots else 1.5)
         if name != "talk":
             begun = len(os.path.commonprefix([list(ids) for ids in prompts]))
-            assert extent.lengths["llama", name].shared == (pytest.approx(begun, abs=5) if shots else 0)
-    assert extent.lengths["llama", "shown"].prompt > 2 * extent.lengths["llama", "bare"].prompt
-    assert extent.lengths["llama", "bare"].prompt > extent.lengths["llama", "bare"].example
+            assert found[name].shared == (pytest.approx(begun, abs=5) if shots else 0)
+    assert found["shown"].prompt > 2 * found["bare"].prompt > 2 * found["bare"].example
 
 
 def test_tokens_of_continuations_are_those_that_the_model_reads(here):
@@ -137,13 +135,9 @@ def test_tokens_of_continuations_are_those_that_the_model_reads(here):
     tasks = {
         "whole": tone | {"prompt": language.PROMPT, "answers": answers},
         "texts": {"source": "scored.parquet", "type": "minimal_pairs"},
-        "mine": {
-            "source": "scored.parquet",
-            "type": "answer_pairs",
-            "text_a": "sentence",
-            "prompt": "{text_a}",
-        },
-    }
+        "mine": {"source": "scored.parquet", "type": "answer_pairs", "text_a": "sentence",
+                 "prompt": "{text_a}"},
+    }  # fmt: skip
     config = CONFIG | {
         "models": {"llama": {"source": "scoring", "max_length": 60}},
         "tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"],
