@@ -106,11 +106,15 @@ def test_pairs_in_tokens(folders, name):
     assert len(apart["input_ids"]) > len(together["input_ids"])
 
 
+def loaded(folders: Path, name: str, longest: int = 16) -> tuple[Model, MultiTask]:
+    settings = Model(source=str(folders / name), max_length=longest)
+    return settings, MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+
+
 @pytest.mark.parametrize("name", by_family(MODELS))
 def test_padding_does_not_matter_and_every_word_does(folders, name):
     """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
-    settings = Model(source=str(folders / name), max_length=16)
-    model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    settings, model = loaded(folders, name)
     texts = [("boat near", "our house"), ("tree near", "our house"), ("boat near", "our tree")]
     texts += [("the old house saw our boat", "the tree"), ("moss", "day")]
     rows = table(*((*pair, "x") for pair in texts))
@@ -131,8 +135,7 @@ CLASSIFIERS = {"bert": "classifier", "albert": "classifier", "gpt2": "score", "o
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_logits_are_those_of_transformers(folders, name):
     """The sequence classifier of transformers pads with another token, yet uses the same vector."""
-    settings = Model(source=str(folders / name), max_length=16)
-    model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    settings, model = loaded(folders, name)
     reference = AutoModelForSequenceClassification.from_pretrained(folders / name, num_labels=2).eval()
     linear = reference.get_submodule(CLASSIFIERS[name])
     model.classifiers[0].load_state_dict({"bias": torch.zeros(2)} | linear.state_dict())
@@ -241,9 +244,7 @@ def refused(folder: Path, **settings) -> str:
 @pytest.mark.parametrize(("name", "longest"), [("bert", 64), ("gpt2", 64), ("roberta", 62), ("mpnet", 62)])
 def test_more_tokens_than_positions_are_refused(folders, name, longest):
     """Positions of RoBERTa and MPNet start after padding's."""
-    model = MultiTask(
-        *load(Model(source=str(folders / name), max_length=longest), "m"), {"a": ["x", "y"]}
-    ).eval()
+    _, model = loaded(folders, name, longest)
     ids = torch.full((1, longest), 5)
     assert model.encoder(input_ids=ids).last_hidden_state.shape[1] == longest
     with pytest.raises((IndexError, RuntimeError)):

@@ -28,13 +28,13 @@ def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples
     """The model in a folder with the task `a`, and `n` examples of it."""
     settings = Model(source=str(folder), max_length=16)
     tokenizer = tokenization.tokenizer(settings, "m")
-    of_task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
+    task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
     texts, targets = zip(*PAIRS[:n], strict=True)
     table = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": targets})
-    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    frame, _ = tokenization.encode(tokenizer, table, 16, task)
     encoder, pooling = encoders.load(settings, "m")
-    model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
-    return model, Examples.for_task(frame, of_task)
+    model = MultiTask(encoder, pooling, {"a": task}, tokenizer=tokenizer).eval()
+    return model, Examples.for_task(frame, task)
 
 
 def write_corpus(path: Path, count: int) -> None:

@@ -146,10 +146,10 @@ def check_rows(gates: HeadGates) -> None:
     known = all(site.output is not None for site in gates.sites)
     slices = head_slices(gates, "qkvo" if known else "qkv")
     for row, head in np.argwhere(gates.exists):
-        of_head = [each for each in slices if each.heads[row, head]]
-        columns = [each for each in of_head if known and each.parameter is gates.site(row).output.weight]
-        assert sum(each.stop - each.start for each in columns) == known * gates.site(row).size
-        assert len(of_head) > len(columns)
+        own = [part for part in slices if part.heads[row, head]]
+        columns = [part for part in own if known and part.parameter is gates.site(row).output.weight]
+        assert sum(part.stop - part.start for part in columns) == known * gates.site(row).size
+        assert len(own) > len(columns)
     for parameter in {id(each.parameter): each.parameter for each in slices}.values():
         # a row in no slice would never be trained
         own = [each for each in slices if each.parameter is parameter]
@@ -226,18 +226,18 @@ def table(facts: dict[str, dict[str, bool]]) -> str:
     groups: dict[tuple, list[str]] = {}
     for kind, what in sorted(facts.items()):
         groups.setdefault((family({"model_type": kind}), *what.values()), []).append(kind)
-    for (of, *what), kinds in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]))):
+    for (name, *what), kinds in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]))):
         cells = ["yes" if each else "no" for each in what]
-        lines.append("| " + " | ".join([", ".join(kinds), of, *cells]) + " |")
+        lines.append("| " + " | ".join([", ".join(kinds), name, *cells]) + " |")
     return "\n".join(lines)
 
 
-def reasons(of: dict[str, str]) -> str:
+def reasons(by_type: dict[str, str]) -> str:
     """A list of reasons, and the types of each."""
-    return "\n".join(
-        f"- {reason}: {', '.join(kind for kind in of if of[kind] == reason)}"
-        for reason in dict.fromkeys(of.values())
-    )
+    listed: dict[str, list[str]] = {}
+    for kind, reason in by_type.items():
+        listed.setdefault(reason, []).append(kind)
+    return "\n".join(f"- {reason}: {', '.join(kinds)}" for reason, kinds in listed.items())
 
 
 def refusals() -> dict[str, str]:
