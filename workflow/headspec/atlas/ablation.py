@@ -159,14 +159,8 @@ def _half_means(
     """Layer: mean context vectors over the attending tokens of each half, (2, heads, size)."""
     sums: dict[int, torch.Tensor] = {}
     tokens: dict[int, torch.Tensor] = {}
-    for chunk in (batches := examples.in_length_order(rows, device)):
-        batch = examples.batch(chunk, device.name)
-        try:
-            passes.record(partial(model.read, batch))
-        except RuntimeError as error:
-            batches.halve(error)
-            continue
-        member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[chunk]]).to(device.name)
+    for batch, _ in examples.in_batches(lambda b: passes.record(partial(model.read, b)), rows, device):
+        member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[batch.rows]]).to(device.name)
         # a token's weight in each half, (batch, tokens, 2), by layer
         attending = model.attending(batch)
         for layer, context in passes.contexts.items():

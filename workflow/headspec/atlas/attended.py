@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from headspec.atlas.sample import sampled
 from headspec.attention import DECODER
-from headspec.models.batching import Examples, put
+from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
@@ -104,23 +104,22 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
         between = membership.transpose(1, 2)[:, None] @ to_words  # (batch, heads, words, words)
         layers[layer] = _offsets(weights.float(), membership.any(2)), _offsets(between, membership.any(1))
 
+    def compute(batch: Batch) -> None:
+        nonlocal membership
+        layers.clear()
+        membership = _membership([words[row] for row in batch.rows], device.name)
+        model.pool(batch)
+
     with attention_maps(model.gates, receive):
-        for chunk in (batches := examples.in_length_order(rows, device)):
-            layers.clear()
-            try:
-                membership = _membership([words[row] for row in chunk], device.name)
-                model.pool(examples.batch(chunk, device.name))
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            for i, row in enumerate(chunk):
+        for batch, _ in examples.in_batches(compute, rows, device):
+            for i, row in enumerate(batch.rows):
                 real, number = words[row] >= 0, examples.example[row]
                 for layer, (tokens, between) in layers.items():
                     for head in range(tokens.shape[1]):
                         token_targets = tokens[i, head, : len(real)][real]
                         word_targets = between[i, head, : words[row].max() + 1]
                         found.append((number, layer, head, token_targets, word_targets))
-            progress.advance(len(chunk))
+            progress.advance(len(batch.rows))
     return pd.DataFrame(found, columns=list(ATTENDED.columns))
 
 
@@ -150,23 +149,21 @@ def most_attended_in_targets(
         if model.gates.kind(layer) == DECODER:
             layers[layer] = _offsets(weights.float(), real)
 
+    def compute(batch: Batch) -> np.ndarray:
+        nonlocal real
+        ids, real = batch.head.attending(model, batch)[DECODER]
+        real = real & ~torch.isin(ids, ids.new_tensor(marks))
+        real[:, 0] = False  # what the decoder begins with
+        model.read(batch)
+        return real.cpu().numpy()
+
     with attention_maps(model.gates, receive):
-        for chunk in (batches := examples.in_length_order(rows, device)):
-            batch = examples.batch(chunk, device.name)
-            ids, real = batch.head.attending(model, batch)[DECODER]
-            real = real & ~torch.isin(ids, ids.new_tensor(marks))
-            real[:, 0] = False  # what the decoder begins with
-            try:
-                model.read(batch)
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            places = real.cpu().numpy()
-            for i, row in enumerate(chunk):
+        for batch, places in examples.in_batches(compute, rows, device):
+            for i, row in enumerate(batch.rows):
                 for layer, offsets in layers.items():
                     for head, head_offsets in enumerate(offsets[i]):
                         found.append((first + int(row), layer, head, head_offsets[places[i]], None))
-            progress.advance(len(chunk))
+            progress.advance(len(batch.rows))
     frame = pd.DataFrame(found, columns=list(ATTENDED.columns))
     return frame[frame["tokens"].str.len() > 0]  # of empty texts
 

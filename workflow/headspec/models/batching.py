@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from headspec.tasks import heads
 from headspec.tasks.classes import Classes
 from headspec.tasks.heads import Head
 
+Result = TypeVar("Result")
 #: shared tokens from which on it pays to read them apart, in a pass of their own
 LEAST_SHARED = 16
 #: tokens that rows only attend to, for one that is computed: a row has their keys and values in one layer
@@ -145,20 +146,31 @@ class Examples:
         """
         done: list[np.ndarray] = []
         found: list[torch.Tensor] = []
+        for batch, computed in self.in_batches(compute, rows, device, prefix):
+            found.append(computed)
+            done.append(batch.rows)
+            if progress:
+                progress.advance(passes * len(batch.rows), note)
+        ordered = np.empty_like(values := torch.cat(found).cpu().numpy())
+        ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(done), kind="stable")]
+        return ordered
+
+    def in_batches(
+        self, compute: Callable[[Batch], Result], rows: np.ndarray, device: Device, prefix: int = 0
+    ) -> Iterator[tuple[Batch, Result]]:
+        """Yield batches of similar length with what `compute` returns for them.
+
+        When `compute` runs out of memory, it is called again, with batches of half the size.
+        """
         for chunk in (batches := self.in_length_order(rows, device, prefix)):
             try:
                 batch = self.batch(chunk, device.name)
                 batch.prefix = prefix if len(chunk) > 1 else 0
-                found.append(compute(batch))
+                computed = compute(batch)
             except RuntimeError as error:
                 batches.halve(error)
                 continue
-            done.append(chunk)
-            if progress:
-                progress.advance(passes * len(chunk), note)
-        ordered = np.empty_like(values := torch.cat(found).cpu().numpy())
-        ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(done), kind="stable")]
-        return ordered
+            yield batch, computed
 
     def in_length_order(self, rows: np.ndarray, device: Device, prefix: int = 0) -> LengthOrder:
         """`rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch.nn import functional as F
 
-from headspec.models.batching import put
+from headspec.models.batching import Batch, put
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
@@ -70,23 +70,23 @@ def _vectors(
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     """Units, and the outputs of all heads for them, (units, heads, size), batch by batch."""
     starts = np.searchsorted(cases.row, np.arange(len(cases.examples) + 1))
-    for chunk in (batches := cases.examples.in_length_order(np.arange(len(cases.examples)), device)):
-        batch = cases.examples.batch(chunk, device.name)
+
+    def compute(batch: Batch) -> tuple[np.ndarray, torch.Tensor]:
         assert batch.words is not None
-        units = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in chunk])
-        place = np.repeat(np.arange(len(chunk)), starts[chunk + 1] - starts[chunk])
+        rows = batch.rows
+        units = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in rows])
+        place = np.repeat(np.arange(len(rows)), starts[rows + 1] - starts[rows])
         shares = np.zeros((len(units), batch.words.shape[1]), dtype=np.float32)
         for i, unit in enumerate(units):
             first, last = cases.first[unit], cases.last[unit]
             shares[i, first : last + 1] = 1 / (last + 1 - first)
-        try:
-            with contexts(model.gates) as found:
-                model.pool(batch)
-            tokens = torch.cat(found, dim=-1).float()  # (batch, tokens, heads of all layers * size)
-            words = (batch.words @ tokens)[put(place, device.name)]
-            vectors = torch.einsum("uw,uwd->ud", put(shares, device.name), words)
-        except RuntimeError as error:
-            batches.halve(error)
-            continue
-        yield units, vectors.unflatten(-1, (int(model.gates.exists.sum()), -1))
-        progress.advance(len(chunk))
+        with contexts(model.gates) as found:
+            model.pool(batch)
+        tokens = torch.cat(found, dim=-1).float()  # (batch, tokens, heads of all layers * size)
+        words = (batch.words @ tokens)[put(place, device.name)]
+        vectors = torch.einsum("uw,uwd->ud", put(shares, device.name), words)
+        return units, vectors.unflatten(-1, (int(model.gates.exists.sum()), -1))
+
+    for batch, found in cases.examples.in_batches(compute, np.arange(len(cases.examples)), device):
+        yield found
+        progress.advance(len(batch.rows))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headspec.models.batching import Examples
+from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import unusable
 from headspec.models.internals.squared_gradients import Squares
@@ -46,17 +46,17 @@ def fisher(
         log.info("examples one at a time, because modules of the model share gradients between examples")
         squares = [torch.zeros_like(p) for p in parameters(model)]
         for row in rows:
-            _add_squares(squares, _gradients(model, task, examples, np.array([row]), device))
+            batch = examples.batch(np.array([row]), device.name)
+            _add_squares(squares, _gradients(model, task, batch, device))
             progress.advance(1, task)
         return _flat(squares, task, device) / len(rows)
     total = Squares(model.encoder, parameters(model))
-    for batch_rows in (batches := examples.in_length_order(rows, device)):
-        try:
-            total.add(partial(_loss, model, task, examples, batch_rows, device), len(batch_rows))
-        except RuntimeError as error:
-            batches.halve(error)
-            continue
-        progress.advance(len(batch_rows), task)
+
+    def add(batch: Batch) -> None:
+        total.add(partial(_loss, model, task, batch, device), len(batch.rows))
+
+    for batch, _ in examples.in_batches(add, rows, device):
+        progress.advance(len(batch.rows), task)
     return _flat(total.sums, task, device) / len(rows)
 
 
@@ -68,11 +68,12 @@ def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarra
     single = [torch.zeros_like(p) for p in parameters(model)]
     exact = replace(device, autocast=None)
     try:
-        whole.add(partial(_loss, model, task, examples, rows, exact), len(rows))
+        whole.add(partial(_loss, model, task, examples.batch(rows, exact.name), exact), len(rows))
     except ValueError:
         return False
     for row in rows:
-        _add_squares(single, _gradients(model, task, examples, np.array([row]), exact))
+        batch = examples.batch(np.array([row]), exact.name)
+        _add_squares(single, _gradients(model, task, batch, exact))
     # the gradient of a bias of keys is 0, and rounding all that there is
     rounding = 1e-6 * max(square.norm() for square in single)
     pairs = zip(whole.sums, single, strict=True)
@@ -89,31 +90,24 @@ def gradient(
 ) -> np.ndarray:
     """Gradient of the mean loss over `rows` with respect to `parameters`, (parameters,) float32."""
     sums = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
-    for batch_rows in (batches := examples.in_length_order(rows, device)):
-        try:
-            gradients = _gradients(model, task, examples, batch_rows, device)
-        except RuntimeError as error:
-            batches.halve(error)
-            continue
+    compute = partial(_gradients, model, task, device=device)
+    for batch, gradients in examples.in_batches(compute, rows, device):
         for total, gradient in zip(sums, gradients, strict=True):
             total += gradient
-        progress.advance(len(batch_rows), task)
+        progress.advance(len(batch.rows), task)
     return _flat(sums, task, device) / len(rows)
 
 
-def _gradients(
-    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
-) -> tuple[torch.Tensor, ...]:
-    """Gradients of the summed loss of `rows`; zero for a parameter that does not affect it."""
-    loss = _loss(model, task, examples, rows, device)
+def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tuple[torch.Tensor, ...]:
+    """Gradients of the summed loss of a batch; zero for a parameter that does not affect it."""
+    loss = _loss(model, task, batch, device)
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 
 
-def _loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> torch.Tensor:
-    """The sum of the losses of `rows`."""
+def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
+    """The sum of the losses of a batch."""
     model.to(device.name).eval()
     model.attend_for_gradients(device)
-    batch = examples.batch(rows, device.name)
     with device.cast():
         return model.losses(task, model.pool(batch), batch.labels).sum()
 
