@@ -220,8 +220,10 @@ def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
     assert {name for name, old in before.items() if closure(name) != old} == set(before)
 
 
-def test_comments_docstrings_and_layout_do_not_count(copy):
+def test_comments_docstrings_layout_and_descriptions_do_not_count(copy):
     before = closure("training/train.py")
+    section = copy / "headspec" / "config" / "sections" / "training.py"
+    rewrite(section, 'description="weight decay of AdamW"', 'description="of the optimizer"')
     path = copy / "headspec" / "training" / "schedule.py"
     rewrite(path, "def learning_rate(", "# of a step\n\n\ndef learning_rate(")
     rewrite(path, '"""Rate of `step`', '"""What a docstring says of `step`')

@@ -33,8 +33,8 @@ def make_importable() -> None:
 def closure(script: str | Path) -> dict[str, str]:
     """Hash the code of `script` and of all that it imports, even indirectly, of headspec and from beside it.
 
-    Syntax trees are hashed: comments, docstrings and layout do not count, nor do imports for type checkers.
-    Imports inside functions count, and files that a module names beside itself by ``with_name``.
+    Syntax trees are hashed: comments, docstrings, layout, descriptions of config keys and imports for type
+    checkers do not count. Imports inside functions count, and files that a module names beside itself by ``with_name``.
 
     Returns
     -------
@@ -68,6 +68,9 @@ def _hash(path: str | Path) -> tuple[str, list[str]]:
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     needed = [file for node in executed(tree) for file in imported(node, path)]
     needed += _read(tree, path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(map(str, needed))]
 
 
