@@ -34,7 +34,8 @@ def closure(script: str | Path) -> dict[str, str]:
     """Hash the code of `script` and of all that it imports, even indirectly, of headspec and from beside it.
 
     Syntax trees are hashed: comments, docstrings, layout, descriptions of config keys and imports for type
-    checkers do not count. Imports inside functions count, and files that a module names beside itself by ``with_name``.
+    checkers do not count. Imports inside functions count, and files that a module names beside itself by
+    ``with_name``.
 
     Returns
     -------

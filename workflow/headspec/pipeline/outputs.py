@@ -181,8 +181,8 @@ GROUPS = {
 
 #: a table in the strings below schemas, up to the next
 TABLE = r"^Table `(\w+)`: (.+?)(?=^Table `|\Z)"
-#: columns that a kind of task adds to one, in the string below them
-OF_KINDS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
+#: further columns of a kind of task, in the string below them
+TASK_COLUMNS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 
 def schemas() -> dict[str, Schema]:
@@ -191,8 +191,8 @@ def schemas() -> dict[str, Schema]:
     for name, table in described().items():
         names = vars(importlib.import_module(f"headspec.{table.module}"))
         found[name] = names[name.upper()] if name.upper() in names else names["SCHEMAS"][name]
-    for table, columns, _ in _of_kinds():
-        found[table] = Schema(found[table].columns | columns, found[table].keys)
+    for name, columns, _ in _task_columns():
+        found[name] = Schema(found[name].columns | columns, found[name].keys)
     return found
 
 
@@ -203,18 +203,18 @@ def described() -> dict[str, Table]:
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
         for text in _texts(path):
             found |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
-    for table, _, meanings in _of_kinds():
+    for name, _, meanings in _task_columns():
         for column, meaning in meanings.items():
-            known = found[table].columns
+            known = found[name].columns
             known[column] = f"{known[column]}; {meaning}" if column in known else meaning
     return found
 
 
-def _of_kinds() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Table, further columns, and what they mean, of every `COLUMNS` of a module of a kind of task."""
+def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """Table, further columns and their meanings, from each `COLUMNS` in modules of kinds of tasks."""
     for path in sorted(code_hash.LIBRARY.glob("tasks/**/*.py")):
         for text in _texts(path):
-            for table, columns in re.findall(OF_KINDS, text, re.S):
+            for table, columns in re.findall(TASK_COLUMNS, text, re.S):
                 parts = path.relative_to(code_hash.LIBRARY.parent).with_suffix("").parts
                 module = importlib.import_module(".".join(parts))
                 yield table, module.COLUMNS, parsed(f".\n\n{columns}").columns
