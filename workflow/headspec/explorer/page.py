@@ -54,7 +54,7 @@ def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[s
             "config": config,
             "versions": [json.loads(each) for each in sorted(made)],
             "seeds": [plain(seed) for seed in sorted(seeds)],
-            "tables": {name: _digest(footer) for name, footer in sorted(sources.footers.items())},
+            "tables": {name: _record_sha256(footer) for name, footer in sorted(sources.footers.items())},
         },
     }
 
@@ -97,7 +97,7 @@ def _allowed(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _digest(footer: dict[str, Any]) -> str:
-    """A digest of what a table was made from: the record of its job."""
+def _record_sha256(footer: dict[str, Any]) -> str:
+    """The first digits of the SHA-256 of the record of a table's job."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]

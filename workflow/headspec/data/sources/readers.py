@@ -138,9 +138,9 @@ def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
 def version(source: str, paths: Iterable[Path] = ()) -> str:
     """The hub revision of a source, or the version of its package with a hash of the files `paths`; or ""."""
     if source.startswith("package:"):
-        digested = " ".join(map(hashes.sha256, paths))
-        digest = hashlib.sha256(digested.encode()).hexdigest()[:16] if digested else ""
-        return ", ".join(filter(None, [distribution(source), digest]))
+        hashed = " ".join(map(hashes.sha256, paths))
+        sha256 = hashlib.sha256(hashed.encode()).hexdigest()[:16] if hashed else ""
+        return ", ".join(filter(None, [distribution(source), sha256]))
     return source.partition("@")[2] if source.startswith("hub:") else ""
 
 

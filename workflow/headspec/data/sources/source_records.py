@@ -44,14 +44,14 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
     footer = _footer(path)
     try:
         files = readers.local_files(task, *task.test.values(), key=f"tasks.{name}")
-        stamp = _digest([[str(f.resolve()), hashes.stat_key(f)] for f in files])
+        stamp = _sha256([[str(f.resolve()), hashes.stat_key(f)] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)
     except OSError as error:
         raise DataError(
             f"tasks.{name}.source: {error.filename or root} cannot be read ({error.strerror})"
         ) from None
-    key = _digest([content, _determinants(task, seed)])
+    key = _sha256([content, _determinants(task, seed)])
     recorded = _read(path, footer) if footer.get("key") == key else None
     if recorded and same_files:
         return recorded
@@ -76,13 +76,13 @@ def _determinants(task: Task, seed: int) -> list[Any]:
     ]
 
 
-def _digest(value: Any) -> str:
+def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def _content(root: Path, files: list[Path]) -> str:
     """Hash of the names and bytes of `files`, each of which is `root` or below it."""
-    return _digest([[file.relative_to(root).as_posix(), hashes.sha256(file)] for file in files])
+    return _sha256([[file.relative_to(root).as_posix(), hashes.sha256(file)] for file in files])
 
 
 def _write(path: Path, source: Source, footer: dict[str, str]) -> None:

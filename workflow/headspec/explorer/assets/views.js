@@ -204,7 +204,7 @@ function originView() {
     : h("p", { class: "note" }, "The config is not in the results that this page was made from."),
   h("p", {}, `Seeds: ${of.seeds.join(", ") || "–"}`),
   panel({ id: "versions", title: "Versions", names: ["package", "version"], lines: of.versions.flatMap((each) => Object.entries(each)) }),
-  panel({ id: "tables", title: "Tables", note: "With each a digest of what it was made from.", names: ["table", "made from"], lines })];
+  panel({ id: "tables", title: "Tables", note: "With each, the first digits of the SHA-256 of its job's record.", names: ["table", "record"], lines })];
 }
 
 const PAGES = [
