@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch.nn import functional as F
 
@@ -12,10 +9,7 @@ from headspec.tasks.constituents.cky import best_spans
 from headspec.tasks.constituents.units import PUNCTUATION
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
-from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
-
-if TYPE_CHECKING:
-    from headspec.models.multitask import MultiTask
+from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, within
 
 SIZE = 128  # of the projections
 
@@ -26,15 +20,12 @@ class Constituents(Decoder):
     The spans of a tree have the highest product of probabilities, among all sets of spans that do not cross.
     """
 
-    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
-        super().__init__(model, classes)
+    def add_layers(self, hidden: int) -> None:
         self.marks = [index for index, name in enumerate(self.labels) if name == PUNCTUATION]
-        self.first, self.last = Projection(model.hidden, SIZE), Projection(model.hidden, SIZE)
+        self.first, self.last = Projection(hidden, SIZE), Projection(hidden, SIZE)
         self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is for none
 
-    def sentence_losses(
-        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         scores = self._scores(states)
         none = scores.shape[-1] - 1
         label = torch.full(scores.shape[:3], none, device=states.device)
@@ -48,9 +39,7 @@ class Constituents(Decoder):
         words = within(lengths, states)
         return masked_means(losses, (words[:, :, None] & words[:, None]).triu())
 
-    def sentence_evidence(
-        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
-    ) -> torch.Tensor:
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         gain, _ = self._gains(states)
         found = torch.zeros(gain.shape)
         for row, spans in enumerate(self._spans(gain, lengths)):
@@ -58,7 +47,7 @@ class Constituents(Decoder):
                 found[row][span] = 1
         return (gain * found.to(gain.device)).sum((1, 2))
 
-    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         gain, label = self._gains(states)
         labels = label.cpu().numpy()
         return [
@@ -67,7 +56,7 @@ class Constituents(Decoder):
         ]
 
     @staticmethod
-    def _spans(gain: torch.Tensor, lengths: Sequence[int]) -> list[list[tuple[int, int]]]:
+    def _spans(gain: torch.Tensor, lengths: Lengths) -> list[list[tuple[int, int]]]:
         """Return the spans of the best trees that are better with a label."""
         gains = gain.detach().clamp(min=0).cpu().double().numpy()
         best = best_spans(gains, lengths)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import torch
 from torch import nn
@@ -13,10 +10,7 @@ from torch.nn import functional as F
 from headspec.tasks.dependencies.arborescence import best_tree
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
-from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
-
-if TYPE_CHECKING:
-    from headspec.models.multitask import MultiTask
+from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, within
 
 ARC, LABEL = 128, 64  # sizes of the projections
 
@@ -28,17 +22,14 @@ class Dependencies(Decoder):
     highest sum of scores, and each word the likeliest relation to its head there.
     """
 
-    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
-        super().__init__(model, classes)
-        self.root = nn.Parameter(torch.empty(model.hidden).normal_())
-        self.arc_word, self.arc_head = Projection(model.hidden, ARC), Projection(model.hidden, ARC)
-        self.label_word, self.label_head = Projection(model.hidden, LABEL), Projection(model.hidden, LABEL)
+    def add_layers(self, hidden: int) -> None:
+        self.root = nn.Parameter(torch.empty(hidden).normal_())
+        self.arc_word, self.arc_head = Projection(hidden, ARC), Projection(hidden, ARC)
+        self.label_word, self.label_head = Projection(hidden, LABEL), Projection(hidden, LABEL)
         self.arc = weights(ARC + 1, ARC + 1)
         self.label = weights(len(self.labels), LABEL + 1, LABEL + 1)
 
-    def sentence_losses(
-        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
         word, above, relation = targets[sentence, unit].T[:3]
@@ -50,15 +41,13 @@ class Dependencies(Decoder):
         label_losses = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
         return masked_means(arc_losses + label_losses, head != NONE)
 
-    def sentence_evidence(
-        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
-    ) -> torch.Tensor:
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         arcs = self._arcs(states, lengths)
         heads = self._trees(arcs, lengths)
         logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
         return logits.masked_fill(~within(lengths, states), 0).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         heads = self._trees(self._arcs(states, lengths), lengths)
         labels = self._labels(states, heads).argmax(-1).tolist()
         above = torch.where(heads == 0, torch.arange(heads.shape[1], device=heads.device), heads - 1).tolist()
@@ -68,7 +57,7 @@ class Dependencies(Decoder):
         ]
 
     @staticmethod
-    def _trees(arcs: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    def _trees(arcs: torch.Tensor, lengths: Lengths) -> torch.Tensor:
         """Return the head of each word in the best tree, from 1, (batch, words); 0 for root and padding."""
         scores = arcs.detach().cpu().double().nan_to_num(0).numpy()
         heads = np.zeros(arcs.shape[:2], dtype=np.int64)
@@ -80,7 +69,7 @@ class Dependencies(Decoder):
         """Return the states of the root and the words, (batch, words + 1, hidden)."""
         return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], 1)
 
-    def _arcs(self, states: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    def _arcs(self, states: torch.Tensor, lengths: Lengths) -> torch.Tensor:
         """Return the scores of heads, (batch, words, words + 1), -inf for the word itself and padding."""
         heads = self.arc_head(self._heads(states))
         scores = torch.einsum("bwi,ij,bhj->bwh", self.arc_word(states), self.arc, heads).float()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -13,10 +10,7 @@ from headspec.tasks.heads import small
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, masked_means, normalised, within
-
-if TYPE_CHECKING:
-    from headspec.models.multitask import MultiTask
+from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
 
 SIZE = 256  # of the hidden layer
 FARTHEST = 16  # words from the predicate, beyond which all are alike
@@ -29,16 +23,13 @@ class Roles(Decoder):
     and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
     """
 
-    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
-        super().__init__(model, classes)
+    def add_layers(self, hidden: int) -> None:
         self.predicate = self.labels.index(PREDICATE) if PREDICATE in self.labels else len(self.labels)
-        self.of_word, self.of_predicate = nn.Linear(model.hidden, SIZE), nn.Linear(model.hidden, SIZE)
+        self.of_word, self.of_predicate = nn.Linear(hidden, SIZE), nn.Linear(hidden, SIZE)
         self.distance = nn.Embedding(2 * FARTHEST + 1, SIZE)
         self.scores = small(nn.Linear(SIZE, bio.classes(len(self.labels))))
 
-    def sentence_losses(
-        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         rows, words = states.shape[:2]
         sentence, unit = (targets[..., -1] == self.predicate).nonzero(as_tuple=True)
         predicate = targets[sentence, unit, 0]
@@ -52,15 +43,13 @@ class Roles(Decoder):
         losses = masked_means(losses, within(lengths, states)[sentence])
         return masked_means(losses.expand(rows, -1), self._predicates(sentence, rows))
 
-    def sentence_evidence(
-        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
-    ) -> torch.Tensor:
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         sentence, predicate = _places(given).to(states.device)
         best = self._scores(states, sentence, predicate).amax(-1)
         sums = (best * within(lengths, states)[sentence]).sum(1)
         return (sums * self._predicates(sentence, len(states))).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         places = _places(given)
         best = self._scores(states, *places.to(states.device)).argmax(-1).cpu().tolist()
         found: list[Units] = [[] for _ in given]
@@ -83,7 +72,7 @@ class Roles(Decoder):
         return self.scores(F.gelu(layer)).float()
 
 
-def _places(given: Sequence[Named]) -> torch.Tensor:
+def _places(given: Given) -> torch.Tensor:
     """Return the sentence and word of each predicate, (2, predicates)."""
     places = [(row, unit[0]) for row, units in enumerate(given) for unit in units]
     return torch.tensor(places, dtype=torch.long).reshape(-1, 2).T

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from headspec.tasks.heads import small
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
-
-if TYPE_CHECKING:
-    from headspec.models.multitask import MultiTask
+from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, within
 
 
 class Tags(Decoder):
     """Units are (word, label): cross-entropy for each word, and its likeliest label."""
 
-    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
-        super().__init__(model, classes)
-        self.scores = small(nn.Linear(model.hidden, len(self.labels)))
+    def add_layers(self, hidden: int) -> None:
+        self.scores = small(nn.Linear(hidden, len(self.labels)))
 
-    def sentence_losses(
-        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         scores = self.scores(states).float()
         label = torch.full(scores.shape[:2], NONE, device=scores.device)
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
@@ -34,13 +25,11 @@ class Tags(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return masked_means(losses, label != NONE)
 
-    def sentence_evidence(
-        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
-    ) -> torch.Tensor:
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
         return [list(enumerate(row[:length])) for row, length in zip(best, lengths, strict=True)]
 

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from headspec.models.batching import Batch
     from headspec.models.multitask import MultiTask
 
+#: numbers of words that the model sees
+Lengths = Sequence[int]
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
+#: units of each sentence that are known beforehand (`WordTask.given`)
+Given = Sequence[Named]
 #: the most numbers in a unit, which targets have where no sentence has a unit
 WIDEST = 4
 
@@ -82,6 +86,11 @@ class Decoder(Head):
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
         self.kind, self.labels = word_task(classes["type"]), classes["labels"]
+        self.add_layers(model.hidden)
+
+    def add_layers(self, hidden: int) -> None:
+        """Add untrained layers on states of size `hidden`, for `labels`."""
+        raise NotImplementedError
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
@@ -112,9 +121,7 @@ class Decoder(Head):
         values = torch.tensor(counts, dtype=torch.float32, device=states.device)
         return Predicted(unless_broken(values, states))
 
-    def sentence_losses(
-        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of each sentence, (batch,) float32: its mean over what is decided in it.
 
         Parameters
@@ -124,19 +131,12 @@ class Decoder(Head):
         """
         raise NotImplementedError
 
-    def sentence_evidence(
-        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
-    ) -> torch.Tensor:
-        """Return the sum of the logits from which each prediction follows, (batch,) float32.
-
-        Parameters
-        ----------
-        given : units of its first `lengths` words that are known beforehand (`WordTask.given`)
-        """
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
+        """Return the sum of the logits from which each prediction follows, (batch,) float32."""
         raise NotImplementedError
 
-    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
-        """Return the predicted units of each sentence; parameters as for `sentence_evidence`."""
+    def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
+        """Return the predicted units of each sentence."""
         raise NotImplementedError
 
 
@@ -156,7 +156,7 @@ def masked_means(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (values * mask).sum(axes) / mask.sum(axes).clamp(min=1)
 
 
-def within(lengths: Sequence[int], states: torch.Tensor) -> torch.Tensor:
+def within(lengths: Lengths, states: torch.Tensor) -> torch.Tensor:
     """Return the mask of words in padded sentences, (batch, words) bool."""
     ends = torch.as_tensor(lengths, device=states.device)
     return torch.arange(states.shape[1], device=states.device) < ends[:, None]
