@@ -7,7 +7,7 @@ import os
 import pytest
 from snakemake.iocontainers import Wildcards
 
-from headspec.code_hash import LIBRARY
+from headspec.code_hash import LIBRARY, closure
 from headspec.config.sections.task import LATER, Task
 from headspec.config.study import Study
 from headspec.pipeline.inputs import Inputs
@@ -65,3 +65,11 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
     expected = {found.origin for name in kinds if (found := find_part(name, PARTS[loader]))}
     assert modules({"headspec/tables.py"}) == set() and modules({loader}) == expected
     assert modules({loader, *(os.path.relpath(path, LIBRARY.parent) for path in expected)}) == set()
+
+
+@pytest.mark.parametrize("part", ["data", "tokens", "head"])
+def test_the_code_of_a_job_has_the_annotation_of_words(part):
+    """Parts of the family load it by name."""
+    code = closure(find_part("spans", part).origin)
+    found = Inputs(Layout(STUDY)).kind_modules(Wildcards(fromdict={"task": "spans"}), code)
+    assert find_part("spans", "units").origin in found

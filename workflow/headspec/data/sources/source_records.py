@@ -72,7 +72,11 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         seed,
         readers.version(task.source or ""),
         code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
-        code_hash.closure(str(tasks.load_part(task.type, "data").__file__)),
+        *(
+            code_hash.closure(str(part.origin))
+            for name in ("data", "units")
+            if (part := tasks.find_part(task.type, name))
+        ),
     ]
 
 

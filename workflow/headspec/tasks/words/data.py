@@ -11,7 +11,7 @@ from headspec.data.sources.cells import list_items, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
 from headspec.tasks.data import Data
-from headspec.tasks.words.base import Units, WordTask, parsed, written
+from headspec.tasks.words.base import Units, parsed, word_task, written
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -23,23 +23,14 @@ UNSEEN = 0.05
 
 
 class Sentences(Data):
-    """Sentences of words that are annotated.
-
-    Parameters
-    ----------
-    annotated : how units are read from cells
-    least : `Data.least`
-    """
-
-    def __init__(self, annotated: WordTask, least: str = "") -> None:
-        self.annotated, self.least = annotated, least
+    """Sentences of words that are annotated."""
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         return self.rows(frame, task, key, where).drop(columns="label")
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return sentences, words joined by spaces, with their units as labels (`base.written`)."""
-        columns = [task.label] if isinstance(task.label, str) else list(task.label)
+        columns, read_units = self.columns(task), word_task(task.type).units
         texts, labels, problems = [], [], []
         lines = frame.get(conll.LINE)
         try:
@@ -50,7 +41,7 @@ class Sentences(Data):
         for row, (words, *annotation) in zip(frame.index, cells, strict=True):
             try:
                 sentence = _words(words)
-                units = self.annotated.units(sentence, *annotation)
+                units = read_units(sentence, *annotation)
                 _check_annotated(units, columns[0])
                 labels.append(written(units))
                 texts.append(" ".join(sentence))
@@ -110,3 +101,6 @@ def _words(cell: Any) -> list[str]:
 def label_names(annotations: Iterable[str]) -> list[str]:
     """Return the labels of units, sorted."""
     return sorted({unit[-1] for annotation in annotations for unit in parsed(annotation)})
+
+
+DATA = Sentences()
