@@ -24,14 +24,14 @@ from headspec.heads.pruning import predictions
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from support.contexts import replaced, seen, without_columns
-from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
+from support.tiny import CPU, HEADS, LAYERS, by_family, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y", "z"], "r": None}
 BOTH = (ABLATION, MEAN_ABLATION)
 SMALL = Device("cpu", None, tokens=40)  # several batches
 
 
-@pytest.fixture(scope="module", params=list(TYPES))
+@pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
     torch.manual_seed(1)
     return MultiTask(encoder(request.param), pooling(request.param), CLASSES).eval()

@@ -20,7 +20,7 @@ from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, 
 from headspec.tables import read, write
 from support import tiny
 from support.models import TEXTS, make
-from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder
+from support.tiny import CPU, HEADS, LAYERS, by_family, encoder
 
 KEYS = ["sentence", "layer", "head"]
 
@@ -39,7 +39,7 @@ def sentences(n: int = 9) -> WordTokens:
     return WordTokens(examples, words)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 @torch.no_grad()
 def test_most_attended_equals_a_loop(kind):
     model, given = MultiTask(encoder(kind), "mean", {}), sentences()

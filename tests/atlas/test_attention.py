@@ -14,7 +14,7 @@ from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.tables import read, write
 from support import tiny
-from support.tiny import CPU, LAYERS, TYPES, encoder, pooling
+from support.tiny import CPU, LAYERS, by_family, encoder, pooling
 
 SEPARATORS = {3, 4}
 
@@ -32,7 +32,7 @@ def texts(n: int = 24) -> Examples:
     return examples
 
 
-@pytest.fixture(scope="module", params=TYPES)
+@pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
     return MultiTask(encoder(request.param), pooling(request.param), {"a": ["x", "y"]}).eval()
 

@@ -30,7 +30,7 @@ from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
 from headspec.models.multitask import MultiTask
 from support.contexts import without_columns
-from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
+from support.tiny import CPU, HEADS, LAYERS, by_family, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "r": None}
 SIZES = {"a": 24, "r": 17}
@@ -204,7 +204,8 @@ def test_random_orders_are_seeded():
     assert len({r.maps.tobytes() for r in one}) == 4
 
 
-@pytest.mark.parametrize(("kind", "order"), [*((kind, TOP) for kind in TYPES), ("bert", BOTTOM)])
+@pytest.mark.parametrize("order", [TOP, BOTTOM])
+@pytest.mark.parametrize("kind", by_family())
 def test_importance_again_in_every_architecture(kind, order):
     """The first step is importance; each further one that of the model without the heads before."""
     sign = 1 if order == TOP else -1

@@ -10,12 +10,12 @@ from headspec.atlas import integrated_gradient
 from headspec.atlas.integrated_gradient import measure
 from headspec.models.multitask import MultiTask
 from support import tiny
-from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, by_family, encoder, examples
 
 ROWS = np.array([3, 0, 2, 5])
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=by_family())
 def model(request) -> MultiTask:
     torch.manual_seed(1)
     pooling = tiny.pooling(request.param)

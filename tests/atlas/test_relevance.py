@@ -16,7 +16,7 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.contexts import seen
-from support.tiny import CPU, LAYERS, TYPES, encoder, examples
+from support.tiny import CPU, LAYERS, by_family, encoder, examples
 
 ROWS = np.array([3, 0, 2, 5])
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
@@ -30,7 +30,7 @@ def multitask(kind: str = "bert", pooling: str | None = None) -> MultiTask:
     return model
 
 
-@pytest.fixture(scope="module", params=TYPES)
+@pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
     return multitask(request.param)
 

@@ -12,12 +12,12 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.contexts import replaced, seen
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
+from support.tiny import HEADS, LAYERS, by_family, encoder, examples
 
 SMALL = Device("cpu", None, tokens=40)  # several batches
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 @torch.no_grad()
 def test_a_head_passes_on_what_it_made_of_another_text(kind):
     torch.manual_seed(1)

@@ -22,7 +22,7 @@ from headspec.models.saved import adopt, read_encoder
 from headspec.training.adapting import adapt, size, targets
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
-from support.tiny import CPU, LAYERS, TYPES, encoder, examples
+from support.tiny import CPU, LAYERS, by_family, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "r": None}
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-2)
@@ -64,7 +64,7 @@ def logits(net: MultiTask) -> torch.Tensor:
         return net.logits("a", net.pool(data()["a"].batch(np.arange(12))))
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_a_loaded_model_is_the_one_that_was_trained(tmp_path, kind):
     """Its weights are W + B A, and its heads can be gated."""
     source = written(kind, tmp_path / "source")
@@ -83,7 +83,7 @@ def test_a_loaded_model_is_the_one_that_was_trained(tmp_path, kind):
         torch.testing.assert_close(new - old, sum_.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_only_adapters_and_classifiers_train(tmp_path, kind):
     net = MultiTask(encoder(kind), "mean", CLASSES)
     before = copy.deepcopy(net)

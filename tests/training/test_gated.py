@@ -20,7 +20,7 @@ from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.kept_heads import count_kept, drawn, ranked
 from headspec.training.loop import train, trainer
 from headspec.training.pruned_runs import Plan, evaluation, finish, learn, learning_steps, starting_model
-from support.tiny import CPU, HEADS, LAYERS, TYPES
+from support.tiny import CPU, HEADS, LAYERS, by_family
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
@@ -97,7 +97,7 @@ def test_batches_of_a_task_meet_its_own_heads(tmp_path):
 # --- gates that learn
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_gates_learn_on_every_architecture(kind, tmp_path):
     net = model(kind)
     shape = (net.gates.layers, net.gates.heads)

@@ -21,7 +21,7 @@ from headspec.training.loop import train, trainer
 from headspec.training.updates import Updates
 from headspec.training.variants.own import Own, OwnHeads
 from headspec.training.variants.owned import owned_heads
-from support.tiny import CPU, HEADS, LAYERS, TYPES, examples
+from support.tiny import CPU, HEADS, LAYERS, by_family, examples
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
@@ -39,7 +39,7 @@ def gradients(net: MultiTask, gates: torch.Tensor | None = None) -> None:
 # --- slices of heads
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_slices_are_those_of_their_heads(kind):
     """With every gate but one closed, exactly that head's slices have gradients."""
     net = model(kind)
@@ -59,7 +59,7 @@ def test_slices_are_those_of_their_heads(kind):
                 assert (gradient == 0).all(), (layer, head)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_slices_cover_the_projections_once(kind):
     net = model(kind)
     slices = head_slices(net.gates, "qkvo")
@@ -119,7 +119,7 @@ def moments(updates: OwnHeads, part: Slice) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_rows_that_a_task_does_not_own_are_frozen_bit_by_bit(kind, projections):
     """Despite momentum from plain training, momentum from other tasks' steps, and weight decay."""
     net = model(kind)

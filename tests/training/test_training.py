@@ -28,7 +28,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.schedule import buckets, learning_rate, schedule
 from headspec.training.updates import clip
-from support.tiny import CPU, TYPES, encoder, examples, pooling
+from support.tiny import CPU, by_family, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
@@ -254,7 +254,7 @@ def every_mask():
         AttentionMaskInterface.register(name, before[name])
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_no_step_waits_for_numbers_from_the_device(kind, every_mask):
     """The device `meta` has no numbers, so reading one of a loss, gradient, norm or prediction would fail."""
     net = MultiTask(encoder(kind), pooling(kind), CLASSES).to("meta").train()

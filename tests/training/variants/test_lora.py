@@ -18,7 +18,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
 from headspec.training.loop import Trainer, trainer
 from headspec.training.variants.lora import LoRA
-from support.tiny import CPU, HEADS, LAYERS, TYPES, examples
+from support.tiny import CPU, HEADS, LAYERS, by_family, examples
 from support.two_tasks import data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
@@ -70,7 +70,7 @@ def adapters(run: Trainer) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_adapters_train_in_place_of_the_projections(tmp_path, kind, projections):
     """Adapters do not change the initial outputs; all but the projections is trained; adapters are merged."""
     net = model(kind)
@@ -104,7 +104,7 @@ def used(run: Trainer, name: str) -> bool:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
     """Within half a rank of the mean over tasks of the slices of the task's heads."""
     net = model(kind)
