@@ -230,6 +230,17 @@ def test_damaged_weights_are_named_and_their_job_runs_again(name):
     assert record_of("run/t.parquet").params == sorted(["'s'", f"outdated: {folder / name}"])
 
 
+def test_a_damaged_training_state_is_named_and_its_job_runs_again():
+    state = RESULTS / "run" / "trunk.pt"
+    Checkpoint(state, "settings", 0).save({"seconds": 1.5})
+    table(RESULTS / "run" / "t.parquet", job("run/trunk.pt", "run/t.parquet"))
+    assert restore() == 2 and Results(RESULTS).damaged() == []
+    flipped(state, 300)
+    n, results = records.restore(RESULTS)
+    assert n == 2 and results.damaged() == [state]
+    assert record_of("run/t.parquet").params == sorted(["'s'", f"outdated: {state}"])
+
+
 def made_from(*inputs: str, name: str = "t.parquet") -> None:
     table(RESULTS / name, job(name, inputs=inputs))
 
