@@ -1,7 +1,7 @@
-"""Modules of users: what they declare, and how they are imported.
+"""Plugins: modules of users, which declare functions by the decorators below.
 
-A module that a config names under `plugins` declares functions by the decorators below. They only note what
-was declared; `headspec.config.plugged` adds it to the lists of the library. Jobs import the module again.
+The decorators note what is declared; `headspec.config.plugged` adds it to the lists of the library. Jobs
+import the module again.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callabl
 
 
 def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
-    """Names of functions in a module, its own or imported ones, and what was declared of them."""
+    """The functions in a module that are declared, and their declarations."""
     found = {
         declaration: name
         for name, value in vars(module).items()
@@ -129,14 +129,9 @@ def is_folder(where: str) -> bool:
 
 
 def imported(where: str) -> ModuleType:
-    """The module of a plugin.
+    """Import a plugin by its import name or the path of its file.
 
-    It can import modules beside its file, or in the working folder; installed ones of the same name come
-    first.
-
-    Parameters
-    ----------
-    where : its import name, or a path to its file
+    It can import modules beside its file, or in the working folder; installed ones come first.
 
     Raises
     ------
@@ -174,10 +169,7 @@ def _dotted(path: Path) -> str:
 
 
 def files(sources: Iterable[str | None]) -> list[str]:
-    """The files of the modules of functions, as `function` takes them; nothing of None.
-
-    Modules of headspec are not imported.
-    """
+    """The files of the modules of `function` sources, without None; those of headspec are not imported."""
     names = [source.rpartition(":")[0] for source in sources if source]
     library = LIBRARY.name + "."
     return [
@@ -200,7 +192,7 @@ def function(source: str) -> Callable[..., Any]:
 
 
 def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
-    """ConfigError if what a function returned is no array of this shape."""
+    """ConfigError if a function returned no array of this shape."""
     found = getattr(returned, "shape", None)
     if found != shape:
         got = f"a {type(returned).__name__}" if found is None else f"shape {tuple(found)}"
@@ -208,7 +200,7 @@ def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
 
 
 def _told(error: BaseException, name: str) -> str:
-    """Why the import of the module `name` failed, with the file and line of the plugin."""
+    """Why the import of a module failed, with the file and line of the plugin."""
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         here = nearest(error.name, (path.stem for path in Path.cwd().glob("*.py")))
         return (

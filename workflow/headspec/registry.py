@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def unknown(what: str, name: object, valid: Iterable[object]) -> ConfigError:
-    """The error of a `name` that is not `valid`: `what` it would name, what there is, and the nearest."""
+    """Return the error of a `name` that is not `valid`; `what` it would name."""
     names = list(valid)
     return ConfigError(f"no {what} '{name}'; expected one of {listing(names)}.{nearest(name, names)}")
 
@@ -39,7 +39,7 @@ class Registry(dict[str, T]):
         raise unknown(self.what, name, self)
 
     def plug(self, entries: Mapping[str, T]) -> None:
-        """Take the entries of plugins, whose names are free, in the place of earlier ones."""
+        """Put entries of plugins, whose names are free, in the place of earlier ones."""
         for name in self._plugged:
             del self[name]
         self._plugged = dict(entries)

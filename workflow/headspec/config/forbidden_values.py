@@ -19,10 +19,9 @@ PROGRAM = "__use_yte__"
 
 
 def problems(config: Any) -> list[str]:
-    """One line for each value of a raw config that is a secret, too large, or part of a program.
+    """Return a line for each value that is a secret, too large, or part of a program.
 
-    Results hold the config, in the footers of tables and in reports, so that a secret in it would be
-    published with them.
+    Footers of tables and reports hold the config, and would publish a secret in it.
     """
     found: list[str] = []
     for count, (keys, value) in enumerate(_values(config)):

@@ -29,9 +29,9 @@ def _asked(endpoint: str) -> str:
 
 @contextmanager
 def asked_once(source: str | None) -> Iterator[None]:
-    """While a source of the hub is read, let its libraries look into caches alone if it cannot be reached.
+    """Let the libraries of the hub read caches alone if it cannot be reached.
 
-    They would ask it again for a minute, which is right for a job and too long for planning.
+    They would ask again for a minute, which is right for a job and too long for planning.
     """
     if not str(source).startswith("hub:") or not unreachable():
         yield

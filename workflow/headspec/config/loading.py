@@ -1,4 +1,4 @@
-"""Turn the raw config into a `Study`, or into one error that lists everything wrong with it."""
+"""Load a raw config as a `Study`, or raise one error with everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,13 @@ MALFORMED = (ValueError, KeyError, AttributeError)
 
 
 def load(config: dict[str, Any]) -> Study:
-    """The study that the raw config describes.
-
-    Parameters
-    ----------
-    config
-        The config as Snakemake passes it. Numbers may be text (YAML reads ``2e-5`` as text) and names
-        may be numbers.
+    """Return the study of a raw config, whose numbers may be text, as YAML reads ``2e-5``, and names numbers.
 
     Raises
     ------
     ConfigError
-        One line for each problem: dotted key, value, what was expected, nearest valid name. If plugins
-        cannot be imported, these alone.
+        A line for each problem: dotted key, value, what was expected, nearest name. Plugins that cannot be
+        imported hide the others.
     """
     config = config or {}
     if problems := forbidden_values.problems(config):
@@ -63,14 +57,12 @@ def notices(config: Any) -> list[str]:
 
 
 def strict_yaml(path: str | Path) -> dict[str, Any]:
-    """The mapping in a YAML file, none of whose keys is repeated.
-
-    PyYAML, and with it Snakemake, silently keeps the last of several equal keys.
+    """Return the mapping in a YAML file, without repeated keys, of which PyYAML and Snakemake keep the last.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, is not YAML, is not a mapping, repeats a key, or holds a secret.
+        The file cannot be read, is no mapping in YAML, repeats a key, or holds a secret.
     """
     try:
         content = Path(path).read_bytes()
@@ -104,12 +96,7 @@ def _check_secrets(path: str | Path, text: str) -> None:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """The number of keys and values in a YAML node, as often as aliases repeat them.
-
-    Parameters
-    ----------
-    known : sizes by the identities of nodes, to which new ones are added
-    """
+    """The number of keys and values in a YAML node, as often as aliases repeat them; `known` by identity."""
     if isinstance(node, (list, tuple)):  # of nodes, or of keys and values
         return sum(_size(part, known) for part in node)
     if id(node) not in known:
@@ -176,13 +163,13 @@ def _bare(value: Any) -> str:
 
 
 def _elsewhere(key: str) -> str:
-    """The section that does have `key`, as a hint."""
+    """A hint to a section that has `key`."""
     places = [path for path, section in sections(schema()) if key in section["properties"]]
     return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
 
 
 def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
-    """The mapping of names to lists in which a list with a name of its own belongs, as a hint."""
+    """A hint to the mapping of names to lists in which a named list belongs."""
     section, _, name = key.rpartition(".")
     if not (section and isinstance(value, list)):
         return ""

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from headspec.config.checks import consistency
-from headspec.config.sections.mixtures import Mixtures
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
-from headspec.config.study import Study
+from headspec.config.study import Mixtures, Study
 
 #: parts of the key of a section, where it is not one
 SECTION_DEPTH = {"models": 2, "tasks": 2, "mixtures": 3}

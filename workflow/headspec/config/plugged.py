@@ -35,7 +35,7 @@ class Entries:
         self.kinds: dict[str, Kind] = {}
 
     def plug(self) -> None:
-        """Make these the only entries that are not of headspec."""
+        """Put these in the place of earlier plugins."""
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
@@ -93,7 +93,7 @@ def _check_name(name: Any) -> None:
 
 
 def named(config: Any) -> list[str]:
-    """The plugins of a raw config; none if they are not a list of texts, which its other checks refuse."""
+    """The plugins of a raw config; none if they are not a list of texts, which is refused later."""
     found = config.get("plugins") if isinstance(config, dict) else None
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
 
@@ -104,17 +104,17 @@ def names() -> tuple[str, ...]:
 
 
 def notice(config: Any) -> str:
-    """That planning imports the plugins of a raw config; empty without any."""
+    """A line that says which plugins planning imports; empty without any."""
     return redacted(f"plugins: imports {listing(named(config))}") if named(config) else ""
 
 
 def load(names: Iterable[str]) -> None:
-    """Import the plugins `names`, and add what they declare in the place of what others have added.
+    """Import plugins, and put what they declare in the place of earlier ones.
 
     Raises
     ------
     ConfigError
-        A plugin cannot be imported, declares nothing, or what cannot be; with its file and line.
+        A plugin cannot be imported, or declares nothing or something wrong; with its file and line.
     """
     Entries().plug()
     tasks.plug([])

@@ -16,21 +16,16 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def locate(source: str, key: str) -> Path:
-    """The file or folder of a ``package:`` source or a local path.
-
-    Packages are located without importing them.
+    """Return the file or folder of a ``package:`` source, which is not imported, or of a local path.
 
     Parameters
     ----------
-    source
-        The value in the config.
-    key
-        Config key of `source`, for errors.
+    key : config key of `source`, for errors
 
     Raises
     ------
     MissingError
-        The package is not installed, or there is no such file or folder.
+        No such package, file or folder.
     DataError
         `source` cannot be a path, or is a device or pipe.
     """
@@ -80,7 +75,7 @@ def _hub_hint(source: str) -> str:
 
 
 def identity(source: str) -> str:
-    """The same text for every way to write a source: the resolved path, or the hub data set's name."""
+    """The resolved path of a source, or the name of its data set on the hub: equal for equal sources."""
     if source.startswith("hub:"):
         return source.partition("@")[0].lower()
     try:

@@ -15,17 +15,13 @@ from headspec.config.checks import consistency
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas
-from headspec.config.sections.base import Count, Distinct, Name, OneOf, Section, Seed
+from headspec.config.sections.base import NUMBER, Count, Distinct, Name, OneOf, Section, Seed
 from headspec.config.sections.brain import Brain
-from headspec.config.sections.dissociation import Dissociation
-from headspec.config.sections.figures import Figures
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.iat import IAT
-from headspec.config.sections.importance import Importance
-from headspec.config.sections.mixtures import Mixtures
 from headspec.config.sections.model import Model
 from headspec.config.sections.probes import Probes
-from headspec.config.sections.pruning import Pruning
+from headspec.config.sections.pruning import Dissociation, Importance, Pruning
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
@@ -43,6 +39,23 @@ COMPARED = "compared"
 
 class Inconsistent(ValueError):
     """Keys of a study contradict each other; its argument has a line for each problem."""
+
+
+class Mixtures(Section):
+    """Sets of tasks that share an encoder."""
+
+    pairs: Distinct[str] = Field([], description="tasks of which every pair is a mixture")
+    groups: dict[Name, Distinct[str]] = Field({}, description="name: tasks of a mixture of any size")
+    single: Distinct[str] = Field([], description="tasks that are also trained alone (method `single`)")
+
+
+class Figures(Section):
+    """Files of the figures."""
+
+    formats: Annotated[Distinct[Literal["svg", "png", "pdf"]], Field(min_length=1)] = Field(
+        ["svg", "png"], description="file formats"
+    )
+    dpi: Annotated[int, Field(ge=50), NUMBER] = Field(200, description="resolution of PNG files")
 
 
 class Study(Section):

@@ -115,7 +115,7 @@ def _variant(kind: str, base: str, sampling: str, alpha: float, delta: float, su
 
 
 def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str, Any]:
-    """What a job that trains `variant` takes; what is as in IAT is left out.
+    """Return what makes a variant different from IAT, for the job that trains it.
 
     Parameters
     ----------

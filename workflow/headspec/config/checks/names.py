@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headspec.config.runs import POOLED, RESERVED
-from headspec.config.sections.mixtures import Mixtures
 from headspec.errors import listing, nearest, shown
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def distinct(study: Study) -> Iterator[str]:
 def mixtures(study: Study) -> Iterator[str]:
     """Yield a problem for each mixture that lacks tasks, or has those of another."""
     tasks, groups = list(study.tasks), study.mixtures.groups
-    if study.mixtures == Mixtures():
+    if study.mixtures == type(study.mixtures)():
         yield "mixtures: nothing to train; expected tasks under pairs, groups or single."
     lists = {"mixtures.pairs": study.mixtures.pairs, "mixtures.single": study.mixtures.single}
     lists |= {f"mixtures.groups.{name}": members for name, members in groups.items()}

@@ -1,4 +1,4 @@
-"""The section `pruning`."""
+"""The sections `importance`, `pruning` and `dissociation`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
+
+
+class Importance(Section):
+    """Head importance: the gradient of the loss with respect to a gate on the head."""
+
+    samples: Annotated[int, Field(ge=10), NUMBER] = Field(
+        10_000, description="training samples per task, or all that it has"
+    )
 
 
 class Pruning(Section):
@@ -59,3 +67,15 @@ class Pruning(Section):
         width = max(self.draw_width, 1e-9)  # whose square is not 0; this asks for all examples already
         examples = math.ceil(1.96**2 / (width**2 * self.draws))
         object.__setattr__(self, "draw_examples", examples)
+
+
+class Dissociation(Section):
+    """Statistics of the pruning matrix."""
+
+    resamples: Annotated[int, Field(ge=100), NUMBER] = Field(
+        2000, description="bootstrap resamples, and permutations, of the validation examples"
+    )
+    confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] = Field(
+        0.95, description="confidence level of intervals"
+    )
+    distinct: Fraction = Field(0.10, description="least mean dissociation that counts as distinct")
