@@ -35,7 +35,6 @@ def draw(
         The r of a voxel is the mean over seeds.
     summaries : seed: table 'brain_encoding_summary'
         A subject counts as predicted if p is at most 0.05 in every seed.
-    tasks : in the order of the rows
     """
     keys = ["subject", "voxel"]
     frame = stacked(encoding)

@@ -40,8 +40,6 @@ def draw(
     Parameters
     ----------
     similarity, combined, paradigms, method : see `paired`
-    correlation : table 'correlation'
-    labels : measure: its name in the figure
     """
     pairs = paired(similarity, combined, paradigms, method)
     models = list(pairs["model"].unique())

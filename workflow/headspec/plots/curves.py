@@ -39,11 +39,7 @@ def draw(
 
     Parameters
     ----------
-    pruning : seed: table 'pruning' of the run
-    predictions : seed: table 'predictions' of the run, which shows what is chance, and what is not learnt
-    tasks : tasks of the mixture
     fraction : main fraction of heads to prune, beside which the random draws are shown
-    metrics : task: its main metric
     counted : whether heads are shown as numbers, and not in per cent
     """
     frame = stacked(pruning)

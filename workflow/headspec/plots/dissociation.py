@@ -39,8 +39,6 @@ def draw(
         Bars, intervals and marks of values at chance.
     dissociation : table 'dissociation'
         Single seeds, shown as dots.
-    mixtures : mixture: its tasks, in the order of the rows
-    fraction : main fraction of heads to prune
     distinct : mean dissociation (fraction) that counts as distinct, shown as a line
     """
     figure, panels, rows = mixture_panels(combined, mixtures, "dissociation D (%)")

@@ -42,8 +42,6 @@ def draw(
 
     Parameters
     ----------
-    fractions, areas : rows of the tables 'fractions' and 'areas' of one model
-    mixtures : mixture: its tasks, in the order of the panels
     main : main fraction of heads to prune, shown as a line
     method : whose dissociation is shown; unless it is `frozen`, the mean for `frozen` is added
     """

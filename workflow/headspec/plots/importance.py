@@ -32,10 +32,7 @@ def draw(
 
     Parameters
     ----------
-    importance : seed: table 'importance' of the run
-    tasks : tasks of the mixture
     fraction : main fraction of heads to prune; the top floor(fraction * heads) are outlined
-    attention : layers by kind of attention, of a model with several
 
     Returns
     -------

@@ -29,14 +29,6 @@ def draw(
 ) -> Figure:
     """Metric of every task with nothing pruned, the top heads of each task, and random heads.
 
-    Parameters
-    ----------
-    pruning : seed: table 'pruning' of the run
-    predictions : seed: table 'predictions' of the run, which says of which tasks nothing is learnt
-    tasks : tasks of the mixture
-    fraction : main fraction of heads to prune
-    metrics : task: its main metric
-
     Returns
     -------
     Figure

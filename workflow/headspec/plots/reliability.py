@@ -25,7 +25,6 @@ def draw(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Fi
     ----------
     reliability : table 'reliability'
         A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
-    mixtures : mixture: its tasks, in the order of the rows
     """
     reliability = reliability[reliability["kind"].isin(KINDS)]
     figure, panels, rows = mixture_panels(reliability, mixtures, "rank correlation of importance (Spearman)")

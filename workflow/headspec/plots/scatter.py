@@ -36,9 +36,7 @@ def draw(
     Parameters
     ----------
     similarity, combined, paradigms, method : see `paired`
-    correlation : table 'correlation'
     measure : of similarity
-    labels : measure: its name in the figure
     """
     pairs = paired(similarity, combined, paradigms, method)
     pairs = pairs[pairs["measure"] == measure]

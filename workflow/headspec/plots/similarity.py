@@ -30,8 +30,6 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, st
     ----------
     similarity : rows of the table 'similarity' of one model
         Means over subjects are shown.
-    tasks : compared tasks, in the order of the config, by which they are numbered
-    labels : measure: its name in the figure, in the order of the panels
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]

@@ -32,12 +32,6 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = N
 
     Values and intervals are means over seeds. The mean of the seeds' intervals is no narrower than an
     interval of the mean, however the seeds are correlated.
-
-    Parameters
-    ----------
-    heads : rows of the table 'heads' of one model, mixture and method
-    tasks : in the order of the panels
-    attention : layers by kind of attention, of a model with several
     """
     kinds = [kind for kind in KINDS if kind in set(heads["measure"])]
     width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE

@@ -24,7 +24,6 @@ def draw(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     agreement : rows of the table 'agreement' of one model, mixture and method
         Of several tasks, cells show the mean and, in small print, the range over tasks; of one task, its
         value and interval.
-    labels : measure: its name in the figure, in the order of the rows
     """
     shown = {*agreement["measure_a"], *agreement["measure_b"]}
     measures = [measure for measure in labels if measure in shown]

@@ -43,8 +43,6 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
     Parameters
     ----------
     belief : table 'belief', of which means over tasks are shown
-    labels : ranking: its name in the figure
-    mixtures : in the order of the blocks of a model
     """
     means = belief[belief["task"] == MEAN]
     methods = [method for method in METHODS if method in set(means["method"])]

@@ -34,10 +34,7 @@ def draw(
 
     Parameters
     ----------
-    heads : rows of the table 'heads' of one model and mixture
     method, before : the methods of which the second is subtracted
-    tasks : in the order of the rows
-    labels : measure: its name in the figure
     """
     old, new = heads[heads["method"] == before], heads[heads["method"] == method]
     measures = [measure for measure in UNITS if measure in {*old["measure"]} & {*new["measure"]}]

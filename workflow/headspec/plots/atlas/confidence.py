@@ -23,14 +23,7 @@ TOKENS = {
 
 @styled
 def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heat maps of confidence, mean over seeds: a row per task, a column per choice of tokens.
-
-    Parameters
-    ----------
-    heads : rows of the table 'heads' of one model, mixture and method
-    tasks : in the order of the rows
-    attention : layers by kind of attention, of a model with several
-    """
+    """Heat maps of confidence, mean over seeds: a row per task, a column per choice of tokens."""
     columns = [measure for measure in TOKENS if measure in set(heads["measure"])]
     maps = [[head_map(heads, task, measure) for measure in columns] for task in tasks]
     shape = np.array(maps).shape

@@ -29,14 +29,7 @@ LONGEST = 5
 
 @styled
 def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None) -> Figure:
-    """Heat maps of a task minus the other one, or minus the mean of the others; a column per measure.
-
-    Parameters
-    ----------
-    differences : rows of the table 'task_differences' of one model, mixture and method
-    labels : measure: its name in the figure
-    attention : layers by kind of attention, of a model with several
-    """
+    """Heat maps of a task minus the other one, or minus the mean of the others; a column per measure."""
     pairs = list(dict.fromkeys(zip(differences["task"], differences["against"], strict=True)))
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in UNITS if measure in set(differences["measure"])]

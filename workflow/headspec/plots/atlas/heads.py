@@ -44,11 +44,8 @@ def draw(
 
     Parameters
     ----------
-    heads : rows of the table 'heads' of one model, mixture and method
     roles : rows of the table 'head_roles' of the same
         A role is shown if a head has it in more than half of the seeds; those without a row have none.
-    tasks : in the order of the panels
-    attention : layers by kind of attention, of a model with several
     """
     shares = {}
     for task in tasks:

@@ -36,12 +36,7 @@ def draw(
 
     Parameters
     ----------
-    curves : rows of the table 'pruning_curves' of one model, mixture and method
-    cumulative : table 'cumulative' of the first seed, which shows what is chance
-    tasks : in the order of the panels
-    metrics : task: its main metric
     labels : ranking: its name in the figure, in the order of the legend
-    places : ranking: the place that gives its `look`
     """
     unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
     chance = task_chances(unpruned, metrics)

@@ -32,7 +32,6 @@ def draw(changes: pd.DataFrame, joint: str | None) -> Figure:
 
     Parameters
     ----------
-    changes : rows of the table 'probe_changes' of one model and task
     joint : the mixture that is shown
     """
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]

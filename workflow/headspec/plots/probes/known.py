@@ -28,7 +28,6 @@ def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
 
     Parameters
     ----------
-    probes : rows of the table 'probes' of one model and task
     joint : the mixture that is shown
     """
     probes = probes[probes["method"].isin(FIRST) | (probes["mixture"] == joint)]

@@ -21,11 +21,6 @@ SINGLE = "single-task"
 def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     """A row for each task, a column for the task alone, for each partner of a pair, and for each group.
 
-    Parameters
-    ----------
-    sharing : rows of the table 'sharing' of one model
-    metrics : task: its main metric
-
     Returns
     -------
     Figure

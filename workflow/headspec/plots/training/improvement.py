@@ -98,11 +98,7 @@ def draw(
 
     Parameters
     ----------
-    improvement, scores : rows of the tables 'improvement' and 'iat' of one model
-    tasks : tasks of the mixture
-    metrics : task: its main metric, which is shown; in the order of the rows
     variants : fields of each `Variant` of the study
-    labels : variant of IAT: its name, in the order of the panels
     """
     seeds = by_seed(scores, {mixture: list(tasks)}, [Variant(**fields) for fields in variants])
     improvement = improvement[improvement["mixture"] == mixture]

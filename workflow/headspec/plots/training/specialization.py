@@ -38,8 +38,6 @@ def draw(
         Differences with their paired intervals.
     combined, dissociation : rows of the tables 'iat_combined' and 'iat_dissociation' for the same
         Bars with their intervals, and single seeds.
-    tasks : tasks of the mixture, in the order of the rows
-    fraction : main fraction of heads to prune
     """
     rows = [MEAN, *tasks]
     label_width = max(0.5, 0.058 * max(map(len, rows)))

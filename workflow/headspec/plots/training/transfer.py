@@ -45,8 +45,6 @@ def draw(
 
     Parameters
     ----------
-    summary : rows of the table 'transfer_summary' of one model
-    metrics : task: its main metric, which is shown
     controls : method of a control: its place and name
     """
     summary = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]

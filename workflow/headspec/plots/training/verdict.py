@@ -26,11 +26,6 @@ def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A panel per delta (rows) and alpha (columns), a row per variant that the study has there.
 
     Variants that do not depend on alpha are in all panels of their delta.
-
-    Parameters
-    ----------
-    improvement : rows of the table 'improvement' of one model and mixture
-    labels : variant of IAT: its name, in the order of the rows
     """
     rows = variants(improvement)
     alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
