@@ -16,12 +16,10 @@ from headspec.models.batching import Examples
 from headspec.models.export import folder, onnx_file
 from headspec.models.multitask import MultiTask
 from support.running import studies
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples, pooling
+from support.tiny import HEADS, LAYERS, LIKE_OTHERS, TYPES, encoder, examples, pooling
 
 TASKS = {"a": ["x", "y"], "of two words": None}
 TEXTS = {task: examples(20, seed=i) for i, task in enumerate(TASKS)}
-#: types whose attention is another type's; every export is also compared when it is made
-SAME = {"xlm-roberta", "camembert", "electra", "qwen2"}
 KEPT = np.random.default_rng(1).random((LAYERS, HEADS)) < 0.5
 KEPT[1] = False
 
@@ -38,7 +36,7 @@ def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in SAME])
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in LIKE_OTHERS])
 def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     """Also on texts in other numbers and longer than those that it was written with."""
     assert export(model(kind), tmp_path / "out") < 1e-5
