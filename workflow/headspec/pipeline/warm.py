@@ -48,7 +48,7 @@ VARIABLES = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ("64", "DNNL_PRIMITIVE_CACHE_CAPACITY"),
 }
 #: packages that jobs import, in the order in which a study needs them
-TABLES = "pandas", "pyarrow.parquet", "yaml"
+TABLES = "pandas", "pyarrow.parquet", "pydantic.main", "yaml"
 MODELS = (
     "torch", "torch._dynamo", "transformers.models.auto.modeling_auto",
     "transformers.models.bert.modeling_bert", "transformers.tokenization_utils_tokenizers",
