@@ -674,7 +674,7 @@ def test_summary_shows_whole_names_and_every_method():
 
 def test_summary_of_a_large_study_shows_every_mixture():
     models = ("minilm", "another-model", "a-third")
-    mixtures = pairs(NINE)
+    mixtures = pairs(LARGE)
     combined, _ = dissociation_tables(mixtures, models=models)
     fractions, areas = fractions_tables(mixtures)
     correlation = frame("correlation", [{"model": m, "measure": "cka", "pearson_r": 0.5} for m in models])
