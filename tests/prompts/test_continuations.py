@@ -57,9 +57,9 @@ class Made:
         texts = table["text_a"].tolist()
         swapped = [" ".join([*text.split()[:3], *text.split()[:2:-1]]) for text in texts]
         own = [[f" {text.split()[-1]}", f" {text.split()[0]} the"] for text in texts]
-        of_class = Wording(PROMPT, tuple(WHOLE[name] for name in CLASSES)).showing(self.shown, CLASSES)
+        whole = Wording(PROMPT, tuple(WHOLE[name] for name in CLASSES)).showing(self.shown, CLASSES)
         self.prompts = {
-            "whole": Prompts(split, of_class, most, "tasks.whole"),
+            "whole": Prompts(split, whole, most, "tasks.whole"),
             "texts": Pairs(split, Wording("", ()), most, "tasks.texts"),
             "answers": AnswerPairs(split, Wording(PROMPT, ()), most, "tasks.answers"),
         }
@@ -185,12 +185,12 @@ def test_predictions_under_masks_are_those_of_the_language_model(made, task):
     masks = [Mask("t", "top", 0.5, None, closed), Mask("none", None, 0.0, None, closed & False)]
     found = predictions(made.joint, {task: made.examples[task]}, masks, CPU)[task]
     with torch.no_grad():
-        for mask, of_mask in zip(masks, found, strict=True):
+        for mask, under_mask in zip(masks, found, strict=True):
             hooks = made.gated(torch.from_numpy(~mask.closed).float())
             expected = [made.prediction(task, row) for row in all_of(made, task)]
             for hook in hooks:
                 hook.remove()
-            np.testing.assert_allclose(of_mask, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(under_mask, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -175,9 +175,9 @@ def test_a_wrong_place_of_an_answer_names_the_row(tmp_path):
 
 def pair(context: int = 20, question: int = 3) -> tokens.Pair:
     """[CLS] question [SEP] context [SEP], where every token of the context is of two characters."""
-    of_context = np.arange(context)[:, None] * 2 + [0, 2]
+    places = np.arange(context)[:, None] * 2 + [0, 2]
     none = np.full((question + 2, 2), tokens.NONE)
-    offsets = np.concatenate([none, of_context, none[:1]])
+    offsets = np.concatenate([none, places, none[:1]])
     return tokens.Pair([*range(100, 102 + question), *range(context), 99], [], offsets)
 
 
@@ -298,8 +298,8 @@ def test_the_loss_is_that_of_the_window_with_the_answer(model, examples):
             (start, _), (_, stop) = window.offsets[span[0]], window.offsets[span[1]]
             assert question.context[start:stop] == question.golds[0]
         places = [0, *range(len(window.ids))[window.context]]
-        of_ends = [-(found[place, end] - found[places, end].logsumexp(0)) for end, place in enumerate(span)]
-        assert float(losses[row]) == pytest.approx(float(sum(of_ends) / 2), abs=1e-5)
+        ends = [-(found[place, end] - found[places, end].logsumexp(0)) for end, place in enumerate(span)]
+        assert float(losses[row]) == pytest.approx(float(sum(ends) / 2), abs=1e-5)
 
 
 def predicted(model: MultiTask, question: head.Question) -> str:
@@ -338,8 +338,8 @@ def test_an_ablated_head_is_closed_in_every_window(model, examples):
             closed[layer, number] = True
             masks.append(Mask("q", "top", 0.1, None, closed))
     expected = under_masks(model, "q", examples, rows, masks, CPU).values
-    of_heads = found.predictions[ABLATION].reshape(len(rows), LAYERS * HEADS, 2)
-    assert of_heads == pytest.approx(expected.swapaxes(0, 1))
+    by_head = found.predictions[ABLATION].reshape(len(rows), LAYERS * HEADS, 2)
+    assert by_head == pytest.approx(expected.swapaxes(0, 1))
     assert (expected != expected[:1]).any()
     assert not np.array_equal(found.predictions[MEAN_ABLATION], found.predictions[ABLATION])
 

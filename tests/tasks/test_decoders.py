@@ -60,7 +60,7 @@ def annotation(name, rng, length):
 
 def annotations_of(lengths, units):
     """Annotations that have the indices of labels in place of their names."""
-    plain = [[tuple(map(int, unit)) for unit in of_sentence] for of_sentence in units]
+    plain = [[tuple(map(int, unit)) for unit in sentence] for sentence in units]
     return Annotations.padded(lengths, plain, list(map(written, plain)))
 
 
@@ -124,9 +124,9 @@ def test_gradients_reach_every_word_and_weight(example):
     losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
     losses.sum().backward()
     for row, length in enumerate(LENGTHS):
-        of_words = states.grad[row].abs().sum(-1)
-        assert (of_words[length:] == 0).all()
-        assert (of_words[:length] > 0).all() == bool(losses[row] > 0)
+        reached = states.grad[row].abs().sum(-1)
+        assert (reached[length:] == 0).all()
+        assert (reached[:length] > 0).all() == bool(losses[row] > 0)
     assert losses[0] > 0 and all(weight.grad.abs().sum() > 0 for weight in made.parameters())
 
 

@@ -139,7 +139,7 @@ def test_shuffled_scores_are_those_of_the_shuffled_predictions(name, k):
     limit = 1e-12 if name in CORRELATIONS else 0
     for resample, row in zip(source, found, strict=True):
         slots = predictions[:, resample.T, np.arange(30)]  # (sets, k, n, ...)
-        expected = [scores(name, label, of_set) for of_set in slots]
+        expected = [scores(name, label, slot) for slot in slots]
         np.testing.assert_allclose(row, expected, rtol=0, atol=limit)
 
 

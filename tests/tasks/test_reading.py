@@ -86,14 +86,14 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_sentences_are_refused_with_key_file_and_line(tmp_path, case):
-    of_type, words, problem = BAD[case]
+    kind, words, problem = BAD[case]
     lines = "\n".join(LINE.format(*word) for word in words)
     (tmp_path / "train.conllu").write_text(CONLLU.format(lines))
-    label = {"constituents": "head"}.get(of_type, KINDS[of_type].defaults["label"])
-    task = Task(source=str(tmp_path), type=of_type, label=label if isinstance(label, str) else list(label))
+    label = {"constituents": "head"}.get(kind, KINDS[kind].defaults["label"])
+    task = Task(source=str(tmp_path), type=kind, label=label if isinstance(label, str) else list(label))
     with pytest.raises(DataError) as error:
         splits.read_labelled("bank", task)
     text = str(error.value)
-    wrong = 2 if of_type == "constituents" else 1
-    assert text.startswith(f"tasks.bank.label: {wrong} of 2 sentences of train.conllu have no {of_type} in ")
+    wrong = 2 if kind == "constituents" else 1
+    assert text.startswith(f"tasks.bank.label: {wrong} of 2 sentences of train.conllu have no {kind} in ")
     assert "the sentence at line 4: " in text and problem in text

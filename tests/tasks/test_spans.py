@@ -53,7 +53,7 @@ def test_consistent_tags_are_read_and_others_refused(sentence):
     else:
         units = TASK.units(words, " ".join(sentence))
         assert units == loose(sentence)
-        dicts = [{"start": first, "end": last + 1, "type": of_type} for first, last, of_type in units]
+        dicts = [{"start": first, "end": last + 1, "type": label} for first, last, label in units]
         assert TASK.units(words, dicts[::-1]) == units
 
 

@@ -47,13 +47,13 @@ def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
     tokenizer = tokenizers[name]
     found, cut = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
     assert cut == sum(len(ids) > 12 for ids in tokenizer(TEXTS)["input_ids"]) > 0
-    for text, of_text in zip(TEXTS, found, strict=True):
-        assert of_text.ids == tokenizer(text, truncation=True, max_length=12)["input_ids"]
-        assert of_text.targets == [*of_text.ids[1:], tokens.NONE]
+    for text, encoded in zip(TEXTS, found, strict=True):
+        assert encoded.ids == tokenizer(text, truncation=True, max_length=12)["input_ids"]
+        assert encoded.targets == [*encoded.ids[1:], tokens.NONE]
     whole, _ = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
-    for text, of_text in zip(TEXTS, whole, strict=True):
-        first = "" if tokenizer.bos_token_id == of_text.ids[0] else tokenizer.decode(of_text.ids[:1])
-        assert of_text.size == len(text.encode()) - len(first.encode())
+    for text, encoded in zip(TEXTS, whole, strict=True):
+        first = "" if tokenizer.bos_token_id == encoded.ids[0] else tokenizer.decode(encoded.ids[:1])
+        assert encoded.size == len(text.encode()) - len(first.encode())
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
@@ -74,7 +74,7 @@ def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
 
 def test_other_examples_have_other_tokens_masked(tokenizers):
     found, _ = tokens.predicted_tokens(tokenizers["bert"], TEXTS[:1] * 9, range(9), 64, causal=False)
-    assert len({tuple(of_text.targets) for of_text in found}) > 1
+    assert len({tuple(encoded.targets) for encoded in found}) > 1
 
 
 def test_labels_have_what_the_best_constant_prediction_gets():
@@ -96,8 +96,8 @@ def read(folder, name: str, tokenizer, own: bool = True):
     whole, classes = language_model(folder, "here", causal), {"type": "text", "causal": causal}
     table = pd.DataFrame({"example": range(len(TEXTS)), "text_a": TEXTS, "text_b": None, "label": ""})
     frame, _ = tokens.ENCODING.encode(tokenizer, table, 24, classes)
-    of_encoder = MultiTask(whole.base_model, "last", {"t": classes}, LanguageHead(whole) if own else None)
-    return whole, of_encoder.eval(), Examples.for_task(frame, classes)
+    joint = MultiTask(whole.base_model, "last", {"t": classes}, LanguageHead(whole) if own else None)
+    return whole, joint.eval(), Examples.for_task(frame, classes)
 
 
 def own_losses(whole, examples: Examples, causal: bool) -> np.ndarray:
@@ -176,11 +176,11 @@ def test_models_that_predict_no_tokens_are_refused(tokenizers, family, mask, sai
 
 
 def test_a_decoder_predicts_the_next_token_even_if_its_tokenizer_has_a_mask(tokenizers):
-    of_families = {
+    completed = {
         family: tokens.ENCODING.completed(tokenizers["bert"], {"type": "text"}, 16, "tasks.t", family)
         for family in (CONTINUES, READS)
     }
-    assert [of_families[family]["causal"] for family in (CONTINUES, READS)] == [True, False]
+    assert [completed[family]["causal"] for family in (CONTINUES, READS)] == [True, False]
 
 
 def test_bits_are_reported_but_not_compared():
