@@ -185,19 +185,6 @@ def test_the_order_of_the_source_is_kept_regardless_of_idx(source):
     ]  # fmt: skip
 
 
-@pytest.mark.needs("shared data")
-def test_stsb_as_a_test_set_is_complete():
-    """Its 1500 validation pairs, including two that occur twice."""
-    task = Task(source=str(TASKS / "stsb"), text_b="text_b", text_a="text_a", type="regression")
-    task = task.model_copy(update={"test": {"STS-B": "validation"}})
-    prepared = prepare.prepare("stsb", task, 0)
-    frame, counts = splits.read_unlabelled("stsb", task, "STS-B", prepared.train)
-    assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1500
-    stored = pd.read_parquet(TASKS / "stsb" / "validation.parquet")
-    assert frame["text_a"].tolist() == stored["text_a"].tolist()
-    assert frame["index"].tolist() == list(range(1500))
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
