@@ -36,7 +36,7 @@ def head_importance(
 
     I_h = mean over examples x of ``| dL(x) / dxi_h |`` at xi_h = 1, where xi_h multiplies the head's context
     vectors (Michel et al. 2019; Li et al. 2023, Eq. 4); the absolute value is taken for each example. Dropout
-    is off meanwhile. The model stays as it is, also its mode and which weights are trained.
+    is off meanwhile. The model, its mode and trainable weights stay as they are.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import shared_map, top_heads
 from headspec.progress import log
 from headspec.seeds import derive
-from headspec.statistics.gates.tolerance import missed
+from headspec.statistics.gates.targets import missed
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.training.loop import Trainer
 

@@ -11,10 +11,9 @@ Floats = NDArray[np.float64]
 def predictions(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: float) -> Floats:
     """Predictions for `test` of a probe fitted to `train`.
 
-    The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the
-    weights; the intercept is not penalised. Vectors are centred and divided by one number, which
-    makes their mean variance over dimensions 1, so that the meaning of the penalty depends neither
-    on the location nor on the scale of an encoder's vectors.
+    The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the weights,
+    without the intercept. Vectors are centred and scaled to a mean variance of 1 over dimensions, so that the
+    penalty means the same for every encoder.
 
     Parameters
     ----------

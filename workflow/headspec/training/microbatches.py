@@ -25,10 +25,8 @@ from headspec.training import parallel
 class DropoutOfTheWhole(TorchFunctionMode):
     """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
 
-    Dropout is called on the shape of the whole batch, so that the same random numbers are drawn as
-    without microbatches, and the rows `part` of the `whole` examples are kept. Fused attention draws its
-    masks where this mode cannot reach them: it gets random numbers of the part's own, without which every
-    part would have the masks of the first.
+    Dropout draws for the `whole` batch, as without microbatches, and keeps the rows `part`. Fused attention
+    draws its masks out of reach: each part gets other random numbers, or all would have the same masks.
     """
 
     def __init__(self, part: slice, whole: int) -> None:

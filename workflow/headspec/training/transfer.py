@@ -93,9 +93,9 @@ def transfer(
 ) -> pd.DataFrame:
     """Scores on the validation set after every fit.
 
-    Every fit starts from the same encoder, restored bit by bit. In full fine-tuning, the initial
-    weights of the classifier depend on the seed and the draw; batches and dropout also depend on the
-    number of samples. None of these depends on the encoder. The linear classifier has no randomness.
+    Every fit starts from the same encoder, bit by bit. In full fine-tuning, seed and draw determine the
+    classifier's initial weights and, with the number of samples, batches and dropout. The linear classifier
+    has no randomness.
 
     Parameters
     ----------

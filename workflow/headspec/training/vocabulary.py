@@ -26,10 +26,8 @@ def can_be_compact(model: MultiTask) -> bool:
 def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
     """Reduce the word embedding to the rows that `examples` use; yield the examples, renumbered.
 
-    Saves clearing, clipping and updating the other rows at every step. Exact without weight decay:
-    the other rows get no gradient, so AdamW does not change them. The first rows, which hold the
-    special tokens, keep their numbers. On exit the trained rows are copied back into the full
-    embedding.
+    Exact without weight decay: AdamW does not change rows without gradients. The first rows, of special
+    tokens, keep their numbers. On exit the trained rows are copied back into the full embedding.
     """
     full = model.encoder.get_input_embeddings()
     used = np.unique(np.concatenate([np.arange(8), *(e.vocabulary() for e in examples.values())]))

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from headspec.statistics.gates.tolerance import missed
+#: fraction of the heads by which the number of open ones may be off its target
+TOLERANCE = 0.05
 
 
 class Counts(NamedTuple):
@@ -17,12 +18,17 @@ class Counts(NamedTuple):
     ----------
     heads : number kept
     open_heads : number expected to be open by the gates as they were learnt; nan without a target
-    missed : share of the sets whose `open_heads` has missed its target (`tolerance`)
+    missed : share of the sets whose `open_heads` has missed its target (`TOLERANCE`)
     """
 
     heads: float
     open_heads: float = np.nan
     missed: float = np.nan
+
+
+def missed(expected: float, target: float, heads: int) -> bool:
+    """Whether the number of heads `expected` to be open is off its target, among `heads` that learn."""
+    return abs(expected - target) > TOLERANCE * heads
 
 
 def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:

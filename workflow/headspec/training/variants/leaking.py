@@ -19,9 +19,8 @@ from headspec.training.variants.owned import plain
 class LeakingUpdates:
     """AdamW steps in which the heads that a batch's task does not own have a gradient of zero.
 
-    The optimizer takes them along: their moments decay and their step counts grow, momentum from plain
-    training and from other tasks' batches moves them, and so does weight decay. All else is as in
-    `headspec.training.variants.own.OwnHeads`, the norm that gradients are clipped by included.
+    Momentum, from plain training and other tasks' batches, and weight decay go on moving them. All else,
+    gradient clipping included, is as in `headspec.training.variants.own.OwnHeads`.
 
     Parameters
     ----------

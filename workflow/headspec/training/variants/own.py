@@ -60,13 +60,11 @@ class SliceGroup:
 class OwnHeads:
     """AdamW steps in which a batch updates, in the attention projections, only the heads its task owns.
 
-    To the optimizer, all slices that the same tasks own are one parameter, a copy that is written
-    back after each step: a few long vectors cost less than hundreds of short ones. Slices that the
-    batch's task does not own get no gradient, so AdamW skips them: their weights, moments and step
-    count stay the same, and no weight decay applies. A row that several heads share is updated if
-    the task owns any of these heads. Slices keep the moments of the training so far; those that have taken
-    different numbers of steps are different parameters. Gradients
-    are clipped by the norm over all parameters, as without IAT.
+    Slices that the same tasks own, with equal step counts, are one parameter of the optimizer, a copy that
+    is written back after each step: a few long vectors cost less than hundreds of short ones. Slices of other
+    tasks get no gradient, so AdamW skips them: weights, moments and step counts stay, without weight decay. A
+    row that several heads share is updated if the task owns any of them. Gradients are clipped by the norm
+    over all parameters, as without IAT.
 
     Parameters
     ----------
@@ -96,15 +94,15 @@ class OwnHeads:
         for i, s in enumerate(self.slices):
             owners = tuple(task for task, mask in owned.items() if s.belongs(mask))
             groups.setdefault((owners, int(before[i].get("step", 0))), []).append(i)
-        self.groups = {key: SliceGroup([self.slices[i] for i in of]) for key, of in groups.items()}
+        self.groups = {key: SliceGroup([self.slices[i] for i in places]) for key, places in groups.items()}
         decay = self.updates.optimizer.defaults["weight_decay"]
         copies = [group.copy for group in self.groups.values()]
         self.optimizer = torch.optim.AdamW(copies, weight_decay=decay, fused=True)
-        for group, of in zip(self.groups.values(), groups.values(), strict=True):
-            first = before[of[0]]
+        for group, places in zip(self.groups.values(), groups.values(), strict=True):
+            first = before[places[0]]
             if first:
                 averages = {
-                    name: torch.cat([before[i][name] for i in of]) for name in first if name != "step"
+                    name: torch.cat([before[i][name] for i in places]) for name in first if name != "step"
                 }
                 self.optimizer.state[group.copy] = {"step": first["step"].clone(), **averages}
 

@@ -25,12 +25,10 @@ def owned_heads(
     Parameters
     ----------
     importances : task: importance (layers, heads), nan where there is no head
-    heads : {"top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all"}
-        The task's most important heads; its least important; random heads; random heads with the
-        layer counts of the task's most important; the most important heads of another task; those of the
-        task's most important that are not among the most important of any other task, so that heads which
-        several tasks would own are updated by none; an equal share of all heads (`shares`); every head, which
-        is plain training. Random choices depend on `seed` and differ between tasks.
+    heads : one of `CHOICES`
+        `top`, `bottom`: the task's most or least important heads; `random`: random heads, other ones for
+        each task; `random-by-layer`: with the layer counts of `top`; `other`: the top heads of another task;
+        `unshared`: top heads that are top for no other task; `even`: `shares`; `all`: plain training.
     alpha : fraction of all heads that a task owns; not used for `even` and `all`
 
     Raises
@@ -66,10 +64,7 @@ def owned_heads(
 
 
 def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """As many heads for every task, none of them for two: tasks choose by turns what matters most to them.
-
-    Heads that are left over belong to none.
-    """
+    """Divide heads evenly: tasks take turns to choose what matters most to them; the rest has no owner."""
     left = existing(next(iter(importances.values())))
     owned = {task: np.zeros_like(left) for task in importances}
     for _ in range(int(left.sum()) // len(importances)):

@@ -1,4 +1,4 @@
-"""IAT whose heads are scored again on the way: what a task owns follows what is important to it by then."""
+"""IAT whose heads are scored again during training, so that a task owns what is important to it by then."""
 
 from __future__ import annotations
 
