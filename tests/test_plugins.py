@@ -204,7 +204,7 @@ CHOOSE = (
 FIXED = np.array([False, True, False])
 
 
-def test_a_way_chooses_among_the_heads_that_can_close(plugin):
+def test_a_pruning_method_chooses_among_the_heads_that_can_close(plugin):
     top = "importance >= np.sort(importance, axis=None)[-count]"
     maps = {"a": np.arange(12.0).reshape(3, 4), "b": -np.arange(12.0).reshape(3, 4)}
     source = f"{plugin(CHOOSE + top)}:w"
@@ -219,6 +219,15 @@ def test_a_way_chooses_among_the_heads_that_can_close(plugin):
     assert (of_seeds[0][0] != of_seeds[0][1]).any()
 
 
+def test_the_former_name_of_pruning_methods_is_read_with_a_warning(plugin):
+    path = plugin(
+        GOOD.replace("import head_measure", "import way, head_measure").replace("@pruning_method", "@way")
+    )
+    with pytest.warns(FutureWarning, match="plugins.way is now plugins.pruning_method"):
+        load(study(path, gates={"ways": ["first"], "sets": ["own"]}))
+    assert PRUNING_METHODS["first"].function == f"{path}:first"
+
+
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
@@ -228,7 +237,7 @@ def test_a_way_chooses_among_the_heads_that_can_close(plugin):
         ("importance", "returned an array of type float64, expected 3 heads as bool"),
     ],
 )
-def test_a_way_that_returns_something_else_is_named(plugin, returned, told):
+def test_a_pruning_method_that_returns_something_else_is_named(plugin, returned, told):
     source = f"{plugin(CHOOSE + returned)}:w"
     with pytest.raises(ConfigError, match=re.escape(f"{source}: {told}")):
         chosen_by(Sets(["a"], False), {"a": np.ones((3, 4))}, 7, source, 0, FIXED)

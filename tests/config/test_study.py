@@ -443,6 +443,10 @@ def test_an_old_key_is_read_with_a_warning(key: str) -> None:
     ]
 
 
+def test_the_former_scope_of_gates_is_read() -> None:
+    assert load(changed(("gates", {"sets": ["own"]}))).gates.scope == ["per_task"]
+
+
 def test_an_old_key_beside_the_new_one_is_refused() -> None:
     text = message(changed(("similarity", {"sentences": "a.txt", "probe": "b.txt"})))
     assert text == (
