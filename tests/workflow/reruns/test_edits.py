@@ -195,7 +195,7 @@ def model_file(name: str, old: str, new: str) -> Callable[[Folder], None]:
 def new_section(study: Folder) -> None:
     """A section of the config that no stage reads."""
     sections = study.path / "workflow" / "headspec" / "config" / "sections"
-    shutil.copy(sections / "figures.py", sections / "added.py")
+    shutil.copy(sections / "probes.py", sections / "added.py")
     old = "    figures: Figures = "
     study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
 
