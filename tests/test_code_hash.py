@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec import code_hash, hashes
+from headspec.provenance import code_hash, hashes
 from headspec.version import VERSION
 from support.paths import ROOT
 

@@ -14,9 +14,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from headspec import files, hashes, tables
+from headspec import tables
 from headspec.errors import DamageError, StorageError
 from headspec.models.multitask import MultiTask
+from headspec.provenance import files, hashes
 from headspec.training import checkpoint
 from headspec.training.checkpoint import Checkpoint
 from support import tiny

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headspec import code_hash
+from headspec.provenance import code_hash
 from headspec.version import VERSION
 from support.paths import ROOT
 from support.running.studies import CONFIG, Folder, local_model, texts

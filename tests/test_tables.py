@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headspec import files, tables
+from headspec import tables
 from headspec.errors import DataError
 from headspec.models.tokens.tokenization import TOKENS
+from headspec.provenance import files
 from support.paths import ROOT
 from support.schemas import SCHEMAS
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from headspec import usage
 from headspec.errors import HeadspecError
+from headspec.provenance import usage
 
 
 def job(log: Path, **resources: int) -> SimpleNamespace:
@@ -39,7 +39,7 @@ def test_time_and_memory_are_recorded_even_of_a_failure(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from types import SimpleNamespace
-from headspec import usage
+from headspec.provenance import usage
 inherited = bytearray(b"1") * 300_000_000
 if not os.fork():
     job = SimpleNamespace(log=sys.argv[1:], rule="train", threads=1, wildcards={}, resources={})

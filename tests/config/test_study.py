@@ -17,12 +17,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headspec import code_hash
 from headspec.config import reference, renamed
 from headspec.config.loading import load, notices, strict_yaml
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
 from headspec.errors import ConfigError, HeadspecError
+from headspec.provenance import code_hash
 from headspec.tasks import data
 from headspec.tasks.kinds import kind
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headspec import code_hash
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.data import planned, prepare
 from headspec.data.prepare import Source
 from headspec.data.sources import source_records
 from headspec.errors import DataError
+from headspec.provenance import code_hash
 from support.data.labelled_texts import labelled, save
 from support.paths import ROOT
 from support.running.studies import CONFIG, texts

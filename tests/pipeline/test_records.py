@@ -17,13 +17,14 @@ from snakemake.persistence.file import FilePersistence
 from torch import nn
 from transformers import BertConfig, BertModel
 
-from headspec import hashes, tables
+from headspec import tables
 from headspec.data import submission
 from headspec.errors import HeadspecError
 from headspec.models import saved
 from headspec.pipeline import records
 from headspec.pipeline.current import DAMAGED, FOREIGN, Results, other_versions
 from headspec.plots.drawing.style import save
+from headspec.provenance import hashes
 from headspec.training.checkpoint import Checkpoint
 from support.schemas import SCHEMAS
 

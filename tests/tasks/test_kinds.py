@@ -7,12 +7,12 @@ import os
 import pytest
 from snakemake.iocontainers import Wildcards
 
-from headspec.code_hash import LIBRARY, closure
 from headspec.config.sections.task import LATER, Task
 from headspec.config.study import Study
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import PARTS
+from headspec.provenance.code_hash import LIBRARY, closure
 from headspec.tasks import find_part, load_part
 from headspec.tasks.kinds import KINDS, counts
 

@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 import torch
 
-from headspec import files, tables
+from headspec import tables
 from headspec.errors import MissingError, StorageError
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import TOKENS
+from headspec.provenance import files
 from headspec.training import checkpoint, store
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import TRAINING

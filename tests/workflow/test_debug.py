@@ -10,8 +10,8 @@ import pytest
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.files import sha256
 from headspec.pipeline.commands.debug import run_job
+from headspec.provenance.files import sha256
 from support.running.studies import Folder
 from support.running.terminals import on_terminal
 

@@ -74,8 +74,8 @@ def summary(
     usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,
 ) -> None:
     """Print what a study found."""
-    from headspec import usage as jobs
     from headspec.pipeline.commands.summary import summarize
+    from headspec.provenance import usage as jobs
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

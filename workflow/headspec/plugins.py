@@ -19,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from headspec.code_hash import LIBRARY, import_root
 from headspec.errors import ConfigError, nearest
+from headspec.provenance.code_hash import LIBRARY, import_root
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from headspec.errors import HeadspecError
-from headspec.files import storage_error
-from headspec.guard import unchanged
+from headspec.provenance.files import storage_error
+from headspec.provenance.guard import unchanged
+from headspec.provenance.usage import recorded
 from headspec.redaction import redacted
-from headspec.usage import recorded
 
 log = logging.getLogger("headspec")
 

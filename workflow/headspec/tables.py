@@ -16,10 +16,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import attention, files, per_example
+from headspec import attention, per_example
 from headspec.errors import DamageError
-from headspec.files import atomic
-from headspec.hashes import record_sha256
+from headspec.provenance import files
+from headspec.provenance.files import atomic
+from headspec.provenance.hashes import record_sha256
 from headspec.version import VERSION
 
 #: endings of files that contain the record of their job
@@ -143,7 +144,7 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
 
 
 def save(path: str | Path, table: pa.Table) -> None:
-    """Write `table` atomically, with its metadata as the footer and its SHA-256 (`headspec.files`)."""
+    """Write `table` atomically, with its metadata as the footer and its SHA-256."""
     with atomic(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema, compression="zstd", compression_level=3) as file:
             file.write_table(table)

@@ -49,7 +49,8 @@ if {"{", "}"} & {*str(LIBRARY)}:
     )
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import code_hash, files, hashes, plugins
+from headspec import plugins
+from headspec.provenance import code_hash, files, hashes
 from headspec.config import loading, pruning_methods, variants
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL

@@ -16,7 +16,6 @@ import pytest
 from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
-from headspec import hashes
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
 from headspec.models import encoders
@@ -24,6 +23,7 @@ from headspec.models.architectures import types
 from headspec.models.pretrained import versions
 from headspec.models.pretrained.folders import TEXTS
 from headspec.models.tokens import tokenization
+from headspec.provenance import hashes
 from support.data.hub import REVISION, lay_out
 from support.running.studies import local_model
 

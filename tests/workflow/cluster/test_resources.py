@@ -11,9 +11,9 @@ import pytest
 import yaml
 from snakemake.cli import parse_args
 
-from headspec import code_hash
 from headspec.cost.requests import LEAST
 from headspec.cost.stages import STAGES
+from headspec.provenance import code_hash
 from support.paths import ROOT
 from support.running import every_stage
 from support.running.every_stage import TARGETS

@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headspec import code_hash
 from headspec.config import loading, plugged
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
+from headspec.provenance import code_hash
 from headspec.redaction import redacted
 
 if TYPE_CHECKING:

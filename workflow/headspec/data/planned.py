@@ -14,7 +14,7 @@ from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
 from headspec.errors import DataError
-from headspec.hashes import FOLDER
+from headspec.provenance.hashes import FOLDER
 from headspec.tasks.kinds import kind
 
 

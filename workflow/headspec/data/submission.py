@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headspec import files
 from headspec.errors import DataError, listing
-from headspec.files import atomic
+from headspec.provenance import files
+from headspec.provenance.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, record_text
 from headspec.tasks.classes import type_of
 from headspec.tasks.texts.glue import FILES

@@ -10,9 +10,9 @@ from pathlib import Path
 from headspec.errors import MissingError, UnfinishedError
 from headspec.explorer.page import build_page
 from headspec.explorer.sources import find_tables
-from headspec.files import atomic
 from headspec.pipeline import state
 from headspec.pipeline.outputs import COLUMNS
+from headspec.provenance.files import atomic
 
 #: columns whose meaning the glossary has
 TERMS = (

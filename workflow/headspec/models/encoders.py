@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors import SafetensorError
 
-from headspec import files
 from headspec.errors import EncoderError
 from headspec.models.architectures import writes
 from headspec.models.pretrained import described, from_pretrained
@@ -19,6 +18,7 @@ from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, hub_name, weight_files
 from headspec.models.pretrained.pooling import pooled
+from headspec.provenance import files
 from headspec.seeds import derive
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
-from headspec import files
 from headspec.config.sections.model import Model
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.pretrained import folders
+from headspec.provenance import files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

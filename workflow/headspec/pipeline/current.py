@@ -2,7 +2,7 @@
 
 A result contains the record of its job (`tables.job_record`), or a table of the same job does. A start of
 snakemake compares all results with their records. Files are read once, and again after they change
-(`headspec.hashes`).
+(`headspec.provenance.hashes`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headspec import files, hashes, tables
+from headspec import tables
 from headspec.errors import DamageError, DataError
-from headspec.hashes import FileCache, record_sha256
+from headspec.provenance import files, hashes
+from headspec.provenance.hashes import FileCache, record_sha256
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
 #: why a file is no result

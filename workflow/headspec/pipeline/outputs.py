@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headspec import code_hash
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.pipeline.layout import RUN
+from headspec.provenance import code_hash
 from headspec.tables import Schema
 from headspec.tasks.metrics import kinds
 

@@ -14,10 +14,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headspec import hashes, tables
+from headspec import tables
 from headspec.errors import DamageError, HeadspecError
 from headspec.pipeline import current
 from headspec.pipeline.current import Results
+from headspec.provenance import hashes
 
 FORMAT = 6  # of Snakemake's records
 OUTDATED = "outdated:"  # begins a parameter of files that have to be made again

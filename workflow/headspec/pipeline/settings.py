@@ -11,7 +11,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from headspec.code_hash import LIBRARY
 from headspec.config import variants
 from headspec.config.checks import prompt_keys
 from headspec.config.methods import METHODS
@@ -25,6 +24,7 @@ from headspec.errors import ConfigError, nearest
 from headspec.heads import head_lists
 from headspec.models.pretrained import versions
 from headspec.pipeline.layout import Layout
+from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import find_part
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind

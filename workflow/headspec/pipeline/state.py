@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from headspec import code_hash
 from headspec.errors import HeadspecError, listing
-from headspec.files import atomic
+from headspec.provenance import code_hash
+from headspec.provenance.files import atomic
 
 #: in a clone, and in the installed package
 SNAKEFILES = code_hash.LIBRARY.parent / "Snakefile", code_hash.LIBRARY / "workflow" / "Snakefile"

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from headspec import files
 from headspec.errors import DamageError
-from headspec.hashes import record_sha256
 from headspec.progress import log
+from headspec.provenance import files
+from headspec.provenance.hashes import record_sha256
 from headspec.training import parallel
 
 

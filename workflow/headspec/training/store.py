@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from headspec import files, tables
+from headspec import tables
 from headspec.errors import DataError, MissingError
 from headspec.progress import log
+from headspec.provenance import files
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec import files, tables
+from headspec import tables
 from headspec.explorer.page import build_page
-from headspec.files import atomic
 from headspec.progress import stage
+from headspec.provenance import files
+from headspec.provenance.files import atomic
 
 with stage(snakemake, "explorer"):
     html = build_page(snakemake.input, snakemake.params.glossary, snakemake.params.config)

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
 
 import torch
 
-from headspec import hashes, tables
+from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.models import saved
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
+from headspec.provenance import hashes
 from headspec.seeds import derive
 from headspec.training import parallel, store
 from headspec.training.adapting import adapt

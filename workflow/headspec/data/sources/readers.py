@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec import hashes
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.data.sources import contents, split_files
 from headspec.data.sources.split_files import VALIDATION, SplitFiles
 from headspec.errors import DataError, MissingError, listing, nearest
+from headspec.provenance import hashes
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from headspec import code_hash, hashes, tables, tasks
+from headspec import tables, tasks
 from headspec.config.sections.task import LATER, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
@@ -23,6 +23,7 @@ from headspec.data import overlap, prepare, splits
 from headspec.data.prepare import Source, Split
 from headspec.data.sources import readers
 from headspec.errors import DataError, StorageError
+from headspec.provenance import code_hash, hashes
 
 COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})

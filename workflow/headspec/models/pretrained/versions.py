@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec import files, hashes
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
 from headspec.models.pretrained.folders import cached, folder, hub_name, text_files, weight_files
+from headspec.provenance import files, hashes
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headspec import code_hash
 from headspec.errors import HeadspecError, MissingError, listing
 from headspec.pipeline import dag, state
+from headspec.provenance import code_hash
 
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow

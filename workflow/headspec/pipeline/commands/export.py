@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headspec import files, tables
+from headspec import tables
 from headspec.attention import existing
 from headspec.config.methods import prompts
 from headspec.config.runs import ALL
@@ -24,6 +24,7 @@ from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import versions
 from headspec.models.tokens import tokenization
+from headspec.provenance import files
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS
 from headspec.training.gated import Sets, last_kept

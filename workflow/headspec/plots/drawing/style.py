@@ -19,9 +19,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from headspec import files, tables
+from headspec import tables
 from headspec.config.table_values import MEAN
-from headspec.files import atomic
+from headspec.provenance import files
+from headspec.provenance.files import atomic
 
 STYLE = Path(__file__).with_name("headspec.mplstyle")
 #: decorator and context for drawing and saving every figure; overrides the user's matplotlibrc

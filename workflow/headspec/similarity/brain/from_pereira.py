@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headspec.config.sources import locate
 from headspec.errors import DataError, listing, nearest
-from headspec.files import atomic
+from headspec.provenance.files import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
 SENTENCES = "sentences"

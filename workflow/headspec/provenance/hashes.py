@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headspec import files
 from headspec.errors import DataError, StorageError
+from headspec.provenance import files
 
 #: of caches, in Snakemake's folder because every study has one
 FOLDER = Path(".snakemake/headspec")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headspec import code_hash, files, hashes
 from headspec.errors import ChangedError
+from headspec.provenance import code_hash, files, hashes
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
 #: seconds by which times of files may differ from when they were written

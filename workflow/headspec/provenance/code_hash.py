@@ -14,9 +14,9 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any, TypeGuard
 
-from headspec.hashes import FileCache
+from headspec.provenance.hashes import FileCache
 
-LIBRARY = Path(__file__).parent
+LIBRARY = Path(__file__).parents[1]
 #: fields of syntax trees with statements, or with nodes that have statements
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 #: folders of installed packages, which are not local to each other
