@@ -67,7 +67,7 @@ def test_decoders_step_as_far_as_their_rate_says(tmp_path, way, faster):
     model = MultiTask(tiny.encoder("bert"), "mean", CLASSES)
     with trainer(model, {"pos": sentences()}, settings, None, 0, tiny.CPU) as run:
         if way == "gates":
-            run.gating = Fixed(Sets(["pos"], own=False), np.ones((1, tiny.LAYERS, tiny.HEADS), bool))
+            run.gating = Fixed(Sets(["pos"], per_task=False), np.ones((1, tiny.LAYERS, tiny.HEADS), bool))
         with ENDS[way].applied(run) if way in ENDS else nullcontext():
             of_decoder, others = largest_steps(run, tmp_path)
     rate = PEAK if way == "rewarmed" else RATE

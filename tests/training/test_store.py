@@ -224,7 +224,7 @@ def test_a_damaged_entry_is_dropped_and_filled_again(here, caplog, name, kind):
         path.mkdir()
     with caplog.at_level(logging.WARNING):
         assert take(entry(), "other") is None
-    assert "training anew, because the store has lost the run: " in caplog.text and str(path) in caplog.text
+    assert "training again, because the store has lost the run: " in caplog.text and str(path) in caplog.text
     assert not entry().path.exists()
     entry().put(map(str, run("other")))
     assert take(entry(), "third") is not None

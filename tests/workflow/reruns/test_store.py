@@ -162,7 +162,7 @@ def test_damaged_entries_are_trained_again(studies):
     make(studies, "third", "store")
     assert taken(studies, "third") == []
     logs = [studies.path / "results/third/logs/runs" / run / "train.log" for run in RUNS]
-    assert all("training anew, because the store has lost the run: " in log.read_text() for log in logs)
+    assert all("training again, because the store has lost the run: " in log.read_text() for log in logs)
     assert_same(contents(studies, "third"), contents(studies, "alone"))
     make(studies, "fourth", "store")
     assert taken(studies, "fourth") == sorted(RUNS)
