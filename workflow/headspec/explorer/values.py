@@ -33,7 +33,7 @@ def listed(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
 
 
 def columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
-    """Columns of a table; of names that it does not have, none. Of text, each value once, and its places."""
+    """Return the named columns that a table has; text as its distinct values and their places."""
     return {name: _column(frame[name]) for name in names if name in frame}
 
 

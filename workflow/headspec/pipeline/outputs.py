@@ -54,7 +54,7 @@ COLUMNS = {
     "ci_over": "what the interval is over: `examples` (one or two seeds) or `seeds and examples`; with "
     "random orders also `orders`",
     "delta": "last fraction of training, in which tasks train only their own heads; null for plain training",
-    "difference": "value minus that of `against`, mean over seeds",
+    "difference": "value minus the value of `against`, mean over seeds",
     "direction": "of syntactic roles: `dependent to head` or `head to dependent`; else null",
     "dissociation": "D (Eq. 6 and 7) as a fraction, mean over combined seeds",
     "distinct": "only of task `mean`: double dissociation whose mean reaches `dissociation.distinct`",

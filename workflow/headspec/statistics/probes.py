@@ -54,7 +54,7 @@ tables/probe_changes.parquet
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best before training, on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
-change: accuracy of the runs less that of `before`, mean over seeds
+change: accuracy of the runs minus the accuracy of `before`, mean over seeds
 p_value: null for fewer than three seeds
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"

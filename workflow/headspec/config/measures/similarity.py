@@ -63,7 +63,7 @@ TRAITS = {
 
 
 def seedless(names: Iterable[str]) -> list[str]:
-    """Of the measures `names`, those that no model of a single task has a part in, and so no seed."""
+    """Return the measures among `names` that need no model of a single task, and so have no seed."""
     return [name for name in names if MEASURES[name].rule not in USES_SINGLE_MODELS]
 
 

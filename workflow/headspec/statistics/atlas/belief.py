@@ -36,7 +36,7 @@ ablation_top_overlap: Jaccard index of the top heads with those of `ablation`
 ablation_size_spearman: rank correlation over heads with `ablation_size`
 ablation_size_top_overlap: Jaccard index of the top heads with those of `ablation_size`
 area: area under the pruning curve
-difference: area less that of random orders
+difference: area minus the mean area of random orders
 difference_p_holm: corrected p
 dissociation: D by the ranking; null if all tasks share it
 dissociation_p_holm: corrected p

@@ -48,7 +48,7 @@ def _ablated_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiInd
 def single_heads(
     evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
+    """Return the table `single_heads`: the metric with one head ablated, minus the metric of the whole model.
 
     Intervals are paired. p_value: in each example the two predictions are swapped or not, for all seeds
     together (see `paired_differences`); p_holm corrects over the heads of the same task and measure.

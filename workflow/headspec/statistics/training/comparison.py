@@ -177,7 +177,7 @@ def differences(
     confidence: float,
     seed: int,
 ) -> dict[Key, dict[str, Any]]:
-    """Difference of each metric from that of `other`, with its interval and p."""
+    """Return the difference of each metric from `other`'s, with its interval and p."""
     here, there = values_of(predictions, metrics), values_of(other, metrics)
     found = {}
     for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items():

@@ -24,7 +24,7 @@ SHARING = Schema(
 tables/sharing.parquet
 
 task: name of the task, or `mean` over tasks
-difference: value less that of the task alone
+difference: value minus the value of the task trained alone
 unpruned_at_chance: models of some seed are no better (at 95 %) than the best constant prediction, of task
     `mean` at every task: they learnt nothing; with a difference, nor did those of the task alone, and it
     counts as no finding

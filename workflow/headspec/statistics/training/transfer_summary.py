@@ -41,7 +41,7 @@ task: task that is learnt
 method: whose encoder, as in `transfer`
 source: what the encoder learnt: the mixture, one of its tasks, the `mean` of these, or `none`
 n_draws: number of draws
-difference: value less that of `tuned`, paired by seed and draw; null for `tuned`
+difference: value minus the value of `tuned`, paired by seed and draw; null for `tuned`
 ci_over: of both intervals: `draws` (one or two seeds), or `seeds and draws`
 """
 
