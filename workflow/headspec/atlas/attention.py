@@ -26,8 +26,8 @@ class Tokens:
     real : tokens that are not padding
     separators : special tokens after the first position; also the end token
     words : real tokens but the separators; all real tokens of a text that has no others
-    but_end : real tokens without the end token, which is all separators at the end (mBART has two); all real tokens
-        of a text that has no others
+    but_end : real tokens without the separators at the end (mBART has two); all real tokens of a text that
+        has no others
     """
 
     def __init__(self, ids: torch.Tensor, real: torch.Tensor, separators: Collection[int]) -> None:

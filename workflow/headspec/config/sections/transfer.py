@@ -41,7 +41,7 @@ class Transfer(Section):
     batch_size: Count = Field(16, description="most examples per step of `full`")
     learning_rate: Positive | None = Field(
         None,
-        description="peak learning rate of `full`; by default `training.learning_rate`, as its other settings are those of `training`",
+        description="peak learning rate of `full`; by default `training.learning_rate`",
     )
     penalty: Positive = Field(
         1.0,

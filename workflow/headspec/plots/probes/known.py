@@ -24,7 +24,7 @@ PANELS = {
 
 @styled
 def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
-    """Accuracy of the best head, accuracy of all heads, and selectivity: a line for each label, a point for each group.
+    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group.
 
     Parameters
     ----------
