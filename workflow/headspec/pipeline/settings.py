@@ -116,7 +116,9 @@ class Settings:
         """The training settings that a run's method uses."""
         values, method = dict(self._training), wildcards.method
         sections = {name: values.pop(name) for name in METHODS if name in values}
-        of_kinds = {key: values.pop(key) for each in KINDS.values() for key in each.training if key in values}
+        kind_values = {
+            key: values.pop(key) for each in KINDS.values() for key in each.training if key in values
+        }
         if variant := self.layout.variants.get(method):
             values["sampling"] = variant.sampling
         elif method in sections:
@@ -127,7 +129,7 @@ class Settings:
         kinds = [kind(self.study.tasks[task]) for task in self.tasks(wildcards)]
         trained = self.layout.trains(method) != "classifiers"
         used = {key for each in kinds for key in each.training} if trained else set()
-        return values | {key: value for key, value in of_kinds.items() if value and key in used}
+        return values | {key: value for key, value in kind_values.items() if value and key in used}
 
     def trains(self, wildcards: Any) -> str:
         """What a run's method trains."""

@@ -43,7 +43,7 @@ def ranked(
     fixed : bool (layers,), those whose heads come before all others
     """
     shared = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
-    return np.stack([top_heads(fixed_first(of_set, fixed), count) for of_set in shared])
+    return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in shared])
 
 
 def drawn(
@@ -89,13 +89,13 @@ def plugged(
     choose, kept = plugins.function(source), []
     for i in range(len(sets.names)):
         importance = shared_map([maps[task] for task in sets.tasks(i)])
-        of_set = existing(importance) & fixed[:, None]
-        free, n = importance[~fixed], count - int(of_set.sum())
+        kept_here = existing(importance) & fixed[:, None]
+        free, n = importance[~fixed], count - int(kept_here.sum())
         chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
         plugins.check(chosen, free.shape, source)
         if chosen.dtype != bool or chosen.sum() != n:
             got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
             raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
-        of_set[~fixed] = chosen
-        kept.append(of_set)
+        kept_here[~fixed] = chosen
+        kept.append(kept_here)
     return np.stack(kept)

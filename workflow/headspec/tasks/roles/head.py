@@ -25,7 +25,7 @@ class Roles(Decoder):
 
     def add_layers(self, hidden: int) -> None:
         self.predicate = self.labels.index(PREDICATE) if PREDICATE in self.labels else len(self.labels)
-        self.of_word, self.of_predicate = nn.Linear(hidden, SIZE), nn.Linear(hidden, SIZE)
+        self.word_layer, self.predicate_layer = nn.Linear(hidden, SIZE), nn.Linear(hidden, SIZE)
         self.distance = nn.Embedding(2 * FARTHEST + 1, SIZE)
         self.scores = small(nn.Linear(SIZE, bio.classes(len(self.labels))))
 
@@ -67,8 +67,8 @@ class Roles(Decoder):
         place = torch.arange(states.shape[1], device=states.device)
         distance = (place - predicate[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
         states = normalised(states)
-        words = self.of_word(states)[sentence]
-        layer = words + self.of_predicate(states)[sentence, predicate][:, None] + self.distance(distance)
+        words = self.word_layer(states)[sentence]
+        layer = words + self.predicate_layer(states)[sentence, predicate][:, None] + self.distance(distance)
         return self.scores(F.gelu(layer)).float()
 
 
