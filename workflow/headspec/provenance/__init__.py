@@ -1,1 +1,1 @@
-"""Files that are whole, the SHA-256 of inputs, hashes of code, and what jobs used."""
+"""Complete files, the SHA-256 of inputs, hashes of code, and resources that jobs used."""

@@ -1,4 +1,4 @@
-"""Hashes of the code that a stage runs, which Snakemake compares to decide on a rerun."""
+"""Hashes of the code that a stage runs; Snakemake reruns the stage when they change."""
 
 from __future__ import annotations
 
@@ -31,15 +31,11 @@ def make_importable() -> None:
 
 
 def closure(script: str | Path) -> dict[str, str]:
-    """Hash the code of `script` and of all that it imports, even indirectly, of headspec and from beside it.
+    """Return hashes of a script and of all code that it imports, even indirectly, from headspec or beside it.
 
-    Syntax trees are hashed: comments, docstrings, layout, descriptions of config keys and imports for type
-    checkers do not count. Imports inside functions count, and files that a module names beside itself by
+    Keys are paths from the library's folder. Comments, docstrings, layout, descriptions of config keys and
+    imports for type checkers do not count. Imports inside functions count, and files that a module names by
     ``with_name``.
-
-    Returns
-    -------
-    hashes : path from the folder of the library: hash
     """
     hashes: dict[str, str] = {}
     queue = [str(script)]
@@ -54,17 +50,17 @@ def closure(script: str | Path) -> dict[str, str]:
 
 
 def code(path: Path) -> str:
-    """Hash of the code in one file; FileNotFoundError if it is gone."""
+    """Return the hash of the code in a file; raise FileNotFoundError if it is gone."""
     return CODE.get(path, _hash)[0]
 
 
 def _hash(path: str | Path) -> tuple[str, list[str]]:
-    """Hash of one file's code, and the library files it needs."""
+    """Return the hash of a file's code, and the library files that it needs."""
     path = Path(path)
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()[:12], []
     tree = ast.parse(path.read_text(), str(path))
-    # by default, Python takes compiled code of another file of this size and second for that of this one
+    # by default, Python would take compiled code of another file with the same size and second
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     needed = [file for node in executed(tree) for file in imported(node, path)]
@@ -77,7 +73,7 @@ def _hash(path: str | Path) -> tuple[str, list[str]]:
 
 @cache
 def _hashing() -> str:
-    """What decides on a hash except the file: this module, and the Python that lays out syntax trees."""
+    """Return what affects hashes besides the file: this module, and Python's layout of syntax trees."""
     return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
 
 
@@ -86,7 +82,7 @@ CODE = FileCache("code.json", _hashing)
 
 
 def _read(tree: ast.Module, path: Path) -> Iterator[Path]:
-    """The files beside a module that it names in calls of ``with_name``."""
+    """Yield the files beside a module that it names in calls of ``with_name``."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="with_name"), args=[ast.Constant(value=str(name)), *_]):
@@ -94,13 +90,13 @@ def _read(tree: ast.Module, path: Path) -> Iterator[Path]:
 
 
 def is_text(statement: ast.AST) -> TypeGuard[ast.Expr]:
-    """Whether a statement is only a string: a docstring, or one below what it describes."""
+    """Return whether a statement is only a string: a docstring, or a string below what it describes."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """All statements; removes docstrings, also of names, and imports for type checkers from `tree`."""
+    """Yield all statements, after removing docs and imports for type checkers from `tree`."""
     nodes: list[Any] = [tree]
     while nodes:
         node = nodes.pop()
@@ -114,9 +110,9 @@ def executed(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def imported(node: ast.AST, path: Path) -> list[Path]:
-    """The files that a statement in `path` imports, of headspec and from beside it.
+    """Return the files of headspec, or beside `path`, that a statement in `path` imports.
 
-    Beside a module are those of its package or, except among installed packages, of its folder.
+    Files beside a module are in its package or, unless the module is installed, in its folder.
     """
     if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return []
@@ -130,7 +126,7 @@ def imported(node: ast.AST, path: Path) -> list[Path]:
 
 
 def _names(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list[list[str]]:
-    """The parts of all names that a statement in a `package` imports, of which some may be no modules."""
+    """Return the parts of all names that a statement in a `package` imports; some may not be modules."""
     if isinstance(node, ast.Import):
         return [alias.name.split(".") for alias in node.names]
     above = package[: len(package) + 1 - node.level] if node.level else ()  # from . import name
@@ -139,12 +135,12 @@ def _names(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list[li
 
 
 def _files(root: Path, names: list[list[str]]) -> list[Path]:
-    """The files below `root` of modules and of the packages that they are in."""
+    """Return the files below `root` of modules and of the packages that contain them."""
     files = [root.joinpath(*name).with_suffix(".py") for name in names]
     packages = [root.joinpath(*name[: i + 1], "__init__.py") for name in names for i in range(len(name))]
     return [file for file in files + packages if file.exists()]
 
 
 def import_root(path: Path) -> Path:
-    """The folder from which a file is imported: the first above it that is no package."""
+    """Return the folder from which a file is imported: the first above it that is not a package."""
     return next(folder for folder in path.parents if not (folder / "__init__.py").exists())

@@ -1,4 +1,4 @@
-"""Atomic files that have their own SHA-256 in themselves."""
+"""Atomic files that contain their own SHA-256."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 from headspec.errors import DamageError, DataError, StorageError
 
 PREFIX = b"headspec:sha256:"
-#: what a writer puts into a file, where the format has room for text, before `embed_sha256`
+#: text that writers put into a file, where the format allows it, before `embed_sha256`
 PLACEHOLDER = PREFIX.decode() + 64 * "0"
 LENGTH = len(PLACEHOLDER)
-#: before the SHA-256 of what a training state was made from, at the end of its file, whose bytes hold times
+#: precedes the SHA-256 of the origin of a training state at the end of its file, whose bytes hold times
 STATE = b"headspec:state:"
-#: called before a file gets its name; an error keeps it from that
+#: called before a file gets its name; an error prevents that
 before_publishing: list[Callable[[], None]] = []
 REMAKE = "Delete it and start snakemake again, which makes it again"
-#: errno of a failed write: what it means, and what to do before the next start
+#: errno of a failed write: its meaning, and what to do before the next start
 STORAGE = {
     errno.ENOSPC: ("the disk is full", "Free some space"),
     errno.EDQUOT: ("the quota of the disk is used up", "Free some space"),
@@ -39,10 +39,7 @@ STORAGE = {
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path, which is renamed to `path` when the block ends without error.
 
-    Raises
-    ------
-    StorageError
-        The disk is full or read-only, or refuses the file for another reason.
+    Raise StorageError if the file cannot be written, for example because the disk is full or read-only.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -50,7 +47,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
             process = leftover.suffixes[-2][1:]
-            # its writer was killed; one with the number of this process could be a link to another file
+            # left by a killed writer; one with the number of this process could be a link to another file
             if leftover == temporary or (process.isdecimal() and not _alive(int(process))):
                 leftover.unlink(missing_ok=True)
         yield temporary
@@ -64,7 +61,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
             raise problem from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # on a read-only disk, it cannot be there
+        with contextlib.suppress(OSError):  # on a read-only disk, it cannot exist
             temporary.unlink(missing_ok=True)
 
 
@@ -79,11 +76,9 @@ def _alive(process: int) -> bool:
 
 
 def storage_error(error: BaseException | None, path: str | Path | None = None) -> StorageError | None:
-    """Return the StorageError for an error of the disk, or for one that it led to; None for other errors.
+    """Return a StorageError for an error of the disk or one caused by it; None for other errors.
 
-    Parameters
-    ----------
-    path : of the file that was being written; by default the one that the error names
+    `path` is the file being written, by default the one that the error names.
     """
     while error and not (isinstance(error, OSError) and error.errno in STORAGE):
         error = error.__cause__ or error.__context__  # torch.save hides the error of the file
@@ -106,7 +101,7 @@ def link(path: str | Path, name: Path) -> None:
 
 
 def loops(folder: str | Path) -> list[Path]:
-    """Symbolic links that lead to themselves, in a folder or as the folder."""
+    """Return symbolic links in a folder, or the folder itself, that lead to themselves."""
     inside = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     return [path for path in (Path(folder), *inside) if path.is_symlink() and _leads_to_itself(path)]
 
@@ -120,20 +115,20 @@ def _leads_to_itself(link: Path) -> bool:
 
 
 def sha256(path: str | Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def embed_sha256(path: str | Path) -> None:
-    """Replace the last `PLACEHOLDER` of a file by the SHA-256 of the file with the placeholder."""
+    """Replace the last `PLACEHOLDER` in a file by the SHA-256 of the file with the placeholder."""
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         at = data.rfind(PREFIX)
         data[at : at + LENGTH] = _embedded(data, at)
 
 
 def embedded_sha256(path: str | Path) -> str | None:
-    """The SHA-256 that a file has in itself, unverified; of a training state the one after `STATE`."""
+    """Return the unverified SHA-256 embedded in a file; for training states the one after `STATE`."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             at = data.rfind(PREFIX)
@@ -146,11 +141,9 @@ def embedded_sha256(path: str | Path) -> str | None:
 
 
 def verify(path: str | Path, remedy: str = REMAKE) -> None:
-    """Raise DamageError if a file is not as `embed_sha256` left it, DataError if it cannot be read.
+    """Raise DamageError if a file changed since `embed_sha256`, DataError if it cannot be read.
 
-    Parameters
-    ----------
-    remedy : what to do about it, for the error
+    The message ends with the `remedy`.
     """
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
@@ -166,7 +159,7 @@ def verify(path: str | Path, remedy: str = REMAKE) -> None:
 
 
 def _embedded(data: mmap.mmap, at: int) -> bytes:
-    """What stands at `at` in place of the placeholder once the SHA-256 is embedded."""
+    """Return the bytes at `at`, where the placeholder was before the SHA-256 was embedded."""
     found = hashlib.sha256()
     with memoryview(data) as view, view[:at] as before, view[at + LENGTH :] as after:
         for part in (before, PLACEHOLDER.encode(), after):
@@ -175,12 +168,10 @@ def _embedded(data: mmap.mmap, at: int) -> bytes:
 
 
 def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAKE) -> None:
-    """Raise DamageError if a file was written as another one, such as the same table of another run.
+    """Raise DamageError if a file was written under another path, such as the same table of another run.
 
-    Parameters
-    ----------
-    path : relative to the working folder, as in jobs; other paths are not compared
-    written : paths of the job that wrote the file; the results of another study count as a renamed study
+    `written` has the paths of the job that wrote the file. Paths are relative to the working folder, else
+    they are not compared; a different study counts as renamed.
     """
     tops = {Path(name).parts[:1] for name in written}
     if Path(path).parts[:1] in tops and _within_study(path) not in map(_within_study, written):
@@ -188,6 +179,6 @@ def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAK
 
 
 def _within_study(path: str | Path) -> tuple[str, ...]:
-    """The parts of a path, without ``results/<study>``."""
+    """Return the parts of a path, without ``results/<study>``."""
     parts = Path(path).parts
     return parts[2:] if parts[0] == "results" and len(parts) > 2 else parts

@@ -1,4 +1,4 @@
-"""Code and inputs of a job stay as they were when it was planned, until its results are written."""
+"""Checks that a job's code and inputs stay unchanged from planning until its results are written."""
 
 from __future__ import annotations
 
@@ -14,27 +14,19 @@ from headspec.errors import ChangedError
 from headspec.provenance import code_hash, files, hashes
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
-#: seconds by which times of files may differ from when they were written
+#: seconds by which times of files may differ from the time of writing
 CLOCK = 0.1
 
 
 @contextmanager
 def unchanged(job: Any) -> Iterator[None]:
-    """Let a job publish files only if it has loaded the code that it was planned with, and its inputs stay.
+    """Let a job publish files only if it loaded the code it was planned with, and its inputs are unchanged.
 
-    A job is planned with hashes of all code that it reaches (`code_hash.closure`) and loads the code when it
-    starts, perhaps hours later. Code that is edited after it was loaded does no harm: the next start of
-    snakemake makes the results again.
+    Jobs are planned with hashes of all their code (`code_hash.closure`), but may load it hours later. Edits
+    after loading do no harm: the next start of snakemake makes the results again.
 
-    Parameters
-    ----------
-    job : the object `snakemake` of a rule's script
-
-    Raises
-    ------
-    ChangedError
-        Code was edited between planning and loading, or an input was replaced while the job ran: at the
-        start, or where a file would be published.
+    Raise ChangedError, at the start or before a file is published, if code was edited between planning and
+    loading, or an input was replaced while the job ran.
     """
     inputs = {path: _input_state(path) for path in job.input}
     planned = {
@@ -74,14 +66,14 @@ def _stat_key(path: str | Path) -> hashes.StatKey:
 
 
 def _input_state(path: str) -> tuple[hashes.StatKey, str]:
-    """What changes if an input is replaced; a new link to it changes only the last of the times."""
+    """Return values that change if an input is replaced; a new link changes only the last time."""
     with contextlib.suppress(OSError):
         return hashes.stat_key(path)[:3], hashes.record_sha256(path)
     return [], ""
 
 
 def _not_loaded(code: Iterable[Path], job: Any) -> list[Path]:
-    """Files of code that a job may still load."""
+    """Return files of code that a job may still load."""
     if job.resources.get("gpu", 0) > 1:  # processes for several GPUs load everything again
         return list(code)
     loaded = {os.path.abspath(getattr(module, "__file__", None) or "") for module in sys.modules.values()}

@@ -1,4 +1,4 @@
-"""SHA-256 of files, and other values computed from files, kept until the files change."""
+"""SHA-256 and other values computed from files, cached until the files change."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from headspec.errors import DataError, StorageError
 from headspec.provenance import files
 
-#: of caches, in Snakemake's folder because every study has one
+#: for caches; in Snakemake's folder because every study has one
 FOLDER = Path(".snakemake/headspec")
-#: seconds after a change in which a file could change again at the same time of the system's clock
+#: seconds in which a changed file could change again without a new time on the system's clock
 RECENT = 0.1
 #: bytes; Snakemake does not compare larger files by content (profiles/default)
 LARGEST = 20_000_000
@@ -24,23 +24,18 @@ StatKey = list[int]
 
 
 def stat_key(path: str | Path) -> StatKey:
-    """Inode, size, and the times of the last change of content and of the last change at all, in nanoseconds.
+    """Return inode, size, and times (ns) of the last change of content and of the last change at all.
 
-    Programs set the first of the times (``cp -p``, ``rsync -a``, ``unzip``), only the system the second.
+    Programs can set the first time (``cp -p``, ``rsync -a``, ``unzip``), only the system the second.
     """
     status = os.stat(path)
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 class FileCache:
-    """Values computed from files, shared by processes that work in one folder.
+    """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
-    A value holds as long as the `stat_key` of its file; only `save` writes to the disk.
-
-    Parameters
-    ----------
-    name : of the cache's file in `FOLDER`
-    depends_on : what else decides on the values
+    A value holds while the file's `stat_key` and `depends_on` stay the same; only `save` writes to the disk.
     """
 
     def __init__(self, name: str, depends_on: Callable[[], str] = str) -> None:
@@ -49,7 +44,7 @@ class FileCache:
         self._unsaved: set[str] = set()  # working folders
 
     def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
-        """Return the value of a file, computed if it is new or has changed; OSError as `os.stat`."""
+        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`."""
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
         if name in entries and entries[name][0] == now:
             return entries[name][1]
@@ -59,7 +54,7 @@ class FileCache:
         return value
 
     def save(self) -> None:
-        """Save the values of files that are still there, if any is new."""
+        """Save the values of existing files, if any value is new."""
         if os.getcwd() not in self._unsaved:
             return
         entries = {}
@@ -75,7 +70,7 @@ class FileCache:
         self._unsaved.discard(os.getcwd())
 
     def clear(self) -> None:
-        """Forget all values that are not saved."""
+        """Forget all unsaved values."""
         self._entries.clear()
 
     def _here(self) -> dict[str, list[Any]]:
@@ -97,15 +92,15 @@ SHA256, RECORD_SHA256 = FileCache("sha256.json"), FileCache("record_sha256.json"
 
 
 def sha256(path: str | Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     return SHA256.get(path, files.sha256)
 
 
 def record_sha256(path: str | Path) -> str:
-    """The SHA-256 by which the record of a job identifies a file.
+    """Return the SHA-256 by which a job's record identifies a file.
 
-    As in Snakemake's records it is of the bytes, after ``sha256:``. Larger files, and training states, whose
-    times differ from run to run, have one in themselves (`files.embedded_sha256`), which is quick to read.
+    It is ``sha256:`` and the hash of the bytes, as in Snakemake's records. Large files, and training states,
+    whose times differ between runs, use the hash embedded in them (`files.embedded_sha256`).
     """
     return RECORD_SHA256.get(path, _record_sha256)
 

@@ -1,6 +1,6 @@
-"""Time and memory of jobs: what they used, beside what their rules requested.
+"""Time and memory that jobs used, compared with the requests of their rules.
 
-Snakemake's `benchmark` does not see them: jobs are forks of a server, not its children, and it knows no GPU.
+Snakemake's `benchmark` misses them: jobs are forks of a server, not its children, and it does not see GPUs.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ SHOWN = (
 
 @contextmanager
 def recorded(job: Any) -> Iterator[None]:
-    """Write what the code uses to a file beside the job's log, even if it fails.
-
-    Parameters
-    ----------
-    job : the object `snakemake` of a rule's script
-    """
+    """Write what the code uses to a file beside the log of `job`, even if the code fails."""
     begun = time.monotonic()
     try:
         yield
@@ -51,27 +46,25 @@ def recorded(job: Any) -> Iterator[None]:
             job.resources.get("runtime", ""),
             job.resources.get("mem_mb", ""),
         )
-        # without this file the job is as good; on a full disk, its error is about what it could not write
+        # results do not need this file, and on a full disk its error would hide the one that matters
         with contextlib.suppress(OSError), open(path(job.log[0]), "w", newline="") as file:
             csv.writer(file, delimiter="\t").writerows([COLUMNS, values])
 
 
 def path(log: str) -> Path:
-    """The file of a job's usage, by the path of its log."""
+    """Return the file of a job's usage, from the path of its log."""
     return Path(log).with_suffix(".usage.tsv")
 
 
 def _inherited() -> int:
-    """KiB of its peak that this process still shares with the one it was forked from; a page that either
-    writes to is copied.
-    """
+    """Return the KiB of peak memory still shared with the parent process; writing to a page copies it."""
     with contextlib.suppress(OSError), open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Shared_Dirty:"))
     return 0
 
 
 def _gpu_memory() -> int:
-    """Largest memory of the GPU that torch reserved in this process, in MB."""
+    """Return the most GPU memory that torch reserved in this process, in MB."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return 0
@@ -79,17 +72,12 @@ def _gpu_memory() -> int:
 
 
 def summary(folder: Path) -> str:
-    """A table of all jobs in the results at `folder`: used and requested, by rule and model.
+    """Return a table of used and requested resources of the jobs in `folder`, by rule and model.
 
-    Minutes are the median and the longest, without start-up; memory is the largest of a job, without what it
-    shares with the process that it was forked from.
-
-    Raises
-    ------
-    HeadspecError
-        No job of `folder` has left a record.
+    Minutes are median and maximum without start-up; memory is the maximum of a job, without memory shared
+    with the process that it was forked from. Raise HeadspecError if no job left a record.
     """
-    import pandas as pd  # which not every job needs
+    import pandas as pd  # only some jobs need it
 
     paths = sorted((folder / "logs").rglob("*.usage.tsv"))
     if not paths:
