@@ -1,1 +1,1 @@
-"""Tasks as prompts: a frozen language model answers, and nothing is trained."""
+"""Tasks as prompts for a frozen language model, without training."""

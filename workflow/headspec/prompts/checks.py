@@ -1,4 +1,4 @@
-"""Checks before any job starts that the models of a study can answer the prompts of its tasks."""
+"""Checks, before any job starts, that a study's models can answer the prompts of its tasks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
-#: ends of the names of output weights of causal models; the latter is GPT-NeoX's
+#: suffixes of the names of output weights in causal models; the latter is GPT-NeoX's
 OUTPUTS = ("lm_head.weight", "embed_out.weight")
-#: beginnings of the names of weights of the heads of masked models
+#: prefixes of the names of weights in the heads of masked models
 HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
     "vocab_transform.", "head.",
@@ -34,11 +34,8 @@ HEADS = (
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     """Raise one HeadspecError for all problems of prompts, if a study has the method `prompted`.
 
-    Jobs check hub models that are not in the cache, and tasks that planning cannot read.
-
-    Parameters
-    ----------
-    prepared : tables of tasks that the method words, as far as they were read
+    `prepared` has the tables of tasks that could be read. Jobs check the other tasks, and hub models that are
+    not in the cache.
     """
     if not methods.prompts(study.methods):
         return
@@ -85,12 +82,7 @@ def check_model(path: Path, model: Model, key: str) -> None:
 
 
 def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
-    """Raise EncoderError if a prompt has a mask and the model at `path` continues texts, or the reverse.
-
-    Parameters
-    ----------
-    task : with the keys `type` and `prompt`
-    """
+    """Raise EncoderError if a prompt has a mask but the model at `path` continues texts, or the reverse."""
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
@@ -112,12 +104,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
 
 
 def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
-    """Raise EncoderError if the model at `path` cannot read continuations beside each other.
-
-    Parameters
-    ----------
-    task : config key that asks for it
-    """
+    """Raise EncoderError if the model cannot read continuations side by side; the key `task` asks for it."""
     config = settings(path, key, model.source)
     if config.get("model_type") in WITHOUT_CACHE:
         raise EncoderError(
@@ -138,7 +125,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
 
 
 def _missing_head(path: Path) -> str | None:
-    """Return the language-model head that the weights in a folder lack, if it is not the embedding."""
+    """Return the language-model head missing from weights in a folder, unless it is the embedding."""
     from safetensors import safe_open
     from transformers import AutoConfig  # slow to import
 
@@ -163,8 +150,8 @@ def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:
 def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
-    """Find problems of prompts and answers in the tokens of a model."""
-    from headspec.models.tokens.tokenization import tokenizer  # which takes a second to import
+    """Yield problems of prompts and answers as tokens of a model."""
+    from headspec.models.tokens.tokenization import tokenizer  # slow to import
 
     loaded = tokenizer(model, key)
     for name, (task, prepared) in wordings.items():

@@ -1,4 +1,4 @@
-"""The language-model head restricted to answers, as the classifier of a task."""
+"""The language-model head restricted to answers, as a classifier of a task."""
 
 from __future__ import annotations
 
@@ -29,18 +29,11 @@ def prompted(
     classes: Mapping[str, Classes],
     where: str = "the model",
 ) -> MultiTask:
-    """Return a language model as encoder of tasks; the vector of a prompt is its last token, or its mask.
+    """Return a language model as encoder; the vector of a prompt is the state of its last token or its mask.
 
-    Parameters
-    ----------
-    answers : per task the token of each class's answer; empty where continuations are scored
-    classes : `Classes` of tasks
-    where : config key of the model's source, and the source, for errors
-
-    Raises
-    ------
-    EncoderError
-        A task has continuations scored, which the model does not read beside each other as alone.
+    `answers` has, per task, the token of each class's answer; it is empty where continuations are scored.
+    Raise EncoderError if the model cannot score continuations side by side as it does one by one; `where` is
+    the config key of the model's source, and the source.
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
@@ -54,7 +47,7 @@ def prompted(
 
 @torch.no_grad()
 def check_beside(model: PreTrainedModel, where: str) -> None:
-    """Raise EncoderError if continuations in a row get other states than alone, on a few tokens."""
+    """Raise EncoderError if a few continuations in one row get other states than each alone."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
     row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
@@ -76,12 +69,9 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
 def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: Device) -> None:
     """Divide the probabilities of a task's classes by their means after prompts without content.
 
-    Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtracts the logarithms of these means
-    from the biases of logits or log-likelihoods, so that such prompts prefer no class.
-
-    Parameters
-    ----------
-    prompts : fields of `headspec.tasks.prompts.Prompt`
+    Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtract the logarithms of these means
+    from the biases of logits or log-likelihoods, so that such prompts prefer no class. Prompts are fields of
+    `headspec.tasks.prompts.Prompt`.
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])
