@@ -1,6 +1,6 @@
 """headspec: how attention heads specialise under multi-task learning.
 
-What a notebook needs is here, and loaded when it is first used.
+Names for notebooks are loaded on first use.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headspec.models.gates import HeadGates
     from headspec.plots.drawing.heat_map import heat_map
 
-#: name: its module, which is not imported by a statement because jobs would then run again after its changes
+#: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
     "head_importance": "heads.head_importance",

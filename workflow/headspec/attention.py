@@ -1,12 +1,10 @@
-"""Kinds of attention, and the indices of heads in arrays and in tables.
+"""Kinds of attention, and the indices of heads in arrays and tables.
 
-Arrays of heads are (rows, heads), and frames in memory call a row `layer`. Arrays of scores are nan where
-there is no head (layers without attention, rows with fewer heads), and tables have no row there. The last
-row of an array has a head, so that a table tells its shape.
+Arrays of heads are (rows, heads), with nan where there is no head; the last row has at least one. The rows
+of an encoder-decoder are the layers of its three kinds of attention, one kind after another.
 
-The rows of an encoder-decoder are the layers of its three kinds of attention, one kind after the other. Only
-tables on disk have the kind and the layer within it, in columns `attention` and `layer`; the footer of a
-table has the number of layers of each kind.
+Frames in memory call the row `layer`. Tables on disk have columns `attention` (the kind) and `layer` (within
+the kind), no rows for missing heads, and the number of layers of each kind in the footer.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ ENCODER, DECODER, CROSS = "encoder", "decoder", "cross"
 #: the order of rows
 KINDS = (ENCODER, DECODER, CROSS)
 
-#: kind of attention: its number of layers
+#: number of layers of each kind of attention
 Layers = Mapping[str, int]
 
 
@@ -47,17 +45,15 @@ def spread(values: NDArray[Any], exists: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """The heads of scores (layers, heads)."""
+    """Return a bool mask (layers, heads) of the heads that scores (layers, heads) contain."""
     return ~np.isnan(scores)
 
 
 def to_layers(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:
-    """Return a frame with columns `attention` and `layer` in place of rows, null where there is no head.
+    """Replace rows in column `layer` by columns `attention` and `layer`, null where there is no head.
 
-    Parameters
-    ----------
-    frame : columns `layer`, which is the row, and `model` unless all rows are of one model
-    models : the models with several kinds of attention
+    The frame needs a column `model` unless all its rows belong to one model. `models` has those with several
+    kinds of attention.
     """
     kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
     before = pd.Series(0, index=frame.index)
@@ -79,7 +75,7 @@ def to_rows(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:
 
 
 def first_rows(layers: Layers) -> dict[str, int]:
-    """The first row of each kind of attention that a model has."""
+    """Return the first row of each kind of attention in a model."""
     kinds = [kind for kind in KINDS if kind in layers]
     numbers = (layers[kind] for kind in kinds)
     return dict(zip(kinds, itertools.accumulate(numbers, initial=0), strict=False))
@@ -88,7 +84,7 @@ def first_rows(layers: Layers) -> dict[str, int]:
 def _by_model(
     frame: pd.DataFrame, models: Mapping[str, Layers]
 ) -> list[tuple[np.ndarray | pd.Series, Layers]]:
-    """For each model, which rows of the frame are its own, and its layers."""
+    """Return the rows of the frame that belong to each model, and the model's layers."""
     if "model" in frame:
         return [(frame["model"] == model, layers) for model, layers in models.items()]
     return [(np.ones(len(frame), dtype=bool), layers) for layers in models.values()]

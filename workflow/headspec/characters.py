@@ -1,4 +1,4 @@
-"""Letters, words and sentences of texts in any script, by properties of Unicode characters."""
+"""Letters, words and sentences of texts in any script, by Unicode properties."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 import regex
 
-#: characters of ASCII that are neither letters nor digits
+#: ASCII characters that are neither letters nor digits
 OTHERS_ASCII = bytes(i for i in range(128) if not chr(i).isalnum())
-#: characters that are neither letters, digits nor marks of these, such as accents: symbols with their marks,
+#: characters other than letters, digits and their marks such as accents: symbols with their marks,
 #: invisible characters (DI), and marks that enclose a digit in an emoji
 OTHERS = regex.compile(r"(?V1)[^\p{L}\p{N}\p{M}\p{DI}]\p{M}*|^\p{M}+|[\p{DI}--\p{L}]|\p{Me}")
 #: letters of scripts that have no spaces between words: ideographs, Hiragana, Thai, Lao, Khmer, Burmese
 UNSPACED = r"[\p{Ideographic}\p{Hiragana}[\p{Line_Break=Complex_Context}&&\p{L}]]"
-#: a letter of these scripts, or a run of letters and digits of the others, with their marks and joiners
+#: a letter of these scripts, or a run of letters and digits of other scripts, with marks and joiners
 WORD = rf"(?:{UNSPACED}\p{{M}}*|(?:[\p{{L}}\p{{N}}_--{UNSPACED}][\p{{M}}\u200c\u200d]*)++)"
 WORDS = regex.compile(rf"(?V1){WORD}|(?![\s\p{{DI}}])\X")
 WORDS_ALONE = regex.compile(rf"(?V1){WORD}(?:['’]{WORD})*")
@@ -39,9 +39,9 @@ KANA = 0.05
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of a text with their marks, ignoring case, to find equal texts.
+    """Return the letters and digits of a text with their marks, case-folded, to find equal texts.
 
-    A text without any, such as one of emoji, keeps everything except white space.
+    A text without letters or digits, such as emoji, loses only its white space.
     """
     if text.isascii():  # ten times as fast
         found = text.lower().encode().translate(None, OTHERS_ASCII).decode()
@@ -54,15 +54,12 @@ def letters(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text; each other visible character is a word.
-
-    In scripts without spaces between words, each letter is a word.
-    """
+    """Return words and other visible characters; in scripts without spaces, every letter is a word."""
     return WORDS.findall(text)
 
 
 def words_alone(text: str) -> list[str]:
-    """Return only the words of a text, in lower case, with apostrophes inside."""
+    """Return the words of a text in lower case, with apostrophes inside but no other characters."""
     return WORDS_ALONE.findall(text.lower())
 
 
@@ -72,9 +69,9 @@ def sentences(text: str) -> list[str]:
 
 
 def unspaced(texts: Iterable[str]) -> str | None:
-    """Return the language of texts whose words are not all separated by spaces: `zh`, `ja`, `ko` or `other`.
+    """Return the language of texts written without spaces: `zh`, `ja`, `ko` or `other`.
 
-    None unless such scripts have at least `MOSTLY` of the letters.
+    Return None unless such scripts make up at least `MOSTLY` of the letters.
     """
     together = "".join(texts)
     n = {language: len(letter.findall(together)) for language, letter in SCRIPTS.items()}

@@ -28,12 +28,12 @@ def main() -> None:
         app(prog_name="headspec")
     except HeadspecError as error:
         sys.exit(str(error))
-    except (OSError, UnicodeDecodeError) as error:  # of a file that was named, and cannot be read or written
+    except (OSError, UnicodeDecodeError) as error:  # of a named file that cannot be read or written
         sys.exit(redacted(str(error)))
 
 
 def _say(text: object) -> None:
-    """Print a text without the secrets in it."""
+    """Print a text with secrets hidden."""
     typer.echo(redacted(str(text)))
 
 

@@ -1,4 +1,4 @@
-"""The errors that a user can cause, and helpers to word them."""
+"""Errors that users can cause, and helpers to word them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Self
 
 from headspec.redaction import redacted
 
-#: most names in a sentence, which the keys of a section do not exceed
+#: most names listed in a sentence; no section of the config has more keys
 LISTED = 30
 
-#: what YAML 1.1 reads as a boolean, beside true and false
+#: words that YAML 1.1 reads as booleans, beside true and false
 BOOLEANS = {"true": {"yes", "on"}, "false": {"no", "off"}}
 QUOTE = " YAML reads yes, no, on and off as true and false; quote them, as in 'yes'."
 
-#: least likeness of a name that is suggested
+#: smallest similarity of a suggested name
 CLOSE = 0.6
 
 
 class HeadspecError(Exception):
-    """Base of every error that headspec raises on purpose; its message shows no secrets."""
+    """Base of all errors that headspec raises on purpose; its message shows no secrets."""
 
     _errors: tuple[HeadspecError, ...] = ()
 
@@ -31,7 +31,7 @@ class HeadspecError(Exception):
 
     @classmethod
     def combined(cls, problems: Iterable[HeadspecError]) -> Self:
-        """One error with the messages of all `problems`, a line each."""
+        """Return one error with the messages of all `problems`, one per line."""
         errors = tuple(itertools.chain.from_iterable(problem.errors for problem in problems))
         error = cls("\n".join(map(str, errors)))
         error._errors = errors
@@ -39,7 +39,7 @@ class HeadspecError(Exception):
 
     @property
     def errors(self) -> tuple[HeadspecError, ...]:
-        """The errors that were combined, or the error itself."""
+        """The errors that were combined, or this error alone."""
         return self._errors or (self,)
 
 
@@ -52,23 +52,23 @@ class DataError(HeadspecError):
 
 
 class MissingError(DataError):
-    """A file, folder or package is missing on this machine; the machine that runs the jobs may have it."""
+    """A file, folder or package is missing here; the machine that runs the jobs may have it."""
 
 
 class DamageError(DataError):
-    """A file of the results is not as it was written, or stands in the place of another."""
+    """A file of the results was changed after it was written, or moved to another file's place."""
 
 
 class StorageError(HeadspecError):
-    """A file cannot be written: the disk is full or read-only, or refuses it for another reason."""
+    """A file cannot be written, for example because the disk is full or read-only."""
 
 
 class UnfinishedError(HeadspecError):
-    """A study is not finished, and neither is what was made of its results."""
+    """A study, or something made from its results, is not finished."""
 
 
 class ChangedError(HeadspecError):
-    """Code or an input of a job is not what the job was planned with."""
+    """Code or an input changed after a job was planned."""
 
 
 class EncoderError(HeadspecError):
@@ -76,14 +76,14 @@ class EncoderError(HeadspecError):
 
 
 class NumericalError(HeadspecError):
-    """A computation gave nan or infinity, which would make every later result meaningless."""
+    """A computation gave nan or infinity."""
 
 
 def nearest(name: object, valid: Iterable[object]) -> str:
-    """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close.
+    """Return `` Did you mean 'x'?`` with the closest valid name, or an empty text if none is close.
 
-    Case, and the order of tasks in a mixture, do not count. Initials of a name are close, and so are some of
-    its words. A boolean that YAML made of a word is explained.
+    Case and the order of tasks in a mixture are ignored. Initials of a name count as close, and so do some of
+    its words. A word that YAML read as a boolean is explained.
     """
     names, wanted = list(map(str, valid)), _form(str(name))
     if str(name) not in names and _meant(str(name).lower(), {other.lower() for other in names}):
@@ -98,7 +98,7 @@ def nearest(name: object, valid: Iterable[object]) -> str:
 
 
 def _meant(name: str, valid: set[str]) -> bool:
-    """Whether YAML read a word of `valid` as the boolean `name`, or the reverse."""
+    """Return whether YAML read a word in `valid` as the boolean `name`, or the reverse."""
     return any(
         (name == boolean and not words.isdisjoint(valid)) or (name in words and boolean in valid)
         for boolean, words in BOOLEANS.items()
@@ -110,7 +110,7 @@ def _form(name: str) -> str:
 
 
 def _abbreviated(name: str, other: str) -> float:
-    """1 for ``learning_rate`` and ``lr``, `CLOSE` for ``f1`` and ``f1_macro``, else 0."""
+    """Return 1 for ``learning_rate`` and ``lr``, `CLOSE` for ``f1`` and ``f1_macro``, else 0."""
     words = [re.findall(r"[^\W_]+", each) for each in (name, other)]
     initials = ["".join(word[0] for word in each) for each in words]
     if initials[0] == other and len(words[0]) > 1:
@@ -120,7 +120,7 @@ def _abbreviated(name: str, other: str) -> float:
 
 
 def listing(names: Iterable[object], most: int = LISTED) -> str:
-    """Names for a sentence, ``a, b, c``; invisible ones are quoted, and those beyond `most` counted."""
+    """Return names as ``a, b, c``; quote invisible ones, and count those beyond `most`."""
     texts = list(map(str, names))
     more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
     visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:most])
@@ -128,14 +128,14 @@ def listing(names: Iterable[object], most: int = LISTED) -> str:
 
 
 def lines(problems: Iterable[str]) -> str:
-    """Problems, a line each; invisible characters, such as a line break in a name, are escaped."""
+    """Return one line per problem, with invisible characters such as line breaks escaped."""
     return "\n".join(
         "".join(c if c.isprintable() else repr(c)[1:-1] for c in problem) for problem in problems
     )
 
 
 def shown(value: object) -> str:
-    """A config value on one line, shortened to 80 characters."""
+    """Return a config value on one line, shortened to 80 characters."""
     try:
         text = "nothing" if value is None else repr(value)
     except (ValueError, RecursionError):  # an integer of more than 4300 digits, a list nested as deeply

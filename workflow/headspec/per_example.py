@@ -1,8 +1,8 @@
-"""Labels and predictions, with one or several numbers per example, as arrays and as columns of tables.
+"""Labels and predictions of examples, as arrays and as columns of tables.
 
-One number is in the column `label` or `prediction`; several are a list in `label_values` or
-`prediction_values`, and the other column is null. Lists stay in Arrow's memory, because Python's lists would
-take gigabytes for millions of rows.
+Single numbers are in the column `label` or `prediction`, several per example in `label_values` or
+`prediction_values`; the other column is null. Lists stay in Arrow, because Python lists of millions of rows
+would take gigabytes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from headspec.errors import DataError
 
 Floats = NDArray[np.float64]
 
-#: column of single numbers: column of lists
+#: column of lists for each column of single numbers
 LISTS = {"label": "label_values", "prediction": "prediction_values"}
-#: column of the predicted texts
+#: column of predicted texts
 TEXT = "prediction_text"
 
 
 def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dict[str, Any]:
-    """Return columns for a `label` or `prediction`, (n,) or (n, values), and predicted texts (n,)."""
+    """Return table columns for a `label` or `prediction`, (n,) or (n, values), and predicted texts (n,)."""
     more = {} if texts is None else {TEXT: texts}
     array = np.asarray(values, dtype=float)
     if array.ndim == 1:
@@ -36,12 +36,9 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """Return what `columns` was given, in rows of one task.
+    """Return the array stored by `columns`, for rows of one task.
 
-    Raises
-    ------
-    DataError
-        Examples have different numbers of values.
+    Raise DataError if examples have different numbers of values.
     """
     if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
         return frame[name].to_numpy(dtype=float)[rows]
@@ -54,7 +51,7 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
     places = np.arange(len(frame))[rows]
     found = np.empty((len(places), several[0]))
     start = 0
-    for part in stored:  # they are not joined, which would take their memory twice
+    for part in stored:  # joining the parts would take their memory twice
         here = (places >= start) & (places < start + len(part))
         first = np.asarray(part.offsets)[places[here] - start]
         found[here] = np.asarray(part.values)[first[:, None] + np.arange(several[0])]
@@ -63,5 +60,5 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
 
 
 def labels_and_predictions(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return the labels and the predictions in rows of one task; raises as `array`."""
+    """Return labels and predictions of rows of one task; raise as `array`."""
     return array(frame, "label"), array(frame, "prediction")

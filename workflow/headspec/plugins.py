@@ -1,7 +1,6 @@
-"""Plugins: modules of users, which declare functions by the decorators below.
+"""Plugins: modules of users with functions declared by the decorators below.
 
-The decorators note what is declared; `headspec.config.plugged` adds it to the lists of the library. Jobs
-import the module again.
+`headspec.config.plugged` adds declared functions to the library's lists. Jobs import the module again.
 """
 
 from __future__ import annotations
@@ -24,21 +23,20 @@ from headspec.provenance.code_hash import LIBRARY, import_root
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: attribute of functions that holds what was declared of them
+#: attribute of functions that holds their declaration
 DECLARED = "__headspec__"
 HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity", "pruning method"
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a plugin declares of a function.
+    """A function declared by a plugin.
 
     Attributes
     ----------
     kind : {`HEADS`, `SIMILARITY`, `PRUNING_METHOD`}
-    name, label : in configs, tables and paths; in figures
-    of : what it reads, as its decorator says
-    file, line : of the function
+    name, label : name in configs, tables and paths; name in figures
+    of : what the function reads, as given to its decorator
     """
 
     kind: str
@@ -50,50 +48,46 @@ class Declaration:
 
 
 def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F], F]:
-    """Declare a measure of heads, which `atlas.rankings` and, ranked there, `gates.pruning_methods` may name.
+    """Declare a measure of heads for `atlas.rankings` and, if ranked there, `gates.pruning_methods`.
 
     The function takes a `MultiTask`, the name of a task, its `Examples`, rows (n,) of these, and a `Device`.
     It returns float (n, layers, heads), larger for heads that matter more.
 
     Parameters
     ----------
-    label : its name in figures
-    of : {"attention", "relevance", "ablation"}, the table of measures that the function takes instead; it
-        then returns a table of the schema `HEAD_FOLDS`
+    label : name in figures
+    of : {"attention", "relevance", "ablation"}, a table of measures that the function takes instead; it then
+        returns a table of the schema `HEAD_FOLDS`
     """
     return _declare(HEADS, name, label, of)
 
 
 def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
-    """Declare a measure of similarity, which `similarity.measures` may name.
+    """Declare a measure of similarity for `similarity.measures`.
 
-    The function takes the `Traits` of two tasks. It returns a number that does not depend on their order, is
-    at most 1, and is 1 for equal traits.
+    The function takes the `Traits` of two tasks, in any order. It returns a number of at most 1, which is
+    1 for equal traits.
 
     Parameters
     ----------
-    label : its name in figures
+    label : name in figures
     of : the trait that it reads: paradigm, text, vectors, importance, top or head_fisher
     """
     return _declare(SIMILARITY, name, label, of)
 
 
 def pruning_method(name: str, label: str) -> Callable[[F], F]:
-    """Declare a pruning method to choose the heads to keep, which `gates.pruning_methods` may name.
+    """Declare a pruning method for `gates.pruning_methods`, which chooses the heads to keep.
 
-    The function takes importance (layers, heads) of the heads that can close, for one task or of several
-    (`shared_map`), the number of them to keep, and a random generator. It returns bool (layers, heads), True
-    for as many heads.
-
-    Parameters
-    ----------
-    label : its name in figures
+    The function takes importance (layers, heads) of the heads that can close, for one or several tasks
+    (`shared_map`), the number of heads to keep, and a random generator. It returns bool (layers, heads), True
+    for each head to keep.
     """
     return _declare(PRUNING_METHOD, name, label)
 
 
 def way(name: str, label: str) -> Callable[[F], F]:
-    """Declare a pruning method by the former name of `pruning_method`, for one version."""
+    """Declare a pruning method by the former name of `pruning_method`, kept for one version."""
     warnings.warn("plugins.way is now plugins.pruning_method", FutureWarning, stacklevel=2)
     return pruning_method(name, label)
 
@@ -109,7 +103,7 @@ def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callabl
 
 
 def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
-    """The functions in a module that are declared, and their declarations."""
+    """Return the names of declared functions in a module, and their declarations."""
     found = {
         declaration: name
         for name, value in vars(module).items()
@@ -119,24 +113,20 @@ def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
 
 
 def is_path(where: str) -> bool:
-    """Whether a plugin is named by its file, and not by its import name."""
+    """Return whether a plugin is named by its file instead of its import name."""
     return where.endswith(".py")
 
 
 def is_folder(where: str) -> bool:
-    """Whether a plugin is the folder of a kind of task."""
+    """Return whether a plugin is the folder of a kind of task."""
     return (Path(where).expanduser() / "kind.py").is_file()
 
 
 def imported(where: str) -> ModuleType:
     """Import a plugin by its import name or the path of its file.
 
-    It can import modules beside its file, or in the working folder; installed ones come first.
-
-    Raises
-    ------
-    ConfigError
-        There is none, its import fails, or its name is that of another module.
+    It can import modules beside its file or in the working folder, after installed ones.
+    Raise ConfigError if it does not exist, fails to import, or has the name of another module.
     """
     path = Path(where).expanduser().absolute()
     root, name = (import_root(path), _dotted(path)) if is_path(where) else (Path.cwd(), where)
@@ -154,7 +144,7 @@ def imported(where: str) -> ModuleType:
 
 
 def attempted(where: str, name: str) -> ModuleType:
-    """The module of this import name; ConfigError for the plugin `where` if its import fails."""
+    """Import a module; raise ConfigError for the plugin `where` if that fails."""
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
@@ -162,14 +152,14 @@ def attempted(where: str, name: str) -> ModuleType:
 
 
 def _dotted(path: Path) -> str:
-    """The import name of a file."""
+    """Return the import name of a file."""
     *package, _ = path.relative_to(import_root(path)).parts
     module = inspect.getmodulename(path) or path.name
     return ".".join(package if module == "__init__" else [*package, module])
 
 
 def files(sources: Iterable[str | None]) -> list[str]:
-    """The files of the modules of `function` sources, without None; those of headspec are not imported."""
+    """Return the files of modules in `function` sources, without None or importing modules of headspec."""
     names = [source.rpartition(":")[0] for source in sources if source]
     library = LIBRARY.name + "."
     return [
@@ -181,18 +171,13 @@ def files(sources: Iterable[str | None]) -> list[str]:
 
 
 def function(source: str) -> Callable[..., Any]:
-    """A function of headspec or of a plugin.
-
-    Parameters
-    ----------
-    source : ``<import name or path of its module>:<its name>``
-    """
+    """Return a function of headspec or a plugin from ``<import name or path of its module>:<its name>``."""
     where, _, name = source.rpartition(":")
     return getattr(imported(where), name)
 
 
 def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
-    """ConfigError if a function returned no array of this shape."""
+    """Raise ConfigError unless a function returned an array of this shape."""
     found = getattr(returned, "shape", None)
     if found != shape:
         got = f"a {type(returned).__name__}" if found is None else f"shape {tuple(found)}"
@@ -200,7 +185,7 @@ def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
 
 
 def _told(error: BaseException, name: str) -> str:
-    """Why the import of a module failed, with the file and line of the plugin."""
+    """Explain why importing a plugin failed, with its file and line."""
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         here = nearest(error.name, (path.stem for path in Path.cwd().glob("*.py")))
         return (

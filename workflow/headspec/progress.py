@@ -21,12 +21,10 @@ log = logging.getLogger("headspec")
 
 @contextmanager
 def stage(job: Any, label: str) -> Iterator[None]:
-    """Run the code of a job (the object `snakemake` of its script), record its usage, and check that its code
-    and inputs are unchanged.
+    """Run a job's code, record its usage, and check that its code and inputs stay unchanged.
 
-    Log lines go to the job's log, where the view of the run reads them. Warnings and errors also go to the
-    terminal, starting with `label`. A HeadspecError, and a disk that is full or read-only, end the job with
-    a message only, any other error with a traceback.
+    Log lines go to the job's log, which the view of the run reads; warnings and errors also go to the
+    terminal after `label`. HeadspecErrors and full or read-only disks end the job without a traceback.
     """
     try:
         terminal = logging.StreamHandler(sys.stderr)
@@ -54,16 +52,16 @@ def stage(job: Any, label: str) -> Iterator[None]:
 
 
 class Redacting(logging.Formatter):
-    """Leaves out secrets, also in tracebacks."""
+    """Formatter that hides secrets, also in tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
 
 
 class Progress:
-    """Logs a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``.
+    """Log a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``.
 
-    What it is told last stands at the end of every line, and in the view of the run.
+    Each line, and the view of the run, ends with the text last given to `tell`.
     """
 
     def __init__(self, total: int, unit: str, interval: float = 10.0) -> None:
@@ -73,7 +71,7 @@ class Progress:
         self.begun = self.logged = time.monotonic()
 
     def resume(self, done: int) -> None:
-        """Count `done` units that an earlier process finished; the rate leaves them out."""
+        """Count `done` units that an earlier process finished, but leave them out of the rate."""
         self.done = self.resumed = done
 
     def advance(self, n: int, note: str = "") -> None:
@@ -84,7 +82,7 @@ class Progress:
         self._log(now, note)
 
     def tell(self, what: str) -> None:
-        """Log a line that ends with `what`, as later ones do; nothing without it."""
+        """Log a line that ends with `what`, and append it to later lines; do nothing if it is empty."""
         if what:
             self.told = f"; {what}"
             self._log(time.monotonic(), "")
@@ -99,7 +97,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return seconds in words: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"

@@ -1,4 +1,4 @@
-"""Passwords and access tokens, kept out of messages, logs, configs and pages."""
+"""Hiding of passwords and access tokens in messages, logs, configs and pages."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from typing import Any
 
 HIDDEN = "***"
-#: words that end the name of a secret, also without a separator (PGPASSWORD, accessToken)
+#: words that end the name of a secret, even without a separator (PGPASSWORD, accessToken)
 LAST = r"token|passw(?:or)?d|passphrase|secret|(?:api|auth|account|access|private|secret)[_-]?key"
-#: words that do so after a separator; alone or inside words, as in PWD and monkey, they are something else
+#: words that do so only after a separator; PWD and monkey, for example, are no secrets
 APART = r"key|pass|pwd|auth|pat|sig|signature|credentials?"
-#: in text, where other things have such names, too (pad_token, second_pass, a class that is secret)
+#: the same in text, where other things have such names, too (pad_token, second_pass, a secret class)
 NAMED = (
     r"passw(?:or)?d|pwd|passphrase|(?:db|database|key)[_-]?pass|[_-]secret|(?-i:SECRET|_PASS|_PAT|_AUTH)"
     r"|(?:api|auth|account|access|private|secret)[_-]?key|(?:access|api|auth|refresh|session|bot)[_-]?token"
 )
-#: as the rules of detect-secrets and GitHub's secret scanning have them
+#: as in the rules of detect-secrets and GitHub's secret scanning
 TOKENS = (
     r"hf_[A-Za-z0-9]{16,}",  # Hugging Face
     r"gh[opsur]_\w{20,}", r"github_pat_\w{20,}", r"gl(?:pat|dt|ft|soat|rt|ptt|cbt|imt|agent)-[\w-]{20,}",
@@ -26,7 +26,7 @@ TOKENS = (
     r"xox[abposr]-[\w-]{10,}", r"npm_[A-Za-z0-9]{36}", r"pypi-Ag[\w-]{50,}",
     r"SG\.[\w-]{16,99}\.[\w-]{16,}", r"eyJ[\w=-]{8,999}\.eyJ[\w=-]{8,}\.[\w.+/=-]*",  # JSON web tokens
 )  # fmt: skip
-#: what is before a secret, kept, and the secret; of bounded length where its end decides
+#: the text before a secret, which is kept, and the secret; length is bounded where the end decides
 PATTERNS = [
     re.compile(pattern)
     for pattern in (
@@ -40,15 +40,14 @@ PATTERNS = [
 ]
 #: environment variables that hold a secret
 NAMES = re.compile(rf"(?i)({LAST}|_({APART})|^(key|pass|auth))$")
-SHORTEST = 8  # characters of a variable's value; a shorter one would be found in common words
+SHORTEST = 8  # characters of a variable's value; shorter ones would match in common words
 
 
 def redacted(text: str) -> str:
-    """`text` with `HIDDEN` in place of every secret.
+    """Return `text` with `HIDDEN` in place of every secret.
 
     Secrets are user and password in addresses, values of parameters such as ``?token=`` and after names such
-    as ``password:``, tokens of well-known services, private keys, and the values of environment variables
-    such as HF_TOKEN and PGPASSWORD.
+    as ``password:``, tokens of well-known services, private keys, and values of variables such as HF_TOKEN.
     """
     values = {v for name, v in os.environ.items() if len(v) >= SHORTEST and NAMES.search(name)}
     for value in sorted(values, key=len, reverse=True):
@@ -59,7 +58,7 @@ def redacted(text: str) -> str:
 
 
 def cleared(content: Any, known: dict[str, str] | None = None) -> Any:
-    """Lists and mappings, with all texts in them `redacted`; `known` is a cache of texts."""
+    """Return `content` with every text in its lists and mappings `redacted`; `known` caches texts."""
     known = {} if known is None else known
     if isinstance(content, dict):
         return {cleared(key, known): cleared(value, known) for key, value in content.items()}

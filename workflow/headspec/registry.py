@@ -1,4 +1,4 @@
-"""Entries by name: those of headspec, and those of plugins."""
+"""Entries of headspec and of plugins, by name."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ T = TypeVar("T")
 
 
 def unknown(what: str, name: object, valid: Iterable[object]) -> ConfigError:
-    """Return the error of a `name` that is not `valid`; `what` it would name."""
+    """Return the error for an invalid name of a `what`, such as a metric."""
     names = list(valid)
     return ConfigError(f"no {what} '{name}'; expected one of {listing(names)}.{nearest(name, names)}")
 
 
 def require(what: str, name: object, valid: Iterable[object]) -> None:
-    """ConfigError if `name` is not `valid`."""
+    """Raise ConfigError if `name` is not `valid`."""
     if name not in (names := list(valid)):
         raise unknown(what, name, names)
 
 
 class Registry(dict[str, T]):
-    """Entries by name, in order; ConfigError for an unknown name.
-
-    Parameters
-    ----------
-    what : what its names name, for errors
-    """
+    """Entries by name, in order; an unknown name raises a ConfigError that calls it a `what`."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -39,7 +34,7 @@ class Registry(dict[str, T]):
         raise unknown(self.what, name, self)
 
     def plug(self, entries: Mapping[str, T]) -> None:
-        """Put entries of plugins, whose names are free, in the place of earlier ones."""
+        """Replace the entries of earlier plugins by these, whose names must be free."""
         for name in self._plugged:
             del self[name]
         self._plugged = dict(entries)

@@ -1,4 +1,4 @@
-"""Seeds for named purposes: every random choice has its own, derived from a seed of the config."""
+"""Seeds for named purposes: every random choice derives its own from a seed of the config."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import json
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """A seed in [0, 2**63) that depends only on `seed` and `purpose`.
+    """Return a seed in [0, 2**63) that depends only on `seed` and `purpose`.
 
-    Examples
-    --------
     >>> np.random.default_rng(derive(study.data_seed, "validation split", "sentiment"))
     """
     digest = hashlib.sha256(json.dumps([seed, *purpose]).encode()).digest()

@@ -23,7 +23,7 @@ from headspec.provenance.files import atomic
 from headspec.provenance.hashes import record_sha256
 from headspec.version import VERSION
 
-#: endings of files that contain the record of their job
+#: suffixes of files that contain the record of their job
 WITH_RECORD = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
 #: packages that can change results
 COMPUTING = (
@@ -31,15 +31,15 @@ COMPUTING = (
     "sentencepiece", "sacrebleu", "datasets", "regex",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
-#: column of class probabilities, which take several times as long to read as all others
+#: column of class probabilities, which takes several times as long to read as all others
 PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a frame and their types; the first `keys` of them identify and sort its rows.
+    """Columns of a frame and their types; the first `keys` columns identify and sort the rows.
 
-    A schema stands in the module that fills the table, so that a new one changes no other stage.
+    A schema is defined in the module that fills the table, so that adding one changes no other stage.
     """
 
     columns: dict[str, pa.DataType]
@@ -57,7 +57,7 @@ class Schema:
 
     @property
     def stored(self) -> Schema:
-        """The columns of the table."""
+        """The columns of the table on disk."""
         columns, keys = dict(self.columns), self.keys
         if self.has_heads:
             at = list(columns).index("layer")
@@ -70,14 +70,9 @@ class Schema:
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
-    """The footer of a table: study, versions of headspec and packages, and the `job_record`.
+    """Return the footer of a table: study, versions of headspec and packages, `job_record`, and `more`.
 
     It has no time and no machine name, so that equal inputs give equal bytes.
-
-    Parameters
-    ----------
-    job : the object `snakemake` of a rule's script
-    more : further entries, such as device, seed, precision and counts
     """
     made_by = {"headspec": VERSION, **versions()}
     kinds = inherited(job.input)
@@ -85,7 +80,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 
 def inherited(paths: Any) -> dict[str, Any]:
-    """The entry `attention` of the footers of tables; of models with one kind of attention nothing."""
+    """Return the entry `attention` in footers of tables; nothing for models with one kind of attention."""
     found: dict[str, attention.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
@@ -95,7 +90,7 @@ def inherited(paths: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the installed packages that can change results."""
+    """Return the versions of installed packages that can change results."""
     installed = {}
     for package in COMPUTING:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -104,11 +99,11 @@ def versions() -> dict[str, str]:
 
 
 def job_record(job: Any) -> dict[str, Any]:
-    """The record of a job: what decides whether it must run again.
+    """Return the record of a job, which decides whether it must run again.
 
-    It has the job's rule, its parameters (with hashes of its code), and its input and output files with their
-    SHA-256 (`hashes.record_sha256`), except outputs that contain the record, and weights, whose SHA-256 is in
-    the file beside them. `headspec.pipeline.current` compares files with it.
+    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256
+    (`hashes.record_sha256`), but not outputs that contain the record, or weights, whose SHA-256 is beside
+    them. `headspec.pipeline.current` compares files with it.
     """
     outputs = dict.fromkeys(job.output)
     for path in job.output:
@@ -123,13 +118,13 @@ def job_record(job: Any) -> dict[str, Any]:
 
 
 def record_text(record: dict[str, Any]) -> str:
-    """A record as one word, for the metadata of figures, pages and archives."""
+    """Return a record as one word, for the metadata of figures, pages and archives."""
     text = json.dumps(record, sort_keys=True).encode()
     return f"headspec:{base64.urlsafe_b64encode(zlib.compress(text, 9)).decode()}:"
 
 
 def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[str, Any]) -> None:
-    """Write `frame` atomically as a table of this schema, its rows sorted, with `footer` as metadata."""
+    """Write `frame` atomically as a table of this schema, with sorted rows and `footer` as metadata."""
     columns = list(schema.columns)
     columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
@@ -144,7 +139,7 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
 
 
 def save(path: str | Path, table: pa.Table) -> None:
-    """Write `table` atomically, with its metadata as the footer and its SHA-256."""
+    """Write `table` atomically, with its metadata as footer and its SHA-256."""
     with atomic(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema, compression="zstd", compression_level=3) as file:
             file.write_table(table)
@@ -153,12 +148,9 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Return the frame that `write` was given, without texts, and without `probabilities` unless asked for.
+    """Return the frame given to `write`, without texts and, unless asked for, without `probabilities`.
 
-    Raises
-    ------
-    DamageError
-        The file is not as `write` left it, or was written as another table.
+    Raise DamageError if the file was changed, or was written as another table.
     """
     written = footer(path)
     left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)
@@ -175,7 +167,7 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
 
 
 def footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table written by `write`; errors as in `read`."""
+    """Return the footer of a table written by `write`; raise as `read`."""
     files.verify(path)
     written = unverified_footer(path)
     files.verify_place(path, written.get("job", {}).get("output", ()))
@@ -183,10 +175,10 @@ def footer(path: str | Path) -> dict[str, Any]:
 
 
 def unverified_footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table, without reading the rest; DamageError if none can be read."""
+    """Return the footer of a table without reading the rest; raise DamageError if it cannot be read."""
     try:
         return json.loads(pq.read_schema(path).metadata[b"headspec"])
     except FileNotFoundError:
         raise
-    except Exception:  # Arrow and codecs have many for bytes that make no sense
+    except Exception:  # Arrow and codecs raise many kinds for senseless bytes
         raise DamageError(f"{path}: damaged, or not written by headspec. {files.REMAKE}") from None

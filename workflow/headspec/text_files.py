@@ -1,4 +1,4 @@
-"""Text in files: compressed or not, and in any encoding."""
+"""Text in files, compressed or not, in any encoding."""
 
 from __future__ import annotations
 
@@ -10,42 +10,37 @@ import pyarrow as pa
 
 from headspec.errors import DataError
 
-#: ending of a compressed file: pyarrow's name of the compression
+#: pyarrow's name of the compression for each ending of a compressed file
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-#: endings of archives, and of other compression
+#: endings of archives, and of unsupported compression
 ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 
 
 def uncompressed(path: Path) -> Path:
-    """The path without the ending of compression."""
+    """Return the path without the ending of compression."""
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
 def ending(path: Path) -> str:
-    """The ending of what a file holds, in lower case: ``.csv`` of ``train.CSV.gz``."""
+    """Return the ending of the uncompressed file in lower case: ``.csv`` for ``train.CSV.gz``."""
     return uncompressed(path).suffix.lower()
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
-    """The bytes of a file, decompressed by its ending; OSError if it cannot be read."""
+    """Open a file, decompressed by its ending; raise OSError if it cannot be read."""
     return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
-    """The text of a file as a stream, with its line ends."""
+    """Open a file as text, with its line ends."""
     return io.TextIOWrapper(open_bytes(path), encoding=encoding or "utf-8-sig", newline="")
 
 
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
-    """The text of a file, with its line ends; OSError if it cannot be read or decompressed.
+    """Return the text of a file, with its line ends; raise OSError if it cannot be read or decompressed.
 
-    DataError names the first byte that is not of the encoding, its line, and the config key.
-
-    Parameters
-    ----------
-    key : config key of the source, for errors
-    encoding : as Python names it; by default UTF-8, with or without a byte order mark
-    errors : ``replace`` for the sign � in place of other bytes
+    Raise DataError with the line of the first byte that does not fit the encoding, and the config key `key`.
+    `encoding` defaults to UTF-8, with or without a byte order mark; `errors="replace"` puts � for others.
     """
     with open_bytes(path) as file:
         data = file.read()
@@ -59,7 +54,7 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
 
 
 def _advice(key: str, data: bytes) -> str:
-    """How to name the encoding of a file, where a key of the config can."""
+    """Say how to name the encoding of a file, if a key of the config can."""
     if not key.startswith("tasks."):
         return " text"
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

@@ -1,4 +1,4 @@
-"""The version of headspec, from the text file that package metadata reads."""
+"""The version of headspec, from the text file that package metadata also reads."""
 
 from __future__ import annotations
 
