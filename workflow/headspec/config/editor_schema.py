@@ -1,7 +1,6 @@
-"""The JSON schema of the study config, by which editors complete and check it.
+"""The JSON schema of the study config for editors, as lenient as `headspec.config.loading`.
 
-Unlike `headspec.config.reference.schema` it allows all that `headspec.config.loading` takes: numbers as
-text, which is what YAML 1.1 makes of ``2e-5``, and numbers as text values such as names.
+It allows numbers as text, as YAML 1.1 reads ``2e-5``, and numbers as names and other text values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 class _Lenient(GenerateJsonSchema):
-    """Bounds of numbers and patterns of text hold for values of that type alone."""
+    """A generator whose bounds of numbers and patterns of text hold only for values of that type."""
 
     def str_schema(self, schema: Any) -> JsonSchemaValue:
         return super().str_schema(schema) | {"type": ["string", "number"]}
@@ -36,7 +35,7 @@ class _Lenient(GenerateJsonSchema):
 
 
 def _open(node: Any) -> Any:
-    """`node`, where names that plugins add to may be other ones."""
+    """Return `node` with any name allowed where plugins can add names."""
     if isinstance(node, list):
         return [_open(each) for each in node]
     if not isinstance(node, dict):
@@ -48,6 +47,6 @@ def _open(node: Any) -> Any:
 
 
 def text() -> str:
-    """The schema (JSON Schema, draft 2020-12) as the text of a JSON file."""
+    """Return the schema (JSON Schema, draft 2020-12) as the text of a JSON file."""
     schema = _open(Study.model_json_schema(schema_generator=_Lenient))
     return json.dumps({"$schema": GenerateJsonSchema.schema_dialect, **schema}, indent=2) + "\n"

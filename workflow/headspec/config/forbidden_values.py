@@ -1,4 +1,4 @@
-"""What no value of a config may be, whatever its key; checked before any other check shows the values."""
+"""Values that no key of a config may have; checked before any other check shows the values."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import Any
 from headspec.redaction import redacted
 
 LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
-MOST = 10_000  # values, which a few lines of YAML exceed by repeating what they repeat
-DEEPEST = 50  # mappings and lists in one another
+MOST = 10_000  # values; a few lines of YAML with nested aliases exceed this
+DEEPEST = 50  # nested mappings and lists
 SECRET = (
     "holds a password or token, which would be written into results; expected none. The hub's is read from "
     "the variable HF_TOKEN"
 )
-#: makes Snakemake run the Python that is in a config
+#: text that makes Snakemake run Python from a config
 PROGRAM = "__use_yte__"
 
 
 def problems(config: Any) -> list[str]:
-    """Return a line for each value that is a secret, too large, or part of a program.
-
-    Footers of tables and reports hold the config, and would publish a secret in it.
-    """
+    """Return a line for each value that is a secret (footers would publish it), too large, or a program."""
     found: list[str] = []
     for count, (keys, value) in enumerate(_values(config)):
         if len(keys) > DEEPEST or count > MOST:
@@ -33,7 +30,7 @@ def problems(config: Any) -> list[str]:
 
 
 def _values(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value and its keys; mappings and lists before what is in them."""
+    """Yield every value with its keys; mappings and lists before their contents."""
     yield keys, node
     if len(keys) <= DEEPEST and isinstance(node, (dict, list, tuple, set)):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):

@@ -1,4 +1,4 @@
-"""The Hugging Face hub: whether it answers, and its libraries without it."""
+"""The Hugging Face hub: whether it answers, and how to use its libraries without it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SECONDS = 5  # to wait for an answer
+SECONDS = 5  # seconds to wait for an answer
 
 
 def unreachable() -> str:
-    """Why the hub cannot be reached from here, asked once; empty if it can."""
+    """Return why the hub cannot be reached, tried once; empty if it can."""
     from huggingface_hub import constants
 
     return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _asked(constants.ENDPOINT)
@@ -22,17 +22,14 @@ def _asked(endpoint: str) -> str:
 
     try:
         get_session().head(endpoint, timeout=SECONDS)
-    except Exception as error:  # the library of requests, and with it its errors, differs between versions
+    except Exception as error:  # the HTTP library, and so its errors, differs between versions
         return str(error).split("\n")[0]
     return ""
 
 
 @contextmanager
 def asked_once(source: str | None) -> Iterator[None]:
-    """Let the libraries of the hub read caches alone if it cannot be reached.
-
-    They would ask again for a minute, which is right for a job and too long for planning.
-    """
+    """Let the hub's libraries only read caches if it is unreachable; they would retry for a minute."""
     if not str(source).startswith("hub:") or not unreachable():
         yield
         return

@@ -1,4 +1,4 @@
-"""Load a raw config as a `Study`, or raise one error with everything that is wrong with it."""
+"""Load a raw config as a `Study`, or raise one error with all its problems."""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ MALFORMED = (ValueError, KeyError, AttributeError)
 
 
 def load(config: dict[str, Any]) -> Study:
-    """Return the study of a raw config, whose numbers may be text, as YAML reads ``2e-5``, and names numbers.
+    """Return the study of a raw config; numbers may be text, as YAML reads ``2e-5``, and names numbers.
 
-    Raises
-    ------
-    ConfigError
-        A line for each problem: dotted key, value, what was expected, nearest name. Plugins that cannot be
-        imported hide the others.
+    Raises ConfigError with a line for each problem: dotted key, value, what was expected, nearest name.
+    Plugins that cannot be imported hide the other problems.
     """
     config = config or {}
     if problems := forbidden_values.problems(config):
@@ -40,7 +37,7 @@ def load(config: dict[str, Any]) -> Study:
     except ValidationError as error:
         errors = error.errors()
         problems += dict.fromkeys(line for each in errors for line in _worded(each))
-        if all(each["loc"] for each in errors):  # else the keys were compared
+        if all(each["loc"] for each in errors):  # otherwise the keys were compared
             problems += partial.problems(config, errors)
     if problems:
         raise ConfigError(lines(problems))
@@ -48,7 +45,7 @@ def load(config: dict[str, Any]) -> Study:
 
 
 def notices(config: Any) -> list[str]:
-    """Return what to say before a raw config is loaded: which plugins are imported, and old names in it."""
+    """Return what to say before a raw config is loaded: imported plugins and old names."""
     plugins = plugged.notice(config)
     return [
         *([plugins] if plugins else []),
@@ -57,18 +54,15 @@ def notices(config: Any) -> list[str]:
 
 
 def strict_yaml(path: str | Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file, without repeated keys, of which PyYAML and Snakemake keep the last.
+    """Return the mapping in a YAML file; PyYAML and Snakemake would keep only the last of repeated keys.
 
-    Raises
-    ------
-    ConfigError
-        The file cannot be read, is no mapping in YAML, repeats a key, or holds a secret.
+    Raises ConfigError if the file cannot be read, is no YAML mapping, repeats a key, or holds a secret.
     """
     try:
         content = Path(path).read_bytes()
         _check_secrets(path, content.decode(errors="replace"))
         node = yaml.compose(content, yaml.SafeLoader)
-        if _size(node, {}) > 2 * forbidden_values.MOST:  # keys and values, before all are gone through
+        if _size(node, {}) > 2 * forbidden_values.MOST:  # keys and values, before any walk
             raise ConfigError(f"{path}: holds too much; expected at most {forbidden_values.MOST} values")
         repeated = list(_repeated_keys(node))
         config = yaml.safe_load(content)
@@ -88,7 +82,7 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def _check_secrets(path: str | Path, text: str) -> None:
-    """ConfigError if a config holds a secret, also in a comment: the report has the whole file."""
+    """Raise ConfigError if a config holds a secret, also in a comment: the report has the whole file."""
     if (clean := redacted(text)) != text:
         pairs = zip(text.split("\n"), clean.split("\n"), strict=False)
         line = next(number for number, (before, after) in enumerate(pairs, 1) if before != after)
@@ -96,8 +90,8 @@ def _check_secrets(path: str | Path, text: str) -> None:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """The number of keys and values in a YAML node, as often as aliases repeat them; `known` by identity."""
-    if isinstance(node, (list, tuple)):  # of nodes, or of keys and values
+    """Return the number of keys and values in a YAML node, aliases expanded; `known` caches by identity."""
+    if isinstance(node, (list, tuple)):
         return sum(_size(part, known) for part in node)
     if id(node) not in known:
         known[id(node)] = 1 + _size(node.value, known) if isinstance(node, yaml.CollectionNode) else 1
@@ -105,7 +99,7 @@ def _size(node: Any, known: dict[int, int]) -> int:
 
 
 def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:
-    """Line number and problem of every key that repeats an earlier one in the same mapping."""
+    """Yield line number and problem of every key that repeats an earlier one in the same mapping."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             yield from _repeated_keys(item, _dotted(path, i))
@@ -120,7 +114,7 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
 
 
 def _worded(error: ErrorDetails) -> list[str]:
-    """Return a problem found by pydantic in the wording of this package, or those of keys together."""
+    """Return a problem found by pydantic in this package's words; several if keys were compared."""
     found = error.get("ctx", {}).get("error")
     return list(found.args[0]) if isinstance(found, Inconsistent) else [_line(error)]
 
@@ -129,7 +123,7 @@ def _line(error: ErrorDetails) -> str:
     *path, last = location = error["loc"]
     got = error["input"]
     if last == "[key]":
-        # pydantic puts 1 into the location where YAML read true, so take the name from the input
+        # pydantic's location has 1 where YAML read true, so take the name from the input
         rule = _schema_at(path[:-1]).get("propertyNames", {}).get("format", "text")
         hint = QUOTE if isinstance(got, bool) else ""
         return f"{_dotted(*path[:-1], got)}: got {shown(got)} as a name, expected {rule}.{hint}"
@@ -142,11 +136,11 @@ def _line(error: ErrorDetails) -> str:
         return f"{key}: {error['ctx']['error']}."
     if error["type"] == "missing":
         return f"{key}: missing, expected {allowed(node)}."
-    while not node:  # of a value that has several types, the location goes on with one of them
+    while not node:  # for a value of several types, the location goes on with the type
         location = location[:-1]
         key, node = _dotted(*location), _schema_at(location)
     hint = nearest(got, node.get("enum", ()))
-    options = node.get("anyOf", [node])  # of a key that may be missing, also null
+    options = node.get("anyOf", [node])  # null also stands for a missing key
     if isinstance(got, bool) and any(option.get("type") == "string" for option in options):
         hint = QUOTE
     if any("items" in option for option in options) and isinstance(got, (str, int, float)):
@@ -163,13 +157,13 @@ def _bare(value: Any) -> str:
 
 
 def _elsewhere(key: str) -> str:
-    """A hint to a section that has `key`."""
+    """Return a hint to a section that has `key`."""
     places = [path for path, section in sections(schema()) if key in section["properties"]]
     return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
 
 
 def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
-    """A hint to the mapping of names to lists in which a named list belongs."""
+    """Return a hint that a named list belongs into a mapping of names to lists."""
     section, _, name = key.rpartition(".")
     if not (section and isinstance(value, list)):
         return ""
@@ -178,7 +172,7 @@ def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
 
 
 def _names_lists(node: dict[str, Any]) -> bool:
-    """Whether a value is a mapping of names to lists."""
+    """Return whether a value maps names to lists."""
     return "patternProperties" in node and "items" in child(node, "any")
 
 

@@ -1,6 +1,6 @@
-"""Methods, the ways to the model of a run: the one list of them.
+"""The list of methods, by which a run gets its model.
 
-Stages do not import it: rules pass what a job needs of its method. Figures that draw methods side by side do.
+Stages do not import it: rules pass what a job needs. Figures that draw methods side by side do.
 """
 
 from __future__ import annotations
@@ -12,26 +12,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Method:
-    """A way to the model of a run.
+    """How a run gets its model. A section of `training` named after the method overrides keys."""
 
-    Attributes
-    ----------
-    marker : look of its markers in figures, where methods differ by them
-    bar, fill : look of its bars, and fill of its markers, where they differ by that; None for methods that
-        these figures do not show
-    trains : {"all", "adapters", "classifiers", "nothing"}, what is trained: the whole model; adapters of
-        the encoder, and the classifiers; these alone
-    before : the method whose heads its own are compared with in the head atlas
-    about : what it is, in the config reference; None if `methods` may not name it. `training` may have a
-        section named after the method, whose keys override its own.
-    """
-
-    marker: dict[str, Any]
+    marker: dict[str, Any]  #: look of its markers in figures where methods differ by markers
+    #: look of its bars, and fill of its markers, where methods differ by these;
+    #: None for methods that these figures do not show
     bar: dict[str, Any] | None = None
     fill: str | None = None
+    #: {"all", "adapters", "classifiers", "nothing"}; adapters are trained with the classifiers
     trains: str = "all"
-    before: str | None = None
-    about: str | None = None
+    before: str | None = None  #: the method whose heads the atlas compares with this one's
+    about: str | None = None  #: its description in the config reference; None if `methods` may not name it
 
 
 #: in the order of figures and of the summary
@@ -70,24 +61,19 @@ METHODS = {
 }
 #: what `methods` may name
 NAMED = tuple(name for name, method in METHODS.items() if method.about)
-#: and with the sections that are run as part of a study
+#: these, and sections that are run as part of a study
 LISTED = (*NAMED, "iat", "atlas", "gates", "probes")
-#: of these, those whose encoder learns
+#: methods whose encoder learns
 LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adapters"))
 
 
 def alone(names: Iterable[str]) -> str:
-    """The method of runs of one task: `single`, which trains, or that of a study in which nothing is trained.
-
-    Parameters
-    ----------
-    names : `methods` of the study
-    """
+    """Return the method of single-task runs: `single`, or the first method of a study that trains nothing."""
     named = [name for name in names if name in NAMED]
     trained = [name for name in named if METHODS[name].trains != "nothing"]
     return named[0] if named and not trained else "single"
 
 
 def prompts(names: Iterable[str]) -> bool:
-    """Whether a method of a study trains nothing, but prompts models with its tasks."""
+    """Return whether a method of a study trains nothing, but prompts models with its tasks."""
     return any(name in METHODS and METHODS[name].trains == "nothing" for name in names)

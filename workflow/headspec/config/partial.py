@@ -1,4 +1,4 @@
-"""A study as far as its config can be read, whose keys are compared with each other beside other mistakes."""
+"""A study as far as its config can be read, so that keys are compared in spite of other mistakes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.study import Mixtures, Study
 
-#: parts of the key of a section, where it is not one
+#: number of parts in the key of a section, where it is not one
 SECTION_DEPTH = {"models": 2, "tasks": 2, "mixtures": 3}
 
 
@@ -29,13 +29,9 @@ class PartialStudy(Study):
 
 
 def problems(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> Iterator[str]:
-    """Yield the contradictions between the keys of a config that can be read.
+    """Yield the contradictions between the keys of a config that can be read; `errors` are of its validation.
 
-    Defaults stand in for the others, and what contradicts these is left out.
-
-    Parameters
-    ----------
-    errors : of the validation of `config`
+    Defaults replace the other keys, and contradictions with these defaults are left out.
     """
     config, unread = copy.deepcopy(config), set[str]()
     while errors:
@@ -52,10 +48,9 @@ def problems(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> Iterator
 
 
 def _remove(config: Any, location: Sequence[Any]) -> str:
-    """Remove the value at a location, or what is there of it; return the key that is not read then.
+    """Remove what is at a location, with its section or list; return the key that is then not read.
 
-    It is the section of the value, or its list, whose other values have other numbers then. A model, a task
-    or a group remains, and is empty, because others name it.
+    Models, tasks and groups remain, empty, because others name them.
     """
     found: list[tuple[Any, Any]] = []
     node = config

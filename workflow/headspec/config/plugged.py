@@ -1,5 +1,4 @@
-"""Plugins of a study: what they declare is added to the lists of measures, pruning methods and kinds of
-tasks."""
+"""Plugins of a study: they add measures, pruning methods and kinds of tasks to the lists."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from headspec.tasks.kinds import KINDS
 
 
 class Entries:
-    """What plugins add to each list, by name."""
+    """Entries that plugins add to each list, by name."""
 
     def __init__(self) -> None:
         self.heads: dict[str, HeadMeasure] = {}
@@ -35,14 +34,14 @@ class Entries:
         self.kinds: dict[str, Kind] = {}
 
     def plug(self) -> None:
-        """Put these in the place of earlier plugins."""
+        """Replace the entries of earlier plugins by these."""
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
         KINDS.plug(self.kinds)
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
-        """Add what was declared of a function; ConfigError if its name is taken or cannot be one."""
+        """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
         kind, name, label, source = declared.kind, declared.name, declared.label, declared.of
         _check_name(name)
         taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._head_names()
@@ -74,7 +73,7 @@ class Entries:
         self.kinds[name] = found
 
     def _head_names(self) -> set[str]:
-        """The names of tables, measures and pruning methods of heads, which share folders."""
+        """Return the names of tables, measures and pruning methods of heads, which share folders."""
         tables = {*heads.STANDARD, *heads.OTHERS}
         return {
             *heads.MEASURES,
@@ -93,28 +92,25 @@ def _check_name(name: Any) -> None:
 
 
 def named(config: Any) -> list[str]:
-    """The plugins of a raw config; none if they are not a list of texts, which is refused later."""
+    """Return the plugins of a raw config; empty if they are no list of texts, which is refused later."""
     found = config.get("plugins") if isinstance(config, dict) else None
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
 
 
 def names() -> tuple[str, ...]:
-    """All names in the lists that plugins add to."""
+    """Return all names in the lists that plugins add to."""
     return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS)
 
 
 def notice(config: Any) -> str:
-    """A line that says which plugins planning imports; empty without any."""
+    """Return a line that names the plugins that planning imports; empty without any."""
     return redacted(f"plugins: imports {listing(named(config))}") if named(config) else ""
 
 
 def load(names: Iterable[str]) -> None:
-    """Import plugins, and put what they declare in the place of earlier ones.
+    """Import plugins and replace the entries of earlier ones.
 
-    Raises
-    ------
-    ConfigError
-        A plugin cannot be imported, or declares nothing or something wrong; with its file and line.
+    Raises ConfigError, with file and line, if a plugin cannot be imported or declares nothing valid.
     """
     Entries().plug()
     tasks.plug([])
@@ -134,7 +130,7 @@ def load(names: Iterable[str]) -> None:
 
 
 def _add(entries: Entries, where: str) -> None:
-    """Add what a plugin declares; ConfigError with all that is wrong with it."""
+    """Add what a plugin declares; ConfigError with all its problems."""
     if plugins.is_folder(where):
         return entries.add_kind(Path(where).expanduser())
     declared, problems = plugins.declared(plugins.imported(where)), []

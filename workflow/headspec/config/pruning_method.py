@@ -1,4 +1,4 @@
-"""A pruning method, as its stages are passed it, without the list of all."""
+"""A pruning method, as its stages receive it, without the list of all."""
 
 from __future__ import annotations
 
@@ -7,29 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PruningMethod:
-    """What chooses the heads to keep.
+    """A way to choose the heads to keep."""
 
-    Attributes
-    ----------
-    label : its name in figures
-    chosen : {"all", "ranked", "drawn", "stepwise", "learnt", "copied", "plugged"}
-        All heads are kept; the first of a ranking; random ones; those left by pruning in steps, importance
-        computed again at each; those whose gates learn to be open; those of another pruning
-        method; or those that a plugin chooses by importance.
-    by_layer : whether random heads are as many in each layer as `importance` keeps
-    gates : the kind of gates that learn, in `headspec.gates.kinds`
-    start : {"trained", "pretrained", "fresh"}, the weights that training begins with
-    classifiers : whether these learn, too
-    open_ended : whether gates learn without a target number of heads: they learn once for all numbers, and
-        the number that they leave open is one more
-    function : of a plugin, that chooses (`headspec.plugins.function`)
-    """
-
-    label: str
+    label: str  #: its name in figures
+    #: "all"; "ranked", the first of a ranking; "drawn" at random; "stepwise", pruned in steps with importance
+    #: computed again at each; "learnt", heads whose gates learn to be open; "copied" from another pruning
+    #: method; "plugged", by a plugin's function of importance
     chosen: str
-    by_layer: bool = False
-    gates: str | None = None
-    start: str = "trained"
-    classifiers: bool = True
+    by_layer: bool = False  #: whether random heads are as many in each layer as `importance` keeps
+    gates: str | None = None  #: the kind of gates that learn, in `headspec.gates.kinds`
+    start: str = "trained"  #: {"trained", "pretrained", "fresh"}, the weights that training begins with
+    classifiers: bool = True  #: whether classifiers learn, too
+    #: whether gates learn without a target number of heads, once for all numbers;
+    #: the number that they leave open is one more
     open_ended: bool = False
-    function: str | None = None
+    function: str | None = None  #: a plugin's function that chooses (`headspec.plugins.function`)

@@ -1,6 +1,6 @@
-"""Pruning methods: the one list of what chooses the heads that a pruned run keeps.
+"""The list of pruning methods, which choose the heads that a pruned run keeps.
 
-Stages and figures do not import it: rules pass what a job needs of the entries that it uses.
+Stages and figures do not import it: rules pass the entries that a job uses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headspec.registry import Registry
 
 
 def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
-    """The pruning methods that keep the heads with the largest values of a measure of the atlas."""
+    """Return the pruning methods that keep the heads with the largest values of an atlas measure."""
     return {name: PruningMethod(m.label, "ranked") for name, m in measures.items() if m.ranks and m.table}
 
 
@@ -46,32 +46,32 @@ PRUNING_METHODS |= {
 
 
 def chosen_by(*kinds: str) -> list[str]:
-    """The pruning methods whose `PruningMethod.chosen` is one of `kinds`."""
+    """Return the pruning methods whose `PruningMethod.chosen` is one of `kinds`."""
     return [name for name, method in PRUNING_METHODS.items() if method.chosen in kinds]
 
 
 def sources() -> list[str]:
-    """The pruning methods whose heads may be kept again."""
+    """Return the pruning methods whose kept heads another method may copy."""
     return chosen_by("ranked", "stepwise", "learnt", "plugged")
 
 
 def names() -> list[str]:
-    """What may be named in `gates.pruning_methods`."""
+    """Return the names allowed in `gates.pruning_methods`."""
     return [name for name in PRUNING_METHODS if name != WHOLE]
 
 
 def any_learnt(names: Iterable[str]) -> bool:
-    """Whether gates learn in any of the pruning methods `names`."""
+    """Return whether gates learn in any of the pruning methods `names`."""
     return any(PRUNING_METHODS[name].chosen == "learnt" for name in names)
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """The labels of the pruning methods `names`, in the order of `PRUNING_METHODS`."""
+    """Return the labels of the pruning methods `names`, in the order of `PRUNING_METHODS`."""
     names = set(names)
     return {name: method.label for name, method in PRUNING_METHODS.items() if name in names}
 
 
 def places(names: Iterable[str]) -> dict[str, int]:
-    """The places of the pruning methods `names` in `PRUNING_METHODS`."""
+    """Return the places of the pruning methods `names` in `PRUNING_METHODS`."""
     order = list(PRUNING_METHODS)
     return {name: order.index(name) for name in sorted(set(names), key=order.index)}

@@ -1,7 +1,4 @@
-"""The config reference, generated from the models in `headspec.config.study`.
-
-``headspec reference docs/configuration.md`` brings the reference in a file up to date.
-"""
+"""The config reference, generated from `headspec.config.study`; ``headspec reference FILE`` updates it."""
 
 from __future__ import annotations
 
@@ -30,13 +27,13 @@ BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveM
 
 
 def schema() -> Node:
-    """JSON schema of the study config, with references to sections replaced by the sections."""
+    """Return the JSON schema of the study config, with references to sections replaced by the sections."""
     return _schema(plugged.names())
 
 
 @cache
 def _schema(names: tuple[str, ...]) -> Node:
-    """The schema while plugins have added to these names."""
+    """Return the schema while plugins have added `names`, by which it is cached."""
     definitions = Study.model_json_schema()
 
     def inline(node: Any) -> Any:
@@ -54,7 +51,7 @@ def _schema(names: tuple[str, ...]) -> Node:
 
 
 def child(node: Node, part: str | int) -> Node:
-    """Schema of the entry `part` of the value that `node` describes; empty where there is none."""
+    """Return the schema of entry `part` of the value that `node` describes; empty if there is none."""
     for branch in node.get("anyOf", [node]):
         if part in branch.get("properties", {}):
             return branch["properties"][part]
@@ -66,7 +63,7 @@ def child(node: Node, part: str | int) -> Node:
 
 
 def sections(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
-    """Dotted key and schema of `node` and every section in it."""
+    """Yield dotted key and schema of `node` and every section in it."""
     yield path, node
     for key, value in node["properties"].items():
         dotted = f"{path}.{key}" if path else key
@@ -77,7 +74,7 @@ def sections(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
 
 
 def allowed(node: Node) -> str:
-    """The values that `node` accepts, in words such as ``number > 0 and <= 1``."""
+    """Return the values that `node` accepts, in words such as ``number > 0 and <= 1``."""
     if "anyOf" in node:
         return " or ".join(allowed(n) for n in node["anyOf"] if n != {"type": "null"})
     if "enum" in node:
@@ -94,17 +91,17 @@ def allowed(node: Node) -> str:
 
 
 def markdown() -> str:
-    """The config reference: for each section, a list of key, allowed values, default and meaning."""
+    """Return the config reference: for each section, a list of key, allowed values, default and meaning."""
     return "\n".join(_list(path, section) for path, section in sections(schema()))
 
 
 def updated(text: str) -> str:
-    """`text` with the reference between its two markers replaced by the current one."""
+    """Return `text` with the reference between its two markers replaced by the current one."""
     return between(text, BEGIN, END, "\n" + markdown())
 
 
 def between(text: str, begin: str, end: str, new: str) -> str:
-    """`text` with `new` between the markers `begin` and `end`; HeadspecError where they are missing."""
+    """Return `text` with `new` between the markers `begin` and `end`; HeadspecError if these are missing."""
     before, opening, rest = text.partition(begin)
     _, closing, after = rest.partition(end)
     if not (opening and closing):
@@ -113,7 +110,7 @@ def between(text: str, begin: str, end: str, new: str) -> str:
 
 
 def _entry(node: Node) -> Node:
-    """Schema of the values of a mapping whose keys are names; empty for anything else."""
+    """Return the schema of the values of a mapping whose keys are names; empty for anything else."""
     values = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
     return next((value for value in values if isinstance(value, dict)), {})
 
@@ -125,7 +122,7 @@ def _list(path: str, section: Node) -> str:
 
 
 def _row(path: str, key: str, node: Node) -> str:
-    """Key, allowed values, default and meaning; of a section, where it stands."""
+    """Return key, allowed values, default and meaning; for a section, a link to it."""
     if "properties" in node:
         return f"- [`{key}`](#{re.sub('[.<>]', '', path)}{key})"
     values = "; ".join(filter(None, [allowed(node), _default(node)]))

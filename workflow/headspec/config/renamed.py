@@ -1,6 +1,6 @@
-"""Keys and values of a config that were renamed: the old names are read, with a warning, for one version.
+"""Renamed keys and values of a config: old names are read, with a warning, until the next release.
 
-To rename one, add a line to `KEYS` or `VALUES`, and take it out after the next release.
+To rename one, add a line to `KEYS` or `VALUES`, and remove it after the next release.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ KEYS = {
     "similarity.probe": "sentences",
     "similarity.probe_sentences": "max_sentences",
 }
-#: dotted key, by its new name: old value: new value, alone or in a list
+#: dotted key, by its new name: {old value: new value}, for single values and in lists
 VALUES: dict[str, dict[str, str]] = {"gates.scope": {"own": "per_task"}}
 
 
 def renewed(config: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return a raw config with new names, a warning for each old one, a problem where both are given."""
+    """Return a raw config with new names, a warning for each old one, and a problem where both are given."""
     config, warnings, problems = dict(config), list[str](), list[str]()
     for dotted, new in KEYS.items():
         section, _, old = dotted.partition(".")

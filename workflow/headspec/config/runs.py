@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from headspec.config.as_text import named
 from headspec.config.table_values import MEAN, NONE, RANDOM
 
-#: values that tables have in columns of task names, so that no task can have them as its name
+#: values in table columns of task names, so no task can have these names
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)
 #: the mixture of a run of the unchanged encoder
 NO_MIXTURE = "none"
-#: whose heads are those that all tasks share
+#: stands for heads that all tasks share
 ALL = "all"
 #: the method of rows on the unchanged encoder
 PRETRAINED = "pretrained"
@@ -23,10 +23,7 @@ REWARMED = "rewarmed"
 
 @dataclass(frozen=True)
 class Run:
-    """One training run: a model, a mixture of tasks, a method and a seed.
-
-    The method is one of `headspec.config.methods.METHODS`, or the name of a `Variant`.
-    """
+    """One training run; its method is in `headspec.config.methods.METHODS`, or the name of a `Variant`."""
 
     model: str
     mixture: str
@@ -44,21 +41,13 @@ class Run:
 
 @dataclass(frozen=True)
 class PrunedRun:
-    """A run that is pruned to a number of heads, and trained on.
-
-    Attributes
-    ----------
-    pruning_method : how heads are chosen, of `headspec.config.pruning_methods`
-    scope : {"shared", "per_task"}, whether all tasks keep the same heads, or each its own
-    fraction : of heads to keep; None for those that an open-ended pruning method leaves open
-    penalty : at which it leaves them open, if that is another than `gates.penalty`
-    """
+    """A run that is pruned to a number of heads, and trained on."""
 
     run: Run
-    pruning_method: str
-    scope: str
-    fraction: float | None
-    penalty: float | None = None
+    pruning_method: str  #: of `headspec.config.pruning_methods`
+    scope: str  #: {"shared", "per_task"}: all tasks keep the same heads, or each its own
+    fraction: float | None  #: of heads to keep; None for as many as an open-ended pruning method leaves open
+    penalty: float | None = None  #: penalty of the open-ended method, if it is not `gates.penalty`
 
     def __post_init__(self) -> None:
         if isinstance(self.run, dict):  # as rules pass it
@@ -71,7 +60,7 @@ class PrunedRun:
 
     @property
     def path(self) -> str:
-        """Its folder in that of the runs."""
+        """Its folder, relative to the folder of runs."""
         more = "" if self.penalty is None else f"-{named(self.penalty)}"
         kept = f"open{more}" if self.fraction is None else named(self.fraction)
         return f"{self.run.path}/gates/{self.pruning_method}/{self.scope}/{kept}"
@@ -79,19 +68,12 @@ class PrunedRun:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of multi-task training: IAT, or what it is compared with.
+    """A variant of multi-task training: IAT, or what it is compared with."""
 
-    Attributes
-    ----------
-    method : its name, also of its folder
-    base : the method of plain training that it continues; of plain training, the method itself
-    heads : the heads that a task's batches update at the end of training; None: plain training
-    alpha, delta : fraction of heads, and of training, for this; None for plain training
-    """
-
-    method: str
-    base: str
+    method: str  #: its name, also of its folder
+    base: str  #: the method of plain training that it continues; plain training names itself
     sampling: str
+    #: the heads that a task's batches update at the end of training; None: plain training
     heads: str | None = None
-    alpha: float | None = None
-    delta: float | None = None
+    alpha: float | None = None  #: fraction of heads that they update; None for plain training
+    delta: float | None = None  #: fraction of training in which they do; None for plain training

@@ -1,4 +1,4 @@
-"""Resolving a `source` of the config: a local path, a path in an installed package, or a hub data set."""
+"""Resolve a `source` of the config: a local path, a path in an installed package, or a hub data set."""
 
 from __future__ import annotations
 
@@ -16,25 +16,17 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def locate(source: str, key: str) -> Path:
-    """Return the file or folder of a ``package:`` source, which is not imported, or of a local path.
+    """Return the path of a local source, or of a ``package:`` source, without importing the package.
 
-    Parameters
-    ----------
-    key : config key of `source`, for errors
-
-    Raises
-    ------
-    MissingError
-        No such package, file or folder.
-    DataError
-        `source` cannot be a path, or is a device or pipe.
+    Raises MissingError, naming the config `key`, if package, file or folder is missing; DataError if
+    `source` cannot be a path, or is a device or pipe.
     """
     try:
         path = _located(source, key)
         if path.is_file() or path.is_dir():
             return path
         problem = "neither a file nor a folder"
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a NUL, no such home, no access
+    except (OSError, RuntimeError, ValueError) as error:  # too long, contains NUL, no such home, or no access
         problem = f"cannot be opened ({error})"
     raise DataError(f"{key}: got {shown(source)}, {problem}; expected a file or folder that can be read")
 
@@ -67,7 +59,7 @@ def _located(source: str, key: str) -> Path:
 
 
 def _hub_hint(source: str) -> str:
-    """How to write `source` if it looks like a name on the hub; else empty."""
+    """Return how to write `source` if it looks like a name on the hub; else empty."""
     if not re.fullmatch(r"([\w-][\w.-]*/)?[\w-]+", source):
         return ""
     name = source if "/" in source else f"<owner>/{source}"
@@ -75,7 +67,7 @@ def _hub_hint(source: str) -> str:
 
 
 def identity(source: str) -> str:
-    """The resolved path of a source, or the name of its data set on the hub: equal for equal sources."""
+    """Return the resolved path or the hub data set of a source: equal for equal sources."""
     if source.startswith("hub:"):
         return source.partition("@")[0].lower()
     try:
@@ -85,7 +77,7 @@ def identity(source: str) -> str:
 
 
 def distribution(source: str) -> str:
-    """``<distribution> <version>`` of the package in a ``package:`` source; empty if unknown."""
+    """Return ``<distribution> <version>`` of the package in a ``package:`` source; empty if unknown."""
     return _distribution(source.removeprefix("package:").partition("/")[0].partition(".")[0])
 
 
@@ -96,10 +88,7 @@ def _distribution(package: str) -> str:
 
 
 def _provides(distribution: metadata.Distribution, package: str) -> bool:
-    """Whether the top-level `package` is in a distribution.
-
-    `importlib.metadata.packages_distributions` would list the packages of all of them first.
-    """
+    """Return whether a distribution has the top-level `package`, without listing all distributions."""
     if declared := (distribution.read_text("top_level.txt") or "").split():
         return package in declared
     files = distribution.read_text("RECORD") or ""

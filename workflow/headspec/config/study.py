@@ -1,7 +1,4 @@
-"""The study, models x mixtures of tasks x methods x seeds, and its training runs.
-
-`headspec.config.loading` reads a config into it and words the errors.
-"""
+"""The study, models x mixtures of tasks x methods x seeds, and its training runs."""
 
 from __future__ import annotations
 
@@ -33,12 +30,12 @@ from headspec.tasks.kinds import kind
 Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
 
 
-#: context of a validation that compares keys with each other; kept studies are read without, as they were
+#: validation context that also compares keys with each other; kept studies are read without it
 COMPARED = "compared"
 
 
 class Inconsistent(ValueError):
-    """Keys of a study contradict each other; its argument has a line for each problem."""
+    """Contradiction between keys of a study; its argument has a line for each problem."""
 
 
 class Mixtures(Section):
@@ -107,19 +104,19 @@ class Study(Section):
         return self
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
-        """`tasks` in the order in which the config defines them."""
+        """Return `tasks` in the order in which the config defines them."""
         return tuple(t for t in self.tasks if t in tasks)
 
     @property
     def mixture_tasks(self) -> dict[str, tuple[str, ...]]:
-        """Mixture name: its tasks; pairs first, then groups."""
+        """The tasks of each mixture by its name; pairs first, then groups."""
         pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
         groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
         return {"+".join(pair): pair for pair in pairs} | groups
 
     @property
     def mixtures_and_tasks(self) -> list[str]:
-        """The names of all mixtures, and of tasks, which stand for their runs alone."""
+        """The names of all mixtures and tasks; a task also names its single-task run."""
         return [*self.mixture_tasks, *self.tasks]
 
     @property
@@ -129,7 +126,7 @@ class Study(Section):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The tasks of runs of one task: `mixtures.single`, and those whose models similarity compares."""
+        """The tasks of single-task runs: `mixtures.single`, and those whose models similarity compares."""
         compared = self.mixtures.pairs if self.similarity.compares_models else []
         return self.in_order([*self.mixtures.single, *compared])
 
@@ -141,7 +138,7 @@ class Study(Section):
 
     @property
     def list_draws(self) -> int:
-        """Random masks beside each list of heads: at least so many that p can be 1 - confidence."""
+        """Random masks for each list of heads, enough that p can be 1 - confidence."""
         return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
 
     @property
@@ -151,7 +148,7 @@ class Study(Section):
 
     @property
     def iat_runs(self) -> list[Run]:
-        """The runs of every variant, plain training included, and of each of its tasks alone."""
+        """The runs of every variant, including plain training, and of each of its tasks alone."""
         tasks = self.mixture_tasks
         kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
         alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
@@ -159,7 +156,7 @@ class Study(Section):
 
     @property
     def submissions(self) -> list[tuple[str, str]]:
-        """Mixture and method of every set of prediction files; such a mixture has all tasks with `test`."""
+        """Mixture and method of every set of prediction files; the mixture has all tasks with `test`."""
         tested = {name for name, task in self.tasks.items() if task.test}
         submissions = []
         for mixture, tasks in self.mixture_tasks.items():
@@ -175,8 +172,7 @@ class Study(Section):
     def transfer_runs(self) -> list[Run]:
         """The runs whose encoders are transferred to the tasks of the section `transfer`.
 
-        The method `pretrained` has no mixture. Its encoder is the same for every seed, and only the new
-        classifiers differ.
+        The method `pretrained` has no mixture; its seeds differ only in the new classifiers.
         """
         methods = self.transfer.methods if self.transfer.tasks else []
         unchanged: list[tuple[str, tuple[str, ...], str]] = [(NO_MIXTURE, (), "pretrained")]
@@ -192,7 +188,7 @@ class Study(Section):
 
     @property
     def probed(self) -> list[Run]:
-        """The runs of the section `probes`: those that have tasks on words."""
+        """The runs of the section `probes`: those with tasks on words."""
         wanted = {*(self.probes.mixtures or self.mixtures_and_tasks)}
         return [
             run
@@ -221,7 +217,7 @@ class Study(Section):
 
     @property
     def runs(self) -> list[Run]:
-        """The training runs whose heads are scored: all but those that only IAT needs."""
+        """The training runs whose heads are scored, without those that only IAT needs."""
         mixed = [
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
@@ -232,7 +228,7 @@ class Study(Section):
         return self._runs([*mixed, *((task, (task,), method) for task in self.alone)])
 
     def _runs(self, kinds: list[tuple[str, tuple[str, ...], str]]) -> list[Run]:
-        """A run for each model, seed, and kind: mixture, its tasks, method."""
+        """Return a run for each model, seed, and kind (mixture, its tasks, method)."""
         return [
             Run(model=model, mixture=mixture, tasks=tasks, method=method, seed=seed)
             for model in self.models
@@ -242,10 +238,7 @@ class Study(Section):
 
 
 def plain(value: Any) -> Any:
-    """`value` as plain values sorted by key, so that equal settings make equal rule parameters.
-
-    Only `labels` keeps its order, which is that of the classes.
-    """
+    """Return `value` as plain sorted values: equal settings make equal params. `labels` keeps its order."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     elif isinstance(value, (Run, Variant, PrunedRun)):

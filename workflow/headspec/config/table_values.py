@@ -1,4 +1,4 @@
-"""Values of columns of tables that stages, statistics and figures share."""
+"""Values of table columns that stages, statistics and figures share."""
 
 #: task, or metric, of rows with the mean over tasks
 MEAN = "mean"

@@ -1,6 +1,6 @@
-"""Variants of training after the branch: the one list of them.
+"""The list of variants of training after the branch.
 
-Stages and figures do not import it: rules pass what a job needs of the entries that it uses.
+Stages and figures do not import it: rules pass the entries that a job uses.
 """
 
 from __future__ import annotations
@@ -25,22 +25,13 @@ RATES = ("continued", REWARMED)
 
 @dataclass(frozen=True)
 class Kind:
-    """A variant of training after the branch.
+    """A variant of training after the branch."""
 
-    Attributes
-    ----------
-    label : its name in figures
-    heads : the heads that a task owns, a choice of `headspec.training.variants.owned`
-    module : what the other heads do: a module of `headspec.training.variants`
-    dropout : whether there is dropout
-    uses_alpha : whether tasks own a fraction alpha of heads
-    """
-
-    label: str
-    heads: str = "top"
-    module: str = "own"
+    label: str  #: its name in figures
+    heads: str = "top"  #: the heads that a task owns, a choice of `headspec.training.variants.owned`
+    module: str = "own"  #: the module of `headspec.training.variants` that treats the other heads
     dropout: bool = True
-    uses_alpha: bool = True
+    uses_alpha: bool = True  #: whether tasks own a fraction alpha of heads
 
 
 #: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
@@ -68,24 +59,19 @@ TRANSFERRED = (*CONTROLS, REWARMED)
 
 
 def method(kind: str) -> str:
-    """The method of a kind with the study's alpha and delta."""
+    """Return the method of a kind with the study's alpha and delta."""
     if kind == IAT_ITSELF:
         return "iat"
     return f"iat-{kind}" if KINDS[kind].uses_alpha and KINDS[kind].module != "lora" else kind
 
 
 def encoders() -> list[str]:
-    """What `transfer.methods` may name."""
+    """Return the names allowed in `transfer.methods`."""
     return ["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
 
 
 def planned(iat: IAT, sampling: str) -> list[Variant]:
-    """The variants of training compared on `iat.mixtures`, plain training first.
-
-    Parameters
-    ----------
-    sampling : `training.sampling`
-    """
+    """Return the variants compared on `iat.mixtures`, plain training first, given `training.sampling`."""
     main = iat.alpha, iat.delta
     alphas, deltas = ([*dict.fromkeys(v)] for v in ([iat.alpha, *iat.alphas], [iat.delta, *iat.deltas]))
     swept = [point for point in itertools.product(alphas, deltas) if point != main]
@@ -115,12 +101,9 @@ def _variant(kind: str, base: str, sampling: str, alpha: float, delta: float, su
 
 
 def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str, Any]:
-    """Return what makes a variant different from IAT, for the job that trains it.
+    """Return how a variant differs from IAT, for the job that trains it.
 
-    Parameters
-    ----------
-    samples : `importance.samples`
-    peak : `training.learning_rate`
+    `samples` is `importance.samples`, and `peak` is `training.learning_rate`.
     """
     kind = KINDS[str(variant.heads)]
     values: dict[str, Any] = {"heads": kind.heads, "alpha": variant.alpha}
@@ -136,12 +119,12 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
 
 
 def labels(kinds: Iterable[str | None]) -> dict[str, str]:
-    """The labels of `kinds`, in the order of `KINDS`."""
+    """Return the labels of `kinds`, in the order of `KINDS`."""
     used = set(kinds)
     return {name: kind.label for name, kind in KINDS.items() if name in used}
 
 
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """The place among `TRANSFERRED` and the label of each whose method is one of `methods`."""
+    """Return place among `TRANSFERRED` and label of each variant whose method is one of `methods`."""
     used = set(methods)
     return {method(c): (i, KINDS[c].label) for i, c in enumerate(TRANSFERRED) if method(c) in used}

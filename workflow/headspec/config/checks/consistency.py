@@ -1,4 +1,4 @@
-"""Checks of the keys of a study against each other: names that refer to nothing, settings that contradict."""
+"""Checks of the keys of a study against each other: unknown names, settings that contradict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
     from headspec.config.study import Study
 
-#: keys of pretrained models, which a model with fresh weights has not
+#: keys of pretrained models, which a model with fresh weights does not have
 PRETRAINED_KEYS = ("sha256", "weights", "pooling", "heads")
 
 
@@ -120,7 +120,7 @@ def _probes(study: Study) -> Iterator[str]:
 
 
 def _training(study: Study) -> Iterator[str]:
-    """Keys that only some kinds of tasks use."""
+    """Yield problems of keys that only some kinds of tasks use."""
     used = {key for task in study.tasks.values() for key in kind(task).training}
     for key, needed in {key: why for each in KINDS.values() for key, why in each.training.items()}.items():
         if getattr(study.training, key) and key not in used:
@@ -147,7 +147,7 @@ def _model(key: str, model: Model, study: Study) -> Iterator[str]:
 
 
 def _lora(study: Study) -> Iterator[str]:
-    """Adapters need pretrained weights, and a name of their own."""
+    """Yield problems of adapters, which need pretrained weights and a name of their own."""
     if "lora" not in study.methods:
         if study.training.lora != Training().lora:
             yield "training.lora: not used; expected 'lora' in methods, whose settings they are."

@@ -47,7 +47,7 @@ def iat_problems(study: Study) -> Iterator[str]:
 
 
 def _unused(section: IAT) -> Iterator[str]:
-    """Keys that have no effect, because another one is not set."""
+    """Yield problems of keys that have no effect because another one is not set."""
     if section.peak is not None and section.rate != REWARMED:
         yield f"iat.peak: not used; expected iat.rate: {REWARMED}, whose peak it is."
     if section.rescorings != IAT().rescorings and "rescored" not in section.controls:
@@ -87,10 +87,7 @@ def transfer_problems(study: Study) -> Iterator[str]:
 
 
 def _leak(name: str, study: Study) -> str:
-    """How a mixture that is trained comes to have the texts of a task; empty where none has.
-
-    Only the config is consulted here; `headspec.data.planned` compares the texts themselves.
-    """
+    """Return how a trained mixture comes to have a task's texts, by the config alone; else ""."""
     for mixture in study.iat.mixtures:
         for member in study.mixture_tasks.get(mixture, ()):
             if member == name:
@@ -101,12 +98,12 @@ def _leak(name: str, study: Study) -> str:
 
 
 def _base(task: Task, tasks: dict[str, Task]) -> Task:
-    """The task that has the texts: the one that pairs are made of, else `task` itself."""
+    """Return the task that has the texts: the one that pairs are made of, or `task` itself."""
     return tasks.get(task.pairs_of or "") or task
 
 
 def _same_texts(one: Task, other: Task) -> bool:
-    """Whether two tasks train on the same split of the same source, and no filter separates their texts."""
+    """Return whether two tasks train on the same split of a source, and no filter separates their texts."""
     splits = [(task.subset, task.train_split) for task in (one, other)]
     if one.source is None or other.source is None or splits[0] != splits[1]:
         return False

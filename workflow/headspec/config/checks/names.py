@@ -1,4 +1,4 @@
-"""Checks of names in a study: what they refer to is there, and no two make the same folder or table value."""
+"""Checks of names in a study: each refers to something, and no two make the same folder or table value."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ if TYPE_CHECKING:
 
 
 def unknown(key: str, names: Sequence[str], known: Collection[str], what: str) -> Iterator[str]:
-    """Yield a problem for each of the `names` in a list that are not `known`; `what` they would name."""
+    """Yield a problem for each of `names` that is not in `known`; `what` says what they should name."""
     for i, name in enumerate(names):
         if name not in known:
             yield f"{key}.{i}: no {what} '{name}'; expected one of {listing(known)}.{nearest(name, known)}"
 
 
 def distinct(study: Study) -> Iterator[str]:
-    """Yield a problem for each name that another one equals, or that tables use for something else.
-
-    Names become folders, also on file systems that ignore case, and values in tables.
-    """
+    """Yield a problem for each name that tables reserve, or that equals another one, whatever the case."""
     keys: dict[str, Iterable[str]] = {
         "models.": study.models,
         "tasks.": study.tasks,
@@ -46,7 +43,7 @@ def distinct(study: Study) -> Iterator[str]:
 
 
 def mixtures(study: Study) -> Iterator[str]:
-    """Yield a problem for each mixture that lacks tasks, or has those of another."""
+    """Yield a problem for each mixture that lacks tasks, or has the same tasks as another."""
     tasks, groups = list(study.tasks), study.mixtures.groups
     if study.mixtures == type(study.mixtures)():
         yield "mixtures: nothing to train; expected tasks under pairs, groups or single."

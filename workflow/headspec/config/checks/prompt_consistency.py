@@ -1,4 +1,4 @@
-"""Checks of the method `prompted`: tasks, models and measures that it does not go with."""
+"""Checks of the method `prompted`: tasks, models and measures that cannot be used with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def problems(study: Study) -> Iterator[str]:
-    """Yield a problem for each task without a prompt, measure, dtype or training that does not go with it."""
+    """Yield a problem for each task without a prompt, and for unsuitable measures, dtypes and training."""
     trains_alone = method_alone(study.methods) == "single"
     alone = _trained_alone(study)
     mixed = dict.fromkeys(itertools.chain(*study.mixture_tasks.values()))
@@ -30,7 +30,7 @@ def problems(study: Study) -> Iterator[str]:
 
 
 def _trained_alone(study: Study) -> dict[str, str]:
-    """Config key: a task that has runs of its own."""
+    """Return config keys that train a task alone, each with such a task."""
     lists = {"single": study.mixtures.single}
     if study.similarity.compares_models:
         lists["pairs"] = study.mixtures.pairs
@@ -45,7 +45,7 @@ def _without_prompts(study: Study, names: list[str]) -> Iterator[str]:
 
 
 def _compared(study: Study) -> Iterator[str]:
-    """Measures of similarity of models, where every task has the same one."""
+    """Yield problems of similarity measures that compare models, since every task has the same one."""
     expected = [name for name, measure in MEASURES.items() if not measure.needs_training]
     for i, name in enumerate(study.similarity.measures):
         if MEASURES[name].needs_training:
@@ -56,7 +56,7 @@ def _compared(study: Study) -> Iterator[str]:
 
 
 def _dtypes(study: Study) -> Iterator[str]:
-    """Models in bf16 that the method does not run, or another trains."""
+    """Yield problems of bf16 models that the method does not run, or that another method trains."""
     for name in (name for name, model in study.models.items() if model.dtype == "bf16"):
         key = f"models.{name}.dtype: got 'bf16', expected"
         if not prompts(study.methods):
@@ -67,7 +67,7 @@ def _dtypes(study: Study) -> Iterator[str]:
 
 
 def _trained(study: Study, mixed: list[str], alone: dict[str, str]) -> Iterator[str]:
-    """Tasks that nothing is trained on, but that a model is to be trained on."""
+    """Yield problems of tasks without training texts on which a model is to be trained."""
     untrained = {name: task.type for name, task in study.tasks.items() if not kind(task).trained}
     training = {
         f"methods.{i}": method

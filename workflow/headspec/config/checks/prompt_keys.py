@@ -16,21 +16,21 @@ KEYS = ("prompt", "answers", "shots", "calibration", "chat")
 
 
 def unused(key: str, task: Task, *settings: str) -> Iterator[str]:
-    """A problem for each of these keys that is set, and that the kind of the task has no use for."""
+    """Yield a problem for each of these keys that is set but has no use for the kind of the task."""
     for setting in settings:
         if getattr(task, setting):
             yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
 
 
 def without_prompt(key: str, task: Task) -> Iterator[str]:
-    """A problem for each key that is set for a prompt, where there is none."""
+    """Yield a problem for each key about a prompt that is set without one."""
     for setting in KEYS[1:] if task.prompt is None else ():
         if getattr(task, setting):
             yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
 
 
 def class_answers(key: str, task: Task) -> Iterator[str]:
-    """Problems of a prompt whose answers are classes."""
+    """Yield problems of a prompt whose answers are classes."""
     if task.prompt is None:
         yield from without_prompt(key, task)
         return
@@ -50,7 +50,7 @@ def class_answers(key: str, task: Task) -> Iterator[str]:
 
 
 def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator[str]:
-    """Problems of `answers` to a task of these classes: those that are too many, and missing ones."""
+    """Yield problems of `answers` that are not one for each of the classes."""
     for name in answers:
         if name not in classes:
             hint = nearest(name, classes)
@@ -60,11 +60,9 @@ def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator
 
 
 def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
-    """Problems of the fields in the prompt: each text of an example once or more, and perhaps one mask.
+    """Yield problems of a prompt's fields: each text of an example at least once, and at most one mask.
 
-    Parameters
-    ----------
-    read : whether the table of the task was, which has columns of texts that the config need not name
+    `read` says that the task's table was read; it has columns of texts that the config need not name.
     """
     expected = ["text_a", "text_b"] if task.paradigm == "pair" else ["text_a"]
     perhaps = [] if read or task.paradigm == "pair" or "text_a" in task.model_fields_set else ["text_b"]
@@ -88,12 +86,12 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
 
 
 def _parts(prompt: str | None) -> list[tuple]:
-    """Name, form and conversion of every field; ValueError for braces that are none."""
+    """Return name, form and conversion of every field; ValueError for unmatched braces."""
     return [part[1:] for part in string.Formatter().parse(prompt or "") if part[1] is not None]
 
 
 def masked(prompt: str | None) -> bool:
-    """Whether a prompt has a field for the place of the answer."""
+    """Return whether a prompt has a field for the place of the answer."""
     try:
         return "mask" in [field for field, _, _ in _parts(prompt)]
     except ValueError:

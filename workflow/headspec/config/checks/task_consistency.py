@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.treebank import Treebank
     from headspec.config.study import Study
 
-#: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
+#: what a task with `pairs_of` may set; the rest comes from the task that its pairs are made of
 PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
@@ -42,7 +42,7 @@ def task_problems(name: str, task: Task, tasks: dict[str, Task]) -> Iterator[str
 
 
 def source_problems(key: str, source: str | None) -> Iterator[str]:
-    """Problems with the way in which the `source` of a model or a task is written."""
+    """Yield problems with the form of the `source` of a model or a task."""
     if source is None or (source and not re.match(r"[A-Za-z][\w+-]+:", source)):
         return  # a local path
     scheme, _, rest = source.partition(":")
@@ -59,7 +59,7 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
 
 
 def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
-    """Yield a problem where only a data set of the hub would have a `subset`."""
+    """Yield a problem if a section has a `subset` but its source is no data set of the hub."""
     if section.subset is not None and not str(section.source).startswith("hub:"):
         yield f"{key}.subset: got '{section.subset}', expected none, because {key}.source is not on the hub."
 
@@ -94,7 +94,7 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
 
 
 def _unused(key: str, task: Task) -> Iterator[str]:
-    """Keys that have no meaning for tasks of this type."""
+    """Yield problems of keys that have no meaning for tasks of this type."""
     of, without = kind(task), kind(task).unused
     for setting in without:
         if getattr(task, setting):
@@ -109,7 +109,7 @@ def _unused(key: str, task: Task) -> Iterator[str]:
 
 
 def refused_problems(study: Study) -> Iterator[str]:
-    """Yield a problem for each part of a study that does not take tasks of some types."""
+    """Yield a problem for each part of a study that does not accept some types of tasks."""
     refusing: dict[str, dict[str, str]] = {}
     for name, task in study.tasks.items():
         for part in kind(task).refuses:
@@ -159,7 +159,7 @@ def _further(key: str, task: Task) -> Iterator[str]:
 
 
 def test_problems(study: Study) -> Iterator[str]:
-    """Yield the problems of prediction files: who fills them, and whether one mixture has all these tasks."""
+    """Yield the problems of prediction files: what fills them, whether one mixture has all their tasks."""
     tested = {name: task for name, task in study.tasks.items() if task.test and not task.pairs_of}
     taken: dict[str, str] = {}
     for name, task in tested.items():

@@ -1,1 +1,1 @@
-"""The measures of heads and of similarity: one list of each."""
+"""The list of measures of heads, and the list of measures of similarity."""

@@ -1,7 +1,7 @@
-"""The measures of single heads, which are also rankings of heads: the one list of them.
+"""The list of measures of single heads, which are also rankings of heads.
 
-Stages and figures do not import it: rules pass what a job needs of the entries that it uses, so that a new
-entry, or another label, reruns nothing else.
+Stages and figures do not import it: rules pass the entries that a job uses, so a new entry or label
+reruns nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headspec.registry import Registry
 
-#: tables of measures that every run of the atlas has, each made by a rule of its own
+#: tables of measures that every run in the atlas has, each made by its own rule
 STANDARD = ("attention", "relevance", "ablation")
 #: other tables in `atlas/` of a run
 OTHERS = ("attended", "roles", "ablated", "cumulative")
@@ -21,25 +21,18 @@ OTHERS = ("attended", "roles", "ablated", "cumulative")
 class HeadMeasure:
     """A measure of heads.
 
-    Attributes
-    ----------
-    label : its name in figures
-    table : of a run, in `atlas/`, that has it; None for orders that are no measure, which table 'agreement'
-        leaves out
-        A table that is not in `STANDARD` has the name of its measure. It is made for studies that rank heads
-        by it, by the function `measure` of the module of that name in `headspec/atlas/`.
-    made_from : the table that this function takes; else it takes the model and a task's examples
-    ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
-    learnt : whether it is the order of gates that learn, each task's own, in the pruning method of that name
-    function : of a plugin, that makes the table (`headspec.plugins.function`)
+    A table outside `STANDARD` is named after its measure and made by `measure` in the module of that name in
+    `headspec/atlas/`, for studies that rank heads by it.
     """
 
-    label: str
+    label: str  #: its name in figures
+    #: the run's table in `atlas/` that has it; None for orders that are not in the table 'agreement'
     table: str | None = None
+    #: the table from which its own is made; None: from the model and a task's examples
     made_from: str | None = None
-    ranks: bool = True
-    learnt: bool = False
-    function: str | None = None
+    ranks: bool = True  #: whether `atlas.rankings` may name it: heads with the largest values matter most
+    learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
+    function: str | None = None  #: a plugin's function that makes the table (`headspec.plugins.function`)
 
 
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
@@ -68,28 +61,28 @@ MEASURES |= {
 
 
 def rankings() -> list[str]:
-    """What may be named in `atlas.rankings`."""
+    """Return the names allowed in `atlas.rankings`."""
     return [name for name, measure in MEASURES.items() if measure.ranks]
 
 
 def function(name: str) -> str:
-    """The function that makes the table of a measure of its own: of a plugin, or `measure` of its module."""
+    """Return the function that makes a measure's own table: a plugin's, or `measure` of its module."""
     return MEASURES[name].function or f"headspec.atlas.{name}:measure"
 
 
 def tables(rankings: Iterable[str]) -> list[str]:
-    """The tables that have the measures of `rankings`."""
+    """Return the tables with the measures of `rankings`."""
     return list(dict.fromkeys(table for name in rankings if (table := MEASURES[name].table)))
 
 
 def own(rankings: Iterable[str]) -> dict[str, str | None]:
-    """Of `rankings`, those with a table of their own: the table that it is made from, None for the model."""
+    """Return which of `rankings` have their own table, and the table it is made from; None for the model."""
     measures = {name: MEASURES[name] for name in rankings}
     return {name: m.made_from for name, m in measures.items() if m.table and m.table not in STANDARD}
 
 
 def compared(rankings: Iterable[str]) -> list[str]:
-    """The measures of the table 'agreement': the standard ones, and `rankings` with a table of their own."""
+    """Return the measures of the table 'agreement': standard ones, and `rankings` with their own table."""
     rankings = set(rankings)
     return [
         name
@@ -99,23 +92,23 @@ def compared(rankings: Iterable[str]) -> list[str]:
 
 
 def learnt(rankings: Iterable[str]) -> list[str]:
-    """Of `rankings`, those that gates learn."""
+    """Return those of `rankings` that gates learn."""
     return [name for name in rankings if MEASURES[name].learnt]
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """The labels of the measures `names`, in the order of `MEASURES`."""
+    """Return the labels of the measures `names`, in the order of `MEASURES`."""
     names = set(names)
     return {name: measure.label for name, measure in MEASURES.items() if name in names}
 
 
 def pruned(rankings: Iterable[str]) -> list[str]:
-    """The names of all orders of pruning where heads are ranked by `rankings`."""
+    """Return the names of all orders of pruning where heads are ranked by `rankings`."""
     rankings = set(rankings)
     return [*rankings, *(["importance_all"] if "importance" in rankings else []), "random"]
 
 
 def places(rankings: Iterable[str]) -> dict[str, int]:
-    """The places in `MEASURES` of all orders of pruning but random ones."""
+    """Return the places in `MEASURES` of all orders of pruning except random ones."""
     names = list(MEASURES)
     return {name: names.index(name) for name in sorted({*pruned(rankings)} - {"random"}, key=names.index)}

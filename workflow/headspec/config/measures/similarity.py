@@ -1,7 +1,7 @@
-"""The measures of task similarity: the one list of them.
+"""The list of measures of task similarity.
 
-Stages and figures do not import it: rules pass what a job needs of the entries that it uses, so that a new
-entry, or another label, reruns nothing else.
+Stages and figures do not import it: rules pass the entries that a job uses, so a new entry or label
+reruns nothing else.
 """
 
 from __future__ import annotations
@@ -14,23 +14,16 @@ from headspec.registry import Registry
 
 @dataclass(frozen=True)
 class SimilarityMeasure:
-    """A measure of task similarity.
+    """A measure of task similarity."""
 
-    Attributes
-    ----------
-    label : its name in figures
-    rule : the rule of the workflow whose output it uses, if any
-    function : as `headspec.plugins.function` takes it, of a plugin; others are in
-        `headspec.similarity.measures`
-    """
-
-    label: str
-    rule: str | None = None
+    label: str  #: its name in figures
+    rule: str | None = None  #: the rule whose output it uses, if any
+    #: a plugin's (`headspec.plugins.function`); None: in `headspec.similarity.measures`
     function: str | None = None
 
     @property
     def needs_training(self) -> bool:
-        """Whether it compares the weights or states of models, each trained on a task alone."""
+        """Whether it compares weights or states of models that were each trained on one task."""
         return self.rule in ("representations", "sensitivity", "brain_encoding")
 
 
@@ -49,7 +42,7 @@ MEASURES |= {
     "top-heads": SimilarityMeasure("top heads (Jaccard)", "importance"),
     "cnm": SimilarityMeasure("CNM", "brain_encoding"),
 }
-#: rules that use a model of each task trained alone
+#: rules that use single-task models
 USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
 #: traits of a task that measures of plugins may read: the rule whose output they are made from
 TRAITS = {
@@ -63,22 +56,22 @@ TRAITS = {
 
 
 def seedless(names: Iterable[str]) -> list[str]:
-    """Return the measures among `names` that need no model of a single task, and so have no seed."""
+    """Return the measures among `names` that need no single-task model, and so have no seed."""
     return [name for name in names if MEASURES[name].rule not in USES_SINGLE_MODELS]
 
 
 def by_rule(rule: str) -> list[str]:
-    """The measures that use the output of `rule`."""
+    """Return the measures that use the output of `rule`."""
     return [name for name, measure in MEASURES.items() if measure.rule == rule]
 
 
 def functions(names: Iterable[str]) -> dict[str, str]:
-    """The functions of the measures `names`."""
+    """Return the functions of the measures `names`."""
     library = "headspec.similarity.measures"
     return {name: MEASURES[name].function or f"{library}:{name.replace('-', '_')}" for name in names}
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """The labels of the measures `names`, in the order of `MEASURES`."""
+    """Return the labels of the measures `names`, in the order of `MEASURES`."""
     names = set(names)
     return {name: measure.label for name, measure in MEASURES.items() if name in names}

@@ -63,17 +63,17 @@ class Atlas(Section):
 
     @property
     def measured(self) -> list[str]:
-        """The rankings that a module of their own measures by passes through the model."""
+        """The rankings that their own modules measure by passes through the model."""
         return [name for name, table in own(self.rankings).items() if table is None]
 
     @property
     def derived(self) -> dict[str, str]:
-        """The rankings that a module of their own makes from another table of measures: this table."""
+        """The rankings that their own modules compute from another table of measures, with this table."""
         return {name: table for name, table in own(self.rankings).items() if table}
 
     @property
     def ablations(self) -> list[str]:
-        """What single heads are ablated by: zero, and their mean output if heads are ranked by that."""
+        """The replacements of ablated heads: zero, and their mean output if heads are ranked by that."""
         return [
             measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)
         ]

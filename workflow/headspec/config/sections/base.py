@@ -33,10 +33,7 @@ class Section(BaseModel):
 
     @classmethod
     def from_params(cls, values: Mapping[str, Any]) -> Self:
-        """Return the keys that a rule passes to its stage; reading another is an AttributeError.
-
-        Its default would hide that the config says otherwise. Names that are listed elsewhere were checked.
-        """
+        """Return the keys that a rule passes, with names checked; reading others is an AttributeError."""
         section = cls.model_validate(values, context=KNOWN)
         for key in cls.model_fields.keys() - values.keys():
             del section.__dict__[key]
@@ -44,12 +41,10 @@ class Section(BaseModel):
 
 
 class OneOf:
-    """Type of names that are listed in another module, which a stage that is passed none does not import.
+    """Type of names listed in another module, which a stage without such names need not import.
 
-    Parameters
-    ----------
-    names : where they are, ``module:attribute``; a function of plugins' names, or a list
-    plugged : whether plugins add to them, which their JSON schema then says by the mark `PLUGGED`
+    `names` is ``module:attribute``, a list or a function. If `plugged`, plugins add names, and the JSON
+    schema has the mark `PLUGGED`.
     """
 
     def __init__(self, names: str, plugged: bool = False) -> None:
@@ -57,7 +52,7 @@ class OneOf:
 
     @property
     def names(self) -> list[str]:
-        """The names, with those of the plugins that are loaded."""
+        """The names, including those of loaded plugins."""
         found = pkgutil.resolve_name(self.source)
         return list(found() if callable(found) else found)
 
@@ -74,7 +69,7 @@ class OneOf:
 
 
 def _number(value: Any) -> Any:
-    """Numbers also from text, as YAML reads 2e-5 and 1e4; not from booleans, which pydantic takes for 1."""
+    """Return a number, also from text, as YAML reads 2e-5; refuse booleans, which pydantic takes for 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("number", "expected a number")
     try:
@@ -98,7 +93,7 @@ def _named_apart(values: list[Any]) -> list[Any]:
 
 
 def _labels(value: Any) -> Any:
-    """A list of class names as a mapping to themselves; integers and booleans as text."""
+    """Return a list of class names as a mapping to themselves; integers and booleans as text."""
     if isinstance(value, list):
         value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
     if not isinstance(value, dict):
@@ -108,12 +103,12 @@ def _labels(value: Any) -> Any:
 
 
 def _bool_as_text(value: Any) -> Any:
-    """A boolean as those of tables are read: true or false."""
+    """Return a boolean as tables have it: true or false."""
     return as_text(value) if isinstance(value, bool) else value
 
 
 def _class_names(value: Any) -> Any:
-    """A mapping from class names, which may be booleans."""
+    """Return a mapping whose keys are class names, also if they were booleans."""
     return {_bool_as_text(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
 

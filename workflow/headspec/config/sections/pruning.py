@@ -56,15 +56,12 @@ class Pruning(Section):
     )
 
     def model_post_init(self, context: Any) -> None:
-        """Set `draw_examples` from `draw_width`.
-
-        The mean over `draws` masks of `n` examples each has a variance of at most 1 / (4 n draws).
-        """
+        """Set `draw_examples` n from `draw_width`: a mean over draws has variance <= 1 / (4 n draws)."""
         if self.draw_width is None:
             return
         if self.draw_examples is not None:
             raise ValueError("draw_examples and draw_width are both given, expected one of them")
-        width = max(self.draw_width, 1e-9)  # whose square is not 0; this asks for all examples already
+        width = max(self.draw_width, 1e-9)  # its square must not be 0; this already asks for all examples
         examples = math.ceil(1.96**2 / (width**2 * self.draws))
         object.__setattr__(self, "draw_examples", examples)
 

@@ -37,14 +37,14 @@ class Similarity(Section):
 
     @property
     def compares_models(self) -> bool:
-        """Whether a configured measure compares models of single tasks."""
+        """Whether a configured measure compares single-task models."""
         return len(seedless(self.measures)) < len(self.measures)
 
     @property
     def trait_measures(self) -> list[str]:
-        """The configured measures of two tasks' traits: others are of subjects, or of all weights."""
+        """The configured measures of two tasks' traits, not of subjects or all weights."""
         return [m for m in self.measures if m not in self.asked("sensitivity") + self.asked("brain_encoding")]
 
     def asked(self, rule: str) -> list[Measure]:
-        """The configured measures that use the output of `rule`."""
+        """Return the configured measures that use the output of `rule`."""
         return [measure for measure in self.measures if MEASURES[measure].rule == rule]

@@ -17,12 +17,12 @@ LATER = {"metrics", *prompt_keys.KEYS, *(key for kind in KINDS.values() for key 
 
 
 def metrics() -> list[str]:
-    """Those of all kinds of tasks."""
+    """Return the metrics of all kinds of tasks."""
     return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
 
 
 def _defaults(key: str) -> str:
-    """The default columns of a key in tasks of types that have others than the usual ones."""
+    """Return the default columns of a key for types of tasks that have unusual ones."""
     by_column: dict[str, list[str]] = {}
     for name, kind in KINDS.items():
         if key in kind.defaults:
@@ -33,7 +33,7 @@ def _defaults(key: str) -> str:
 
 
 def _described(key: str, more: str) -> tuple[Any, FieldInfo]:
-    """A key of all types, with more in its description."""
+    """Return a key of all types with `more` in its description."""
     field = copy.copy(TaskKeys.model_fields[key])
     field.description = f"{field.description}{more}"
     return field.annotation, field
@@ -45,7 +45,7 @@ class _Task(TaskKeys):
     @model_validator(mode="before")
     @classmethod
     def _columns_of_type(cls, values: Any) -> Any:
-        """The default columns of a task's type."""
+        """Set the default columns of a task's type."""
         name = str(values.get("type")) if isinstance(values, dict) else ""
         return {**KINDS[name].defaults, **values} if name in KINDS else values
 

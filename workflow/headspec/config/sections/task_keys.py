@@ -1,4 +1,4 @@
-"""The keys of a task that no kind of task has for itself: all that stages need to import of a task."""
+"""The keys that tasks of all types have: all that stages need to import of a task."""
 
 from __future__ import annotations
 
