@@ -1,1 +1,1 @@
-"""What Snakemake is given: where results are, what each stage reads, and checks before and after a run."""
+"""What Snakemake needs: paths of results, inputs and settings of stages, checks before and after a run."""

@@ -1,8 +1,7 @@
-"""Which results are current: undamaged, where their job wrote them, and made from the files of today.
+"""Which results are current: undamaged, where their job wrote them, and made from today's files.
 
-A result contains the record of its job (`tables.job_record`), or a table of the same job does. A start of
-snakemake compares all results with their records. Files are read once, and again after they change
-(`headspec.provenance.hashes`).
+A result, or a table of the same job, contains the record of its job (`tables.job_record`). Each start of
+snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
 """
 
 from __future__ import annotations
@@ -34,24 +33,17 @@ DESCRIPTION = "classifiers.json"
 
 
 class Results:
-    """The results of a study, compared with their records.
+    """The results in ``results/<study>``, compared with their records.
 
-    Parameters
-    ----------
-    folder : ``results/<study>``; other paths in records are relative to the folder above `results`
-    recorded : Snakemake's record of a file, or None. Files over `hashes.LARGEST` are not read if their date
-        is the one at which their job ended, or if there is no such function
-
-    Attributes
-    ----------
-    found : path: problem, input, output and versions, for all files that can contain a record
-    changed : paths that are new or have changed since the last comparison
+    `recorded` returns Snakemake's record of a file, or None. Files over `hashes.LARGEST` are not read if they
+    have the date at which their job ended, or without `recorded`.
     """
 
     def __init__(self, folder: Path, recorded: Callable[[Path], Any] | None = None) -> None:
         self.folder, self.recorded = folder, recorded
+        #: problem, input, output and versions of all files that can contain a record
         self.found: dict[Path, dict[str, Any]] = {}
-        self.changed: set[Path] = set()
+        self.changed: set[Path] = set()  #: paths that are new or have changed since the last comparison
         # many results have the same inputs
         self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
         self._intact = functools.cache(self._is_intact)
@@ -60,16 +52,16 @@ class Results:
                 self.found[path] = RESULTS.get(path, self._read)
 
     def place(self, path: Path, name: str) -> Path:
-        """Where a file is that the record of `path` names; results of another study count as made here."""
+        """Return where a file in the record of `path` is; results of another study count as made here."""
         study = next(iter(self.found[path]["output"])).split("/", 2)[:2]
         return self._place(tuple(study), name)
 
     def in_place(self, path: Path) -> bool:
-        """Whether a result is where its job wrote it, and no copy."""
+        """Return whether a result is where its job wrote it, and no copy."""
         return any(path == self.place(path, name) for name in self.found[path]["output"])
 
     def problem(self, path: Path) -> str:
-        """Why a result is not current, apart from its inputs' own problems; empty if it is."""
+        """Return why a result is not current, apart from problems of its inputs; empty if it is."""
         found = self.found[path]
         if found["problem"] or not self.in_place(path):
             return found["problem"] or f"a copy of {min(found['output'])}"
@@ -78,7 +70,7 @@ class Results:
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def damaged(self) -> list[Path]:
-        """Results that are not as their jobs wrote them."""
+        """Return results that changed after their jobs wrote them."""
         damaged = {path for path, found in self.found.items() if found["problem"] == DAMAGED}
         for path, found in self.found.items():
             if not found["problem"] and self.in_place(path):
@@ -92,7 +84,7 @@ class Results:
         return self.folder.parent.parent / name
 
     def _read(self, path: str | Path) -> dict[str, Any]:
-        """What RESULTS has of a file. Damaged bytes go into no reader, for it could do anything."""
+        """Return a file's entry in RESULTS; damaged bytes are not parsed, as readers could do anything."""
         path, nothing = Path(path), dict[str, Any](input={}, output={}, versions={})
         self.changed.add(path)
         try:
@@ -116,13 +108,13 @@ class Results:
         return bool(record) and record.endtime == status.st_mtime
 
     def _damaged_beside(self, path: Path) -> set[str]:
-        """Names of files without a record that are not as the job of `path` wrote them."""
+        """Return names of files without a record that changed after the job of `path` wrote them."""
         outputs = self.found[path]["output"].items()
         plain = ((name, known) for name, known in outputs if not name.endswith(tables.WITH_RECORD))
         return {name for name, known in plain if not self._intact(self.place(path, name), known)}
 
     def _is_intact(self, path: Path, known: str | None) -> bool:
-        """Whether a file without a record is missing, or has its SHA-256 in the record, if any."""
+        """Return whether a file without a record is missing, or has its SHA-256 in the record, if any."""
         try:
             if self._unread(path):
                 return True
@@ -138,20 +130,14 @@ class Results:
 
 
 def _sha256(path: Path) -> str:
-    """The SHA-256 of a file; empty if it is missing."""
+    """Return the SHA-256 of a file; empty if it is missing."""
     with contextlib.suppress(OSError):
         return record_sha256(path)
     return ""
 
 
 def read_footer(path: Path) -> dict[str, Any]:
-    """The footer of a table; of other files with a record, the entry `job` alone.
-
-    Raises
-    ------
-    DamageError
-        No record can be read.
-    """
+    """Return the footer of a table, or the entry `job` of another file; DamageError without a record."""
     if path.suffix == ".parquet":
         footer = tables.unverified_footer(path)
     else:
@@ -169,13 +155,9 @@ def read_footer(path: Path) -> dict[str, Any]:
 def other_versions(
     results: Results, command: str = "--forceall, added to the command that runs the study,"
 ) -> str | None:
-    """A warning if runs and statistics were made with other package versions than the installed ones.
+    """Return a warning if runs and statistics were made with other package versions than the installed ones.
 
-    Other versions do not cause reruns, which could take weeks.
-
-    Parameters
-    ----------
-    command : the command that remakes everything, for the warning
+    These cause no reruns, which could take weeks; the warning says that `command` remakes everything.
     """
     installed = tables.versions()
     total, n_differing = 0, 0
@@ -200,7 +182,7 @@ def other_versions(
 
 
 def _was_result(path: Path) -> bool:
-    """Whether a damaged file was once a result, or a table."""
+    """Return whether a damaged file was a result or a table."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             cut_off = data[:4] == b"PAR1" != data[-4:]
@@ -210,7 +192,7 @@ def _was_result(path: Path) -> bool:
 
 
 def _files(results: Path) -> Iterator[Path]:
-    """Files that can contain a record, except temporary ones; links to a folder above are not followed."""
+    """Yield files that can contain a record, except temporary ones; does not follow links to parents."""
     for folder, folders, names in os.walk(results, followlinks=True):
         for link in [name for name in folders if os.path.islink(os.path.join(folder, name))]:
             if Path(folder).resolve().is_relative_to(Path(folder, link).resolve()):

@@ -1,8 +1,4 @@
-"""The workflow as Snakemake plans it, in this process.
-
-It is read in the mode of a job that Snakemake has started, in which it asks for no file: neither what has
-been made, nor what is missing, nor another Snakemake at work matters.
-"""
+"""The workflow as Snakemake plans it, in this process, read as a job would: without looking at any file."""
 
 from __future__ import annotations
 
@@ -35,10 +31,10 @@ def opened(
             workflow_settings=settings.WorkflowSettings(exec_mode=settings.ExecMode.SUBPROCESS),
         )
         workflow.dag(settings.DAGSettings(targets={target} if target else set(), forceall=True))
-        yield workflow._workflow  # the interface offers no way to its rules and jobs
+        yield workflow._workflow  # the interface gives no access to rules and jobs
 
 
 def plan(workflow: Workflow) -> None:
-    """List the jobs of the workflow, as its `dag`."""
+    """List the jobs of the workflow as its `dag`."""
     with contextlib.redirect_stdout(io.StringIO()):
-        workflow.printrulegraph()  # of all that lists the jobs, the least work
+        workflow.printrulegraph()  # the least work that lists the jobs

@@ -1,4 +1,4 @@
-"""Description of a figure, from which its rule is made."""
+"""Descriptions of figures, from which their rules are made."""
 
 from __future__ import annotations
 
@@ -8,25 +8,15 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A figure. Its script calls `draw` of its module with the inputs and params that it takes, by name.
+    """A figure, whose script calls `draw` of its module with the inputs and params that it takes, by name."""
 
-    Attributes
-    ----------
-    name : of its module in `headspec/plots/`, and among results
-    title, category : in the report
-    wildcards : in its path
-    inputs : tables; lists of them have one for each of the param `seeds`
-    params : other arguments
-    file : its name among results, if that is another
-    """
-
-    name: str
-    title: str
-    category: str
-    wildcards: tuple[str, ...]
-    inputs: dict[str, Any]
-    params: dict[str, Any] = {}
-    file: str = ""
+    name: str  #: of its module in `headspec/plots/`, and among results
+    title: str  #: in the report
+    category: str  #: in the report
+    wildcards: tuple[str, ...]  #: in its path
+    inputs: dict[str, Any]  #: tables; a list has one for each of the param `seeds`
+    params: dict[str, Any] = {}  #: other arguments
+    file: str = ""  #: its name among results, if not `name`
 
     @property
     def flat(self) -> str:

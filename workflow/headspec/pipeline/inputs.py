@@ -1,6 +1,6 @@
 """Input files of the rules, by wildcards.
 
-Methods with a parameter `wildcards` are functions of inputs; methods that return a `Function` make one.
+Methods with a parameter `wildcards` are input functions; methods that return a `Function` make one.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class Inputs(Settings):
     """Input files for the rules of a study, and their settings."""
 
     def data(self, task: str, split: str) -> str:
-        """The table of a split of a task."""
+        """Return the table of a split of a task."""
         return self.layout.result("data", task, f"{split}.parquet")
 
     def texts(self, runs: list[Run]) -> Function:
-        """Function for the validation tables of these tasks."""
+        """Return a function for the validation tables of the tasks of `runs`."""
         sources = self.text_sources(runs)
         return lambda wildcards: [self.data(task, "validation") for task in sources(wildcards)]
 
     def vocabulary(self, wildcards: Any) -> list[str]:
-        """The vocabulary of a job's model, if it has no tokenizer."""
+        """Return the vocabulary of a job's model, if it has no tokenizer."""
         made = self.study.models[wildcards.model].transformer
         return [self.layout.result("vocabulary", f"{wildcards.model}.parquet")] if made else []
 
     def vocabulary_texts(self, wildcards: Any) -> list[str]:
-        """Training tables of all tasks that models learn."""
+        """Return the training tables of all tasks that models learn."""
         return [self.data(task, "train") for task in self.learnt_tasks]
 
     # --- files of the user
 
     def user_file(self, key: str) -> Function:
-        """Function for the file in a key of the section `brain`."""
+        """Return a function for the file in a key of the section `brain`."""
 
         def function(wildcards: Any) -> str:
             source = getattr(self.study.brain, key)
@@ -54,7 +54,7 @@ class Inputs(Settings):
         return function
 
     def source_files(self, split: str) -> Function:
-        """Function for the local files of a task's source, or the table that its pairs are made of."""
+        """Return a function for the local files of a task's source, or the table that makes its pairs."""
 
         def function(wildcards: Any) -> list[str]:
             task = self.study.tasks[wildcards.task]
@@ -65,13 +65,13 @@ class Inputs(Settings):
         return function
 
     def split_files(self, wildcards: Any) -> list[str]:
-        """Local files of a task's further split or test set."""
+        """Return the local files of a task's further split or test set."""
         task = self.study.tasks[wildcards.task]
         split = getattr(task, wildcards.kind)[wildcards.name]
         return user_files(str(task.source), lambda: readers.files(task, split))
 
     def sentence_sources(self, wildcards: Any) -> list[str]:
-        """Source of the compared sentences: the user's file, or validation tables of all compared tasks."""
+        """Return the source of compared sentences: the user's file, or compared tasks' validation tables."""
         if source := self.study.similarity.sentences:
             return user_files(source, lambda: [locate(source, "similarity.sentences")])
         return [self.data(task, "validation") for task in self.layout.compared]
@@ -79,20 +79,20 @@ class Inputs(Settings):
     # --- treebank
 
     def treebank_files(self, wildcards: Any) -> list[str]:
-        """The user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
+        """Return the user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
         if settings := self.study.atlas.treebank:
             return user_files(settings.source, lambda: treebank.files(settings))
         return [self.data(task, "validation") for task in self.layout.atlas_tasks]
 
     def ranking_tables(self, wildcards: Any) -> list[str]:
-        """The tables of a run that have the measures by which heads are ranked."""
+        """Return a run's tables of the measures that rank its heads."""
         names = head_measures.tables(self.study.atlas.rankings)
         return [self.run_file(f"atlas/{name}.parquet", **wildcards) for name in names]
 
     # --- data
 
     def evaluated_elsewhere(self, wildcards: Any) -> list[str]:
-        """Tables that other tasks are evaluated on, for tasks that only the job can compare."""
+        """Return tables on which other tasks are evaluated, for tasks that only the job can compare."""
         return [
             self.data(task, name)
             for task, keys in self.all_leaks[wildcards.task].items()
@@ -101,12 +101,12 @@ class Inputs(Settings):
         ]
 
     def split_base(self, wildcards: Any) -> str:
-        """The table of a task that the job of another split needs: for its classes, or to compare texts."""
+        """Return the task's table that a job of another split needs for its classes, or to compare texts."""
         split = {"further": "validation", "test": "train"}[wildcards.kind]
         return self.data(wildcards.task, split)
 
     def more_splits(self, kind: str, folder: str) -> Function:
-        """Function for the further splits, or test sets, of a run's tasks, in order."""
+        """Return a function for the further splits, or test sets, of a run's tasks, in order."""
 
         def function(wildcards: Any) -> list[str]:
             names = self.more_names(kind, wildcards.mixture)
@@ -118,7 +118,7 @@ class Inputs(Settings):
         return function
 
     def tokens(self, split: str) -> Function:
-        """Function for the tokens of a split, or of its prompts, of each of a run's tasks, in order."""
+        """Return a function for tokens of a split, or of its prompts, for a run's tasks in order."""
 
         def function(wildcards: Any) -> list[str]:
             prompted = self.trains(wildcards) == "nothing"
@@ -132,31 +132,31 @@ class Inputs(Settings):
         return function
 
     def targets(self, split: str) -> Function:
-        """Function for the tokens of a split of each of a run's `translations`."""
+        """Return a function for the tokens of a split of each of a run's `translations`."""
         return lambda wildcards: [
             self.layout.result("tokens", wildcards.model, task, f"{split}.parquet")
             for task in self.translations(wildcards)
         ]
 
     def task_tables(self, folder: str, *splits: str) -> Function:
-        """Function for tables of a job's task in a folder, with wildcards, one for each split."""
+        """Return a function for a task's tables in a folder, which may have wildcards, one for each split."""
         return lambda wildcards: [
             self.layout.result(folder.format(**wildcards), wildcards.task, f"{split}.parquet")
             for split in splits
         ]
 
     def compared_tokens(self, wildcards: Any) -> list[str]:
-        """Training tokens of each compared task."""
+        """Return the training tokens of each compared task."""
         compared = self.layout.compared
         return [self.layout.result("tokens", wildcards.model, task, "train.parquet") for task in compared]
 
     def training_texts(self) -> list[str]:
-        """Training tables of the compared tasks; for a pair task, of the task that its pairs are made of."""
+        """Return training tables of the compared tasks; for a pair task, those of the task it is made of."""
         tasks = dict.fromkeys(self.study.tasks[task].pairs_of or task for task in self.layout.compared)
         return [self.data(task, "train") for task in tasks]
 
     def features(self, wildcards: Any) -> list[str]:
-        """Features of each of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
+        """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
         tasks = self.tasks(wildcards) if self.trains(wildcards) == "classifiers" and same else []
         tasks = [task for task in tasks if kind(self.study.tasks[task]).pooled]
@@ -165,11 +165,11 @@ class Inputs(Settings):
     # --- runs
 
     def run_file(self, name: str, **wildcards: object) -> str:
-        """A file of the run with these `wildcards`: model, mixture, method and seed."""
+        """Return a file of the run with these `wildcards`: model, mixture, method and seed."""
         return self.layout.result(RUN.format(**wildcards), name)
 
     def branch(self, name: str) -> Function:
-        """Function for a file of the branch that a variant of training continues."""
+        """Return a function for a file of the branch that a variant of training continues."""
 
         def function(wildcards: Any) -> str:
             variant = self.layout.variants[wildcards.method]
@@ -180,30 +180,30 @@ class Inputs(Settings):
         return function
 
     def source_model(self, wildcards: Any) -> list[str]:
-        """The model whose encoder is transferred; none for the method pretrained."""
+        """Return the model whose encoder is transferred; none for the method pretrained."""
         if wildcards.method == "pretrained":
             return []
         return [self.run_file("model/classifiers.json", **wildcards)]
 
     def seed_files(self, name: str) -> Function:
-        """Function for a table of the runs of all seeds."""
+        """Return a function for a table of the runs of all seeds."""
         return lambda wildcards: [
             self.run_file(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
         ]
 
     def first_seed_file(self, name: str) -> Function:
-        """Function for a table of the run of the first seed."""
+        """Return a function for a table of the run of the first seed."""
         return lambda wildcards: self.run_file(name, **{**wildcards, "seed": self.study.seeds[0]})
 
     def single_task_files(self, name: str) -> Function:
-        """Function for a file of the single-task run, which is trained, of each compared task."""
+        """Return a function for a file of each compared task's trained single-task run."""
         return lambda wildcards: [
             self.run_file(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
             for task in self.layout.compared
         ]
 
     def predicted(self, wildcards: Any) -> list[str]:
-        """Predictions for test sets, by a run of the mixture or by single-task runs."""
+        """Return predictions for test sets, by a run of the mixture or by single-task runs."""
         mixtures = [wildcards.mixture]
         if wildcards.method == "single":
             mixtures = list(dict.fromkeys(self.more_names("test", wildcards.mixture).values()))
@@ -213,7 +213,7 @@ class Inputs(Settings):
 
 
 def user_files(source: str, find: Callable[[], Iterable[Path]]) -> list[str]:
-    """The paths, for rules, of what `find` finds of a source; of one that is missing here, only its name."""
+    """Return what `find` finds of a source as paths for rules; only its name if it is missing here."""
     try:
         return [workflow_path(path) for path in find()]
     except MissingError:
@@ -221,7 +221,7 @@ def user_files(source: str, find: Callable[[], Iterable[Path]]) -> list[str]:
 
 
 def workflow_path(path: str | Path) -> str:
-    """The path of a user's file for rules: relative if it is below the working folder, else absolute."""
+    """Return the path of a user's file for rules: relative if below the working folder, else absolute."""
     absolute = os.path.abspath(path)
     relative = os.path.relpath(absolute)
     return absolute if relative.startswith(os.pardir) else relative

@@ -1,4 +1,4 @@
-"""Paths of a study's results, and the lists of them that rules take."""
+"""Paths of a study's results, and the lists of them for rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
 ATLAS_FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence")
 #: other figures of each model, mixture and method
 RUN_FIGURES = ("importance", "matrix", "curves")
-#: most mixtures of a study that are drawn one by one by default
+#: the most mixtures that are drawn one by one by default
 DRAWN = 60
 
 
@@ -35,21 +35,21 @@ class Layout:
         self.study = study
 
     def result(self, *names: str) -> str:
-        """A path in the study's results; it may have wildcards."""
+        """Return a path in the study's results; it may have wildcards."""
         return "/".join(["results", self.study.study, *names])
 
     def log(self, *names: str) -> str:
         return self.result("logs", *names) + ".log"
 
     def run_files(self, runs: Iterable[Run], name: str) -> list[str]:
-        """A file of each of `runs`."""
+        """Return a file of each of `runs`."""
         return [self.result("runs", run.path, name) for run in runs]
 
     # --- runs
 
     @cached_property
     def mixtures(self) -> dict[str, tuple[str, ...]]:
-        """Mixture: its tasks; each single task is a mixture as well."""
+        """The tasks of each mixture by its name; each single task is a mixture, too."""
         return self.study.mixture_tasks | {task: (task,) for task in self.study.tasks}
 
     @cached_property
@@ -58,7 +58,7 @@ class Layout:
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
 
     def trains(self, method: str) -> str:
-        """What a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
+        """Return what a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
         return "all" if method in self.variants or method not in METHODS else METHODS[method].trains
 
     @cached_property
@@ -68,7 +68,7 @@ class Layout:
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
-        """The variants of training, IAT and those that it is compared with, by method."""
+        """The variants of training, IAT and its controls, by method."""
         return {variant.method: variant for variant in self.study.variants}
 
     @cached_property
@@ -126,12 +126,12 @@ class Layout:
 
     @cached_property
     def parents(self) -> dict[str, str]:
-        """The task of the texts of each task of pairs."""
+        """The task whose texts each pair task uses."""
         return {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
 
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
-        """The metrics by which models are compared, main one first, by task or further split of a task."""
+        """The metrics that compare models, main one first, by task or further split of a task."""
         tasks = self.study.tasks
         metrics = {name: kind(task).compared_metrics(task) for name, task in tasks.items()}
         return metrics | {
@@ -170,7 +170,7 @@ class Layout:
         }
 
     def atlas_tables(self, name: str) -> list[str]:
-        """A table for each run in the atlas."""
+        """Return a table for each run in the atlas."""
         return self.run_files(self.atlas_runs, f"atlas/{name}.parquet")
 
     @property
@@ -182,7 +182,7 @@ class Layout:
     # --- figures
 
     def figure(self, name: str) -> list[str]:
-        """A figure in every format of the config."""
+        """Return a figure in every format of the config."""
         return [self.result("figures", f"{name}.{kind}") for kind in self.study.figures.formats]
 
     def figures(self, names: Iterable[str]) -> list[str]:
@@ -190,10 +190,7 @@ class Layout:
 
     @cached_property
     def main_figures(self) -> list[str]:
-        """Names of the figures of pruning, dissociation and similarity.
-
-        With more than `DRAWN` mixtures, without those that have a row, panel or file for each mixture.
-        """
+        """Names of the main figures; above `DRAWN` mixtures, without those that show each mixture apart."""
         study, models = self.study, self.study.models
         names = []
         if len(study.mixture_tasks) <= DRAWN:
@@ -260,7 +257,7 @@ class Layout:
     # --- similarity
 
     def similarity_tables(self, rule: str, *names: str) -> list[str]:
-        """Tables for each model and seed, if a configured measure uses the output of `rule`."""
+        """Return tables for each model and seed, if a configured measure uses the output of `rule`."""
         if not self.study.similarity.asked(rule):
             return []
         return [

@@ -1,8 +1,7 @@
-"""The reference of the tables: their paths, rows and columns.
+"""The reference of the tables: their paths, rows and columns; ``headspec reference FILE`` updates it.
 
-``python -m headspec reference docs/outputs.md`` updates the reference in a file. A string below each schema
-says what its columns mean; like docstrings, it is no part of a stage's code. What columns of many tables mean
-stands here.
+A string below each schema describes columns; like docstrings, it is no part of a stage's code. Columns of
+many tables are described here.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the module that fills it, its rows, its paths, and columns with their own meaning in it."""
+    """A table: the module that fills it, its rows, its paths, and the columns that it describes itself."""
 
     module: str
     row: str
@@ -36,7 +35,7 @@ class Table:
     columns: dict[str, str]
 
 
-#: column: what it holds, where a table says nothing else
+#: column: what it holds, unless a table says something else
 COLUMNS = {
     "alpha": "fraction of heads that a task owns; null for plain training",
     "area": "mean D over all fractions from 0 to the largest",
@@ -115,7 +114,7 @@ COLUMNS = {
     "way": "pruning method, which chooses the heads to keep; `whole` keeps all",
 }  # fmt: skip
 
-#: what follows the name of a column in those that hold the ends of its interval
+#: suffixes of columns with the ends of a column's interval
 ENDS = ("_low", "_high")
 #: headings of the reference: the modules that fill the tables below them
 GROUPS = {
@@ -186,7 +185,7 @@ TASK_COLUMNS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 
 def schemas() -> dict[str, Schema]:
-    """The schemas of all tables by name."""
+    """Return the schemas of all tables by name."""
     found: dict[str, Schema] = {}
     for name, table in described().items():
         names = vars(importlib.import_module(f"headspec.{table.module}"))
@@ -197,7 +196,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def described() -> dict[str, Table]:
-    """The descriptions of all tables, from the strings below their schemas."""
+    """Return the descriptions of all tables, from the strings below their schemas."""
     found: dict[str, Table] = {}
     for module in itertools.chain.from_iterable(GROUPS.values()):
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
@@ -211,7 +210,7 @@ def described() -> dict[str, Table]:
 
 
 def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Table, further columns and their meanings, from each `COLUMNS` in modules of kinds of tasks."""
+    """Yield table, further columns and their meanings, from each `COLUMNS` in modules of kinds of tasks."""
     for path in sorted(code_hash.LIBRARY.glob("tasks/**/*.py")):
         for text in _texts(path):
             for table, columns in re.findall(TASK_COLUMNS, text, re.S):
@@ -221,13 +220,13 @@ def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
 
 
 def _texts(path: Path) -> list[str]:
-    """The strings that stand by themselves in a module."""
+    """Return the strings that are statements of a module."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     return [ast.literal_eval(statement.value) for statement in body if code_hash.is_text(statement)]
 
 
 def parsed(text: str, module: str = "") -> Table:
-    """The description ``a row for each <row>.``, paths and, below an empty line, columns, a line each."""
+    """Parse ``a row for each <row>.``, paths and, below an empty line, a line for each column."""
     head, _, columns = text.strip().partition("\n\n")
     row, _, paths = " ".join(head.split()).partition(". ")
     lines = re.sub(r"\n +", " ", columns).splitlines()
@@ -236,12 +235,12 @@ def parsed(text: str, module: str = "") -> Table:
 
 
 def known(table: Table) -> set[str]:
-    """Columns that a table itself describes, with the ends of their intervals."""
+    """Return the columns that a table describes itself, with the ends of their intervals."""
     return {column + end for column in table.columns for end in ("", *ENDS)}
 
 
 def markdown() -> str:
-    """The reference: columns of many tables, and all tables."""
+    """Return the reference: columns of many tables, and all tables."""
     descriptions, defined = described(), schemas()
     lines = [
         "## Columns of many tables",
@@ -258,7 +257,7 @@ def markdown() -> str:
 
 
 def _several() -> Iterator[str]:
-    """Lines on the contents of lists of numbers, by type of task, from below the metrics of its kind."""
+    """Yield lines on what lists of numbers hold, by type of task, from below its kind's metrics."""
     yield (
         "Lists have the numbers in this order; lists of a task have the same length. The first number is "
         '`prediction_values[1]` in DuckDB and `frame["prediction_values"].str[0]` in pandas.'
@@ -275,12 +274,12 @@ def _several() -> Iterator[str]:
 
 
 def updated(text: str) -> str:
-    """`text` with the reference between its two markers."""
+    """Return `text` with the reference between its two markers."""
     return between(text, BEGIN, END, "\n" + markdown())
 
 
 def _section(name: str, table: Table, schema: Schema) -> list[str]:
-    """The heading of a table, the names of shared columns, and its own columns with their meaning."""
+    """Return the heading of a table, the names of shared columns, and its own columns with their meaning."""
     names = {
         column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
         for place, column in enumerate(schema.columns)

@@ -24,17 +24,14 @@ from headspec.similarity.brain import experiment
 from headspec.tasks.kinds import KINDS
 from headspec.training import store
 
-#: a wildcard to Snakemake, in the name of an input
+#: what Snakemake takes for a wildcard in the name of an input
 WILDCARD = re.compile(r"\{\s*\w[^{}]*\}")
 
 
 def load(config: dict[str, Any]) -> Study:
-    """The study of a config; where tasks name no column of texts, their tables do.
+    """Return the study of a config; tasks that name no text columns get those of their tables.
 
-    Raises
-    ------
-    ConfigError
-        As `headspec.config.loading.load`, and sources that are missing.
+    Raises ConfigError as `headspec.config.loading.load`, and for missing sources.
     """
     try:
         study = loading.load(config)
@@ -48,7 +45,7 @@ def load(config: dict[str, Any]) -> Study:
 
 
 def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
-    """Missing sources of models and tasks in a config with mistakes, except those in the errors `told`."""
+    """Yield missing sources of models and tasks that the errors `told` of a faulty config do not name."""
     entries = [
         (f"{section}.{name}.source", entry)
         for section in ("models", "tasks")
@@ -73,7 +70,7 @@ def check(study: Study) -> Planned:
 
 
 def unavailable(study: Study) -> list[HeadspecError]:
-    """Models and texts of the hub that are neither cached nor reachable; other jobs can run."""
+    """Return errors about models and texts on the hub that are neither cached nor reachable."""
     problems: list[HeadspecError] = []
     for name, model in study.models.items():
         try:
@@ -92,7 +89,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
 
 
 def check_gpus(study: Study, usable: int) -> None:
-    """ConfigError if training a model asks for more than the `usable` GPUs."""
+    """Raise ConfigError if training a model asks for more than the `usable` GPUs."""
     problems = [
         ConfigError(
             f"models.{name}.gpus: got {model.gpus}, but jobs may use {usable} here; "
@@ -106,14 +103,14 @@ def check_gpus(study: Study, usable: int) -> None:
 
 
 def _kinds(study: Study) -> None:
-    """HeadspecError if models cannot learn tasks, as their kinds say; other kinds are not loaded."""
+    """Raise HeadspecError if models cannot learn tasks of some kind; unused kinds are not loaded."""
     for name, kind in KINDS.items():
         if tasks := {key: task for key, task in study.learnt.items() if task.type == name}:
             kind.check(study.models, tasks)
 
 
 def _wildcards(study: Study, plan: Planned) -> None:
-    """DataError if file names of tasks have what Snakemake takes for wildcards."""
+    """Raise DataError if file names of tasks contain what Snakemake takes for wildcards."""
     errors = []
     for name in plan.sources:
         task = study.tasks[name]
@@ -130,10 +127,7 @@ def _wildcards(study: Study, plan: Planned) -> None:
 
 
 def _atlas(study: Study, plan: Planned) -> None:
-    """HeadspecError if the section `atlas` is used but lacks runs, or sentences for roles.
-
-    Its keys may also be meant for pruning methods of `gates` that rank heads by its measures.
-    """
+    """Raise HeadspecError if the atlas lacks runs or sentences; not if its keys only serve `gates`."""
     for_gates = any(
         method != IMPORTANCE and PRUNING_METHODS[method].chosen == "ranked"
         for method in study.gates.pruning_methods
@@ -151,10 +145,9 @@ def _atlas(study: Study, plan: Planned) -> None:
 
 
 def sentences_for_roles(study: Study, plan: Planned) -> None:
-    """DataError if there is no treebank and the validation texts of the atlas have too few sentences.
+    """Raise DataError without a treebank if the validation texts of the atlas have too few sentences.
 
-    Nothing is read if planning cannot read a task, or if there are as many texts as sentences are needed; the
-    job finds texts of one word, which are no sentences.
+    Nothing is read if a task cannot be, or if there are enough texts; one-word texts are left to the job.
     """
     tasks = study.in_order([task for run in study.atlas_runs for task in run.tasks])
     examples = [plan.prepared[task].validation for task in tasks if task in plan.prepared]
@@ -171,7 +164,7 @@ def sentences_for_roles(study: Study, plan: Planned) -> None:
 
 
 def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """Read the tasks; also errors about files that are missing here. Raises other problems as `check`."""
+    """Read the tasks; also return errors about missing files. Others are raised as in `check`."""
     plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
         raise HeadspecError.combined(errors)
@@ -179,13 +172,13 @@ def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
 
 
 def _prompts(study: Study, plan: Planned) -> None:
-    """HeadspecError if tasks that models are prompted with cannot be put to them."""
+    """Raise HeadspecError if models cannot be prompted with the tasks."""
     worded = {name for name, task in study.tasks.items() if KINDS[task.type].prompts}
     prompts.check(study, {name: read for name, read in plan.prepared.items() if name in worded})
 
 
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """Read the tasks; also all problems of models and data that show without a network."""
+    """Read the tasks; also return all problems of models and data that show without a network."""
     plan = Planned()
 
     def read(study: Study) -> None:

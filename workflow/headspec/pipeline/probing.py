@@ -24,7 +24,7 @@ class Probing:
 
     @cached_property
     def _tables(self) -> dict[Group, list[str]]:
-        """The tables of each group of probed runs, one per seed; one in all for a pretrained encoder."""
+        """The tables of each group of probed runs, one per seed; only one for a pretrained encoder."""
         groups: dict[Group, list[str]] = {}
         result = self.layout.result
         for run in self.study.probed:
@@ -40,7 +40,7 @@ class Probing:
 
     @property
     def groups(self) -> list[tuple[list[str], int]]:
-        """Every group, and its number of tables."""
+        """Every group, with its number of tables."""
         return [([*group], len(paths)) for group, paths in self._tables.items()]
 
     @property
@@ -54,7 +54,7 @@ class Probing:
 
     @property
     def metrics(self) -> dict[str, list[str]]:
-        """The metrics of their tasks."""
+        """The metrics of the probed runs' tasks."""
         tasks = self.study.in_order([task for run in self.runs for task in run.tasks])
         return {task: self.layout.metrics[task] for task in tasks}
 
@@ -70,13 +70,13 @@ class Probing:
         return [*names, *(f"probes/sharing.{model}" for model in dict.fromkeys(model for model, _ in tasks))]
 
     def joint(self, wildcards: Any) -> str | None:
-        """The probed mixture with the most tasks that contains a job's task."""
+        """Return the probed mixture with the most tasks that contains a job's task."""
         asked = wildcards.model, "tuned", wildcards.task
         mixtures = [name for model, name, method, task in self._tables if (model, method, task) == asked]
         return max(mixtures, key=lambda name: len(self.layout.mixtures[name]), default=None)
 
     def _shown(self, wildcards: Any) -> dict[str, list[str]]:
-        """The groups whose heads a figure shows: untrained, trained alone, and with most others."""
+        """Return the groups whose heads a figure shows: untrained, alone, and in the largest mixture."""
         shown = {}
         for name, mixture, method in [
             (PRETRAINED, NO_MIXTURE, PRETRAINED),
@@ -89,9 +89,9 @@ class Probing:
         return shown
 
     def shown_tables(self, wildcards: Any) -> list[str]:
-        """The tables of these groups, in order."""
+        """Return the tables of the shown groups, in order."""
         return [path for paths in self._shown(wildcards).values() for path in paths]
 
     def shown(self, wildcards: Any) -> list[tuple[str, int]]:
-        """The names of these groups, and their numbers of tables."""
+        """Return the names of the shown groups, with their numbers of tables."""
         return [(name, len(paths)) for name, paths in self._shown(wildcards).items()]

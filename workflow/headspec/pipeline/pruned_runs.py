@@ -36,7 +36,7 @@ class PrunedRuns:
         return list(dict.fromkeys(pruned.run for pruned in self.study.pruned_runs))
 
     def roles_after(self, wildcards: Any) -> list[str]:
-        """The roles of the heads that each set keeps, of each run whose model is saved."""
+        """Return the roles of the heads that each set keeps, for each run whose model is saved."""
         return [
             self.inputs.layout.result("runs", pruned.path, f"atlas/{kept_for}/roles.parquet")
             for pruned in self.study.pruned_runs
@@ -50,17 +50,17 @@ class PrunedRuns:
         return [WHOLE, *self.study.gates.pruning_methods]
 
     def methods(self, open_ended: bool) -> list[str]:
-        """The pruning methods that are open-ended, or those that are not."""
+        """Return the pruning methods that are open-ended, or those that are not."""
         return [name for name, method in PRUNING_METHODS.items() if method.open_ended == open_ended]
 
     def learning(self, wildcards: Any) -> dict[str, str]:
-        """Inputs of the rule learn_gates: the model that it starts from, if it was trained."""
+        """Return inputs of the rule learn_gates: the model that it starts from, if it was trained."""
         if PRUNING_METHODS[wildcards.pruning_method].start != "trained":
             return {}
         return {"model": self.inputs.run_file("model/classifiers.json", **_run(wildcards))}
 
     def pruning(self, wildcards: Any) -> dict[str, str]:
-        """Inputs of the rule pruned_run: the model, and what says which heads to keep."""
+        """Return inputs of the rule pruned_run: the model, and what says which heads to keep."""
         method, run = PRUNING_METHODS[wildcards.pruning_method], _run(wildcards)
         files = self.learning(wildcards)
         if method.open_ended:
@@ -75,9 +75,9 @@ class PrunedRuns:
         return files
 
     def rankings(self, wildcards: Any) -> list[str]:
-        """The gates of each of a run's tasks that rank its heads for the atlas.
+        """Return the gates of each of a run's tasks that rank its heads for the atlas.
 
-        Those that learn with a number of heads in view keep what `pruning.fraction` leaves.
+        Gates that learn a given number of heads keep as many as `pruning.fraction` leaves.
         """
         tasks = self.inputs.tasks(wildcards)
         run = Run(wildcards.model, wildcards.mixture, tuple(tasks), wildcards.method, int(wildcards.seed))
@@ -89,12 +89,12 @@ class PrunedRuns:
         return [self.inputs.layout.result("runs", each.path, "gates.parquet") for each in pruned]
 
     def method(self, wildcards: Any) -> dict[str, Any]:
-        """What a job needs of its pruning method."""
+        """Return what a job needs of its pruning method."""
         method = vars(PRUNING_METHODS[wildcards.pruning_method])
         return {key: value for key, value in method.items() if key != "label"}
 
     def settings(self, wildcards: Any) -> dict[str, Any]:
-        """The keys of the section that a pruning method uses."""
+        """Return the keys of the section that a pruning method uses."""
         method, values = PRUNING_METHODS[wildcards.pruning_method], plain(self.study.gates)
         used = {
             "epochs": True,
@@ -109,12 +109,12 @@ class PrunedRuns:
         return {key: values[key] for key, is_used in used.items() if is_used}
 
     def samples(self, wildcards: Any) -> int | None:
-        """Training examples of a task on which `rescored` computes importance."""
+        """Return the examples per task on which `rescored` computes importance; None for other methods."""
         stepwise = PRUNING_METHODS[wildcards.pruning_method].chosen == "stepwise"
         return self.study.importance.samples if stepwise else None
 
     def measured(self, wildcards: Any) -> dict[str, Any]:
-        """The measure of the atlas that ranks the heads, and on how many examples; empty if none does."""
+        """Return the atlas measure that ranks the heads, and its number of examples; empty if none does."""
         if (
             PRUNING_METHODS[wildcards.pruning_method].chosen != "ranked"
             or wildcards.pruning_method == IMPORTANCE
@@ -128,7 +128,7 @@ def _run(wildcards: Any) -> dict[str, str]:
 
 
 def _table(name: str, method: PruningMethod) -> str | None:
-    """The table of a run by which a method chooses heads, or their numbers by layer, if it needs one."""
+    """Return a run's table by which a method chooses heads or their numbers by layer, if it needs one."""
     if name == IMPORTANCE or method.chosen in ("drawn", "plugged"):
         return "importance.parquet"
     return f"atlas/{head_measures.MEASURES[name].table}.parquet" if method.chosen == "ranked" else None

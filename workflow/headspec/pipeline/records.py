@@ -1,10 +1,8 @@
-"""Snakemake's records of results, restored from those in the results.
+"""Snakemake's records of results, restored from the records in the results.
 
-Snakemake keeps the parameters and inputs of each output in `.snakemake`. Without that folder, for example
-after results were copied, it takes any file for up to date. With the folder, it does not see a file that was
-replaced by an older one, code that was edited between planning and a job on another machine, or inputs that
-are older than what was made from them. It has no public way to write its records: this module
-uses a private one.
+Without its folder `.snakemake`, for example after results were copied, Snakemake takes every file as current.
+With it, Snakemake does not notice files replaced by older ones, code edited between planning and a job on
+another machine, or inputs older than what they made. This module writes records by Snakemake's private API.
 """
 
 from __future__ import annotations
@@ -21,21 +19,16 @@ from headspec.pipeline.current import Results
 from headspec.provenance import hashes
 
 FORMAT = 6  # of Snakemake's records
-OUTDATED = "outdated:"  # begins a parameter of files that have to be made again
+OUTDATED = "outdated:"  # begins a parameter of files that must be remade
 #: entries that decide whether a job runs
 DECISIVE = ("rule", "params", "input", "input_checksums", "record_format_version")
 
 
 def restore(folder: Path) -> tuple[int, Results]:
-    """Rewrite Snakemake's records of results that differ from the records in them.
+    """Rewrite Snakemake's records that differ from those in results; return their number, and the results.
 
-    Snakemake then makes a result again if its job, an input, another file of the job or itself is not what it
-    was, or if it is a copy. Returns the number of new records, and the results.
-
-    Raises
-    ------
-    HeadspecError
-        This version of Snakemake keeps records in another format.
+    Snakemake then remakes copies, and results whose job, inputs, other outputs or own content changed.
+    HeadspecError if this version of Snakemake keeps records in another format.
     """
     try:
         from snakemake.persistence import RECORD_FORMAT_VERSION
@@ -57,7 +50,7 @@ def restore(folder: Path) -> tuple[int, Results]:
 
 
 def _restore(snakemake: Any, results: Results, path: Path) -> int:
-    """Restore the record of a file and, unless it is a copy, of its job's files without one; count them."""
+    """Restore the records of a file and, unless it is a copy, of its job's files without one; count them."""
     record = snakemake._read_record(str(path))
     try:
         time = path.stat().st_mtime
@@ -80,7 +73,7 @@ def _restore(snakemake: Any, results: Results, path: Path) -> int:
 
 
 def _record(results: Results, path: Path, time: float) -> Any:
-    """Snakemake's record of a result, as if made in this study, with its problem as a parameter."""
+    """Return Snakemake's record of a result, as if made in this study, with its problem as a parameter."""
     from snakemake.persistence import MetadataRecord
 
     found, problem = results.found[path], results.problem(path)

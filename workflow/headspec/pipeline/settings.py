@@ -1,4 +1,4 @@
-"""Settings of the rules, by wildcards: keys of the config that a stage uses, and versions of what it reads.
+"""Settings of the rules, by wildcards: config keys that a stage uses, and versions of what it reads.
 
 Methods with a parameter `wildcards` are functions of params; methods that return a `Function` make one.
 """
@@ -29,7 +29,7 @@ from headspec.tasks import find_part
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind
 
-#: module that loads a part of kinds of tasks by name: the part
+#: module that loads parts of kinds of tasks by name: the name of the part
 PARTS = {
     "headspec/tasks/data.py": "data",
     "headspec/tasks/tokens.py": "tokens",
@@ -44,24 +44,19 @@ Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a j
 
 
 class Settings:
-    """Settings for the rules of a study.
-
-    Parameters
-    ----------
-    plan : the tasks, if they were read; jobs on a cluster have none
-    """
+    """Settings for the rules of a study; `plan` has the tasks as read, None in jobs on a cluster."""
 
     def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
         self.layout, self.plan, self.study = layout, plan, layout.study
         self._version, self._model_settings = cache(self._read_version), cache(self._read_model_settings)
 
     def settings(self, section: str, *keys: str) -> Values:
-        """These keys of a section of the config."""
+        """Return these keys of a section of the config."""
         values = plain(getattr(self.study, section))
         return {key: values[key] for key in keys}
 
     def model_settings(self, *keys: str) -> Function:
-        """Function for these keys of a job's model; `weights` and `transformer` only if drawn at random."""
+        """Return a function for keys of a job's model; `weights`, `transformer` only if drawn at random."""
         return lambda wildcards: self._model_settings(wildcards.model, keys)
 
     def _read_model_settings(self, model: str, keys: tuple[str, ...]) -> Values:
@@ -70,22 +65,22 @@ class Settings:
         return {key: values[key] for key in keys if (key, values[key]) not in usual}
 
     def head_lists(self, wildcards: Any) -> dict[str, list[list[int]]]:
-        """The lists of heads of a job's model."""
+        """Return the lists of heads of a job's model."""
         lists, key = self.study.models[wildcards.model].heads, f"models.{wildcards.model}.heads"
         return {name: head_lists.read(lists[name], f"{key}.{name}") for name in sorted(lists)}
 
     def task_settings(self, *without: str) -> Function:
-        """Function for the settings of a task that affect its data, except the keys `without`."""
+        """Return a function for the settings of a task that affect its data, except the keys `without`."""
         excluded = {"test", *LATER, *without}
         return lambda wildcards: plain(self.study.tasks[wildcards.task].model_dump(exclude=excluded))
 
     def prompt_settings(self, wildcards: Any) -> Values:
-        """The keys of a task for the method `prompted`."""
+        """Return the keys of a task for the method `prompted`."""
         task = self.study.tasks[wildcards.task]
         return plain(task.model_dump(include={"type", *prompt_keys.KEYS}))
 
     def split_settings(self, wildcards: Any) -> Values:
-        """The settings of a task that affect one of its further splits or test sets."""
+        """Return the settings of a task that affect one of its further splits or test sets."""
         task = self.study.tasks[wildcards.task]
         stored = getattr(task, wildcards.kind)[wildcards.name]
         without = {"further", "test", "train_examples", *LATER}
@@ -93,7 +88,7 @@ class Settings:
         return values | {wildcards.kind: {wildcards.name: stored}}
 
     def text_sources(self, runs: list[Run]) -> Function:
-        """Function for the tasks of `runs` that share texts, as a dict of task: task with the texts."""
+        """Return a function for the tasks of `runs` that share texts, as {task: task with the texts}."""
         first: dict[tuple, str] = {}  # the first task of a source
         shared = {}
         for name, task in self.study.tasks.items():
@@ -113,7 +108,7 @@ class Settings:
         return lambda wildcards: sources()
 
     def training_settings(self, wildcards: Any) -> Values:
-        """The training settings that a run's method uses."""
+        """Return the training settings that a run's method uses."""
         values, method = dict(self._training), wildcards.method
         sections = {name: values.pop(name) for name in METHODS if name in values}
         kind_values = {
@@ -132,7 +127,7 @@ class Settings:
         return values | {key: value for key, value in kind_values.items() if value and key in used}
 
     def trains(self, wildcards: Any) -> str:
-        """What a run's method trains."""
+        """Return what a run's method trains."""
         return self.layout.trains(wildcards.method)
 
     @cached_property
@@ -147,35 +142,35 @@ class Settings:
         return {**self.settings("training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
 
     def variant_settings(self, wildcards: Any) -> Values:
-        """The settings of a variant of training: its heads, their fraction, and what differs from IAT."""
+        """Return a variant's settings: its heads, their fraction, and what differs from IAT."""
         variant, study = self.layout.variants[wildcards.method], self.study
         return variants.settings(variant, study.iat, study.importance.samples, study.training.learning_rate)
 
     def variant_modules(self, wildcards: Any) -> list[str]:
-        """The module that restricts a variant of training."""
+        """Return the module that restricts a variant of training."""
         return [f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"]
 
     def tasks(self, wildcards: Any) -> list[str]:
-        """The tasks of a run's mixture, in order; ConfigError for a mixture that the study does not have."""
+        """Return the tasks of a run's mixture, in order; ConfigError if the study does not have it."""
         known, name = self.layout.mixtures, wildcards.mixture
         if name not in known:
             raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
         return list(known[name])
 
     def translations(self, wildcards: Any) -> list[str]:
-        """The tasks of a run whose texts the model writes."""
+        """Return the tasks of a run whose texts the model writes."""
         return [name for name in self.tasks(wildcards) if kind(self.study.tasks[name]).writes]
 
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
 
     def all_metrics(self, wildcards: Any) -> dict[str, list[str]]:
-        """All metrics, also those by which models are not compared."""
+        """Return all metrics, including those that do not compare models."""
         tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
         return {name: kind(task).all_metrics(task) for name, task in tasks.items()}
 
     def beams(self, wildcards: Any) -> dict[str, int]:
-        """The number of beams of each task of a run that is not decoded greedily."""
+        """Return the number of beams of each task of a run that is not decoded greedily."""
         tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
         return {name: n for name, task in tasks.items() if (n := kind(task).beams(task)) > 1}
 
@@ -183,14 +178,14 @@ class Settings:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
     def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
-        """The parts of the kinds of a job's tasks that `code` lacks, but has the loaders of."""
+        """Return the parts of the kinds of a job's tasks that `code` lacks, but has the loaders of."""
         tasks = self.study.tasks
         if wildcards.get("task") in tasks:
             used = [wildcards.task]
         else:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used)
-        if wildcards.get("texts"):  # which no task has, and are read as if they had scores
+        if wildcards.get("texts"):  # no task has these; they are read as if they had scores
             types = {type_of(None): None}
         parts = [part for loader, part in PARTS.items() if loader in code]
         found = (find_part(name, part) for name in types for part in parts)
@@ -198,7 +193,7 @@ class Settings:
         return [module for module in modules if os.path.relpath(module, LIBRARY.parent) not in code]
 
     def vocabulary_settings(self, wildcards: Any) -> Values:
-        """Size and languages of a vocabulary."""
+        """Return size and languages of a vocabulary."""
         made = self.study.models[wildcards.model].transformer
         tasks = [self.study.tasks[task] for task in self.learnt_tasks]
         languages = {language for task in tasks for language in kind(task).languages(task)}
@@ -213,29 +208,29 @@ class Settings:
         return planned.leaks(self.study, self.plan or planned.prepare_tasks(self.study))
 
     def leaks(self, wildcards: Any) -> dict[str, list[int]]:
-        """The training rows of a task on which other tasks are evaluated, by other task."""
+        """Return the training rows of a task on which other tasks are evaluated, by other task."""
         return {o: keys for o, keys in self.all_leaks[wildcards.task].items() if keys is not None}
 
     def more_names(self, kind: str, mixture: str) -> dict[str, str]:
-        """The task of each further split, or prediction file of a test set (`kind`), of a mixture."""
+        """Return the task of each further split, or prediction file of a test set (`kind`), of a mixture."""
         tasks = self.layout.mixtures[mixture]
         return {name: task for task in tasks for name in getattr(self.study.tasks[task], kind)}
 
     # --- versions
 
     def source_version(self, wildcards: Any) -> str:
-        """Version of a task's source, as far as it is in a package or on the hub."""
+        """Return the version of a task's source, if it is in a package or on the hub."""
         task = self.study.tasks[wildcards.task]
         packaged = str(task.source).startswith("package:")
         more = [getattr(task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
         return readers.version(task.source or "", readers.local_files(task, *more) if packaged else ())
 
     def weights_version(self, wildcards: Any) -> str:
-        """Version of the config and weights of a pretrained model."""
+        """Return the version of the config and weights of a pretrained model."""
         return self._version("weights", wildcards.model)
 
     def tokenizer_version(self, wildcards: Any) -> str:
-        """Version of the config and tokenizer of a pretrained model."""
+        """Return the version of the config and tokenizer of a pretrained model."""
         return self._version("tokenizer", wildcards.model)
 
     def _read_version(self, part: str, model: str) -> str:
@@ -243,6 +238,6 @@ class Settings:
         return getattr(versions, part)(self.study.models[model], f"models.{model}", results)
 
     def treebank_version(self, wildcards: Any) -> str:
-        """Version of the treebank, as of other sources."""
+        """Return the version of the treebank, as for other sources."""
         settings = self.study.atlas.treebank
         return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""

@@ -1,7 +1,7 @@
 """Which files belong to a study and which are finished, as Snakemake says for the config of the last start.
 
-Each start writes its config, and the command that continues the study, beside the results. Without that file,
-as in results that a repository keeps, or after the folder was renamed, results are taken as they are.
+Each start writes its config and command beside the results. Without this file, as in results kept in a
+repository, or after the folder was renamed, results are taken as they are.
 """
 
 from __future__ import annotations
@@ -26,58 +26,39 @@ CONFIG = "config.yaml"
 BEGIN = "# snakemake "
 #: the target of a whole study
 ALL = "all"
-#: in pages of unfinished studies
+#: marks pages of unfinished studies
 UNFINISHED = "files are still to be made"
-#: made of results by commands, so no part of a study
+#: made from results by commands, so not part of a study
 PAGES = ("explorer.html",)
 
 
 class Start(NamedTuple):
-    """The last start of a study.
+    """The last start of a study."""
 
-    Attributes
-    ----------
-    folder : in which snakemake ran
-    snakefile, config : paths from there
-    command : continues the study
-    targets : of the command
-    """
-
-    folder: Path
-    snakefile: Path
-    config: Path
-    command: str
-    targets: list[str]
+    folder: Path  #: in which snakemake ran
+    snakefile: Path  #: relative to `folder`
+    config: Path  #: relative to `folder`
+    command: str  #: continues the study
+    targets: list[str]  #: of the command
 
 
 class Files(NamedTuple):
-    """The files of a study among others.
+    """The files of a study among others."""
 
-    Attributes
-    ----------
-    finished : those that are finished
-    unfinished : what the study lacks, in words; empty if it is finished
-    left_out : files that its config does not make, in words
-    """
-
-    finished: list[Path]
-    unfinished: str = ""
-    left_out: str = ""
+    finished: list[Path]  #: those that are finished
+    unfinished: str = ""  #: what the study lacks, in words; empty if it is finished
+    left_out: str = ""  #: files that its config does not make, in words
 
 
 def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> None:
     """Write the config of a start beside its results, below the command that continues it.
 
-    The command includes targets of earlier starts with the same config, whose results belong to it, too.
-
-    Parameters
-    ----------
-    command : options of snakemake that name the config
+    `command` names the config; targets of earlier starts with this config are added, as results belong to it.
     """
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     before, text_before = _noted(results)
     earlier = _targets(before) if text == text_before else [ALL]
-    named = (target for target in targets if target.isidentifier())  # unlike a file, which one of these makes
+    named = (target for target in targets if target.isidentifier())  # not files, which these targets make
     asked = list(dict.fromkeys([*earlier, *named]))
     line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
     with atomic(results / CONFIG) as temporary:
@@ -85,7 +66,7 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
 
 
 def last_start(results: Path) -> Start | None:
-    """The start that has noted its config in the results; None if none has, or in another place."""
+    """Return the start that noted its config in the results; None if none did, or in another place."""
     command, text = _noted(results)
     results = Path(os.path.abspath(results))  # it may be a link to another disk
     if not command or results.parts[-2:] != ("results", str(yaml.safe_load(text)["study"])):
@@ -97,7 +78,7 @@ def last_start(results: Path) -> Start | None:
 
 
 def select(results: Path, paths: Iterable[Path]) -> Files:
-    """Select from `paths` the finished files of the study; all of them if Snakemake cannot tell."""
+    """Return the finished files of the study among `paths`; all of them if Snakemake cannot tell."""
     names = {path: path.relative_to(results).as_posix() for path in paths}
     if (start := last_start(results)) is None:
         return Files([*names])
@@ -112,12 +93,9 @@ def select(results: Path, paths: Iterable[Path]) -> Files:
 
 
 def ask_snakemake(start: Start) -> dict[str, bool]:
-    """File of the study, below its results: whether it is there and current.
+    """Return whether each file of the study, named below its results, exists and is current.
 
-    Raises
-    ------
-    HeadspecError
-        Snakemake cannot compare the results with the study, for example because its texts are missing.
+    HeadspecError if Snakemake cannot compare them with the study, for example because texts are missing.
     """
     results = start.config.parent
     asked = subprocess.run(
@@ -141,12 +119,12 @@ def unfinished(start: Start, finished: dict[str, bool]) -> str:
 
 
 def says_unfinished(page: Path) -> bool:
-    """Whether a page was made of an unfinished study."""
+    """Return whether a page was made from an unfinished study."""
     return page.is_file() and UNFINISHED.encode() in page.read_bytes()
 
 
 def _noted(results: Path) -> tuple[str, str]:
-    """The command that continues the study, and the config below it; empty if no start has written them."""
+    """Return the command that continues the study, and the config below it; empty if no start wrote them."""
     path = results / CONFIG
     first, _, rest = path.read_text("utf-8").partition("\n") if path.is_file() else ("", "", "")
     return (first.removeprefix("# "), rest) if first.startswith(BEGIN) else ("", "")

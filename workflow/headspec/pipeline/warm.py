@@ -1,12 +1,10 @@
-"""Jobs that start at once: forks of a process that has imported what all of them would import.
+"""Jobs that start at once, as forks of a server that has imported torch, transformers and pandas.
 
-Most of a short job is importing torch, transformers and pandas. While Snakemake runs jobs on this machine, a
-server imports these packages once and forks for every job. A job is still a process with its own arguments,
-folder, environment, output and exit status, and imports headspec itself. Jobs of a cluster start as usual.
+These imports are most of a short job. A job still has its own process, arguments, folder, environment, output
+and exit status, and imports headspec itself. Jobs of a cluster start as usual. `start` replaces
+`sys.executable`, by which Snakemake starts jobs, with a command that asks the server, or else runs Python.
 
-Snakemake starts jobs with `sys.executable`, which `start` replaces by a command that asks the server, or runs
-Python if there is none. This file is run by its path, in processes that must not have imported headspec, so
-it imports only the standard library.
+This file runs by its path, before headspec may be imported, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ NAME = "headspec-python"  # of the command
 SOCKET, LOCK = "socket", "lock"  # beside it
 LONGEST = 107 - len(f"12345678/{SOCKET}")  # bytes of a folder's name without its random end
 PR_SET_PDEATHSIG = 1  # of prctl(2)
-STALLED = 60  # seconds after which a request that does not come is dropped, for others wait behind it
-#: values of variables of GNU's OpenMP and oneDNN, and the variable with which a user decides the same
+STALLED = 60  # seconds after which a silent request is dropped, since others wait behind it
+#: variables of GNU's OpenMP and oneDNN: value, and the other variable with which a user decides the same
 VARIABLES = {
     # iterations for which a waiting thread keeps its core. With GNU's default, two jobs of two threads on two
     # cores take 30 times as long as one alone; with this, 2.5 times.
@@ -63,16 +61,10 @@ _servers: list[subprocess.Popen[bytes]] = []  # whose pipes stay open
 
 
 def start(packages: Sequence[str], nested: bool = False) -> str:
-    """Start the server, which ends with this process; early jobs find only some packages imported.
+    """Start the server, which ends with this process; return the path that replaces `sys.executable`.
 
-    Parameters
-    ----------
-    packages : to import
-    nested : whether forks lead sessions and start processes through the server, too, as Snakemake must
-
-    Returns
-    -------
-    command : path of what replaces `sys.executable`; without a server, `sys.executable`
+    It is `sys.executable` without a server. Early jobs find only some `packages` imported. If `nested`, forks
+    lead sessions and start processes through the server, as Snakemake must.
     """
     if Path(sys.executable).name == NAME or sys.platform != "linux":  # forks of torch are not safe elsewhere
         return sys.executable
@@ -94,10 +86,9 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
 
 
 def _folder() -> str | None:
-    """Make a private folder with the command; None where there is no place for it.
+    """Make a private folder with the command, and remove those of dead servers; None if no place fits.
 
-    Snakemake writes the path into shell commands unquoted, addresses of sockets are short, and programs may
-    not be run from everywhere. Folders of servers that are gone are removed.
+    Snakemake puts its path into shell commands unquoted, and the address of a socket is short.
     """
     prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
     for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):
@@ -117,7 +108,7 @@ def _folder() -> str | None:
 
 
 def _locked(folder: str) -> IO[str]:
-    """A file in `folder` that is locked while a process uses it, and before others can see it."""
+    """Return a file in `folder`, locked before others see it and while a process uses the folder."""
     file = open(f"{folder}/.{LOCK}", "w")  # noqa: SIM115
     fcntl.flock(file, fcntl.LOCK_EX)
     os.rename(file.name, f"{folder}/{LOCK}")
@@ -133,12 +124,12 @@ def _remove_abandoned(folders: str) -> None:
 
 
 def tuned(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables `given`, with `VARIABLES` where they do not set the same."""
+    """Return the variables `given`, with those `VARIABLES` that the user has not decided."""
     return {name: value for name, (value, other) in VARIABLES.items() if other not in given} | dict(given)
 
 
 def _environment() -> dict[str, str]:
-    """The variables of the server, which its libraries read for all forks."""
+    """Return the variables of the server, which its libraries read for all forks."""
     given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return tuned(given) | {"OMP_NUM_THREADS": "1"}
 
@@ -165,7 +156,7 @@ def ask(address: str, python: str, arguments: list[str]) -> None:
 
 
 def serve(listener: socket.socket, packages: list[str]) -> list[str]:
-    """Import `packages`, and fork at every request; returns, in the fork, the arguments to run.
+    """Import `packages`, and fork at every request; return, in the fork, the arguments to run.
 
     A job is killed if its command is gone or the server ends.
     """
@@ -208,13 +199,13 @@ def serve(listener: socket.socket, packages: list[str]) -> list[str]:
 
 
 def gpu_open() -> bool:
-    """Whether this process has opened a GPU, which its forks could not use."""
+    """Return whether this process has opened a GPU, which its forks could not use."""
     files = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
     return any(file.startswith("/dev/nvidia") for file in files)
 
 
 def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict[str, str]] | None:
-    """Files, arguments, folder and environment of a request; None if the command is gone."""
+    """Return files, arguments, folder and environment of a request; None if the command is gone."""
     connection.settimeout(STALLED)
     try:
         _, files, _, _ = socket.recv_fds(connection, 1, 3)
@@ -226,7 +217,7 @@ def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict
 
 
 def prepared(files: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> list[str]:
-    """Turn this fork into the process for which the command stands; returns its arguments."""
+    """Turn this fork into the process that the command stands for; return its arguments."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # when the server ends
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
@@ -271,7 +262,7 @@ def end(arguments: list[str], ended: list[int]) -> None:
 
 
 def leave(ended: list[int]) -> None:
-    """End a job, after its threads, without tearing down imported modules, which takes half a second."""
+    """End a job after its threads, but skip tearing down imported modules, which takes half a second."""
     if ended:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # closed

@@ -1,4 +1,4 @@
-"""Constraints of wildcards, so that every path matches one job only: names may contain dots and dashes."""
+"""Constraints of wildcards, so that every path matches only one job: names may contain dots and dashes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from headspec.pipeline.layout import Layout
 
 
 def any_of(names: Iterable[object]) -> str:
-    """A regular expression for one of `names`."""
+    """Return a regular expression for one of `names`."""
     return "|".join(re.escape(str(name)) for name in names) or "(?!)"
 
 
 def constraints(layout: Layout) -> dict[str, str]:
-    """Wildcard: its constraint.
+    """Return the constraint of each wildcard.
 
-    A mixture is a task, two tasks, or a group. A list of all pairs, which Snakemake searches for every file,
-    would grow with the square of the number of tasks.
+    A mixture is a task, two tasks, or a group; a list of all pairs would grow with the square of tasks.
     """
     study = layout.study
     task = any_of(study.tasks)

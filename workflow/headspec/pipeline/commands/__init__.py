@@ -1,1 +1,1 @@
-"""What the commands of `headspec` do with the results of a study."""
+"""Commands of `headspec` that use the results of a study."""

@@ -1,4 +1,4 @@
-"""``headspec debug``: one job of a study by itself, in a terminal in which its breakpoints stop."""
+"""``headspec debug``: run one job of a study in a terminal in which its breakpoints stop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 def run_job(path: Path) -> None:
-    """Run the job that makes the result at `path` in this process, with the results that exist.
+    """Run the job that makes the result at `path` in this process, writing to a new temporary folder.
 
-    Its files and log go to a new temporary folder; the study stays as it is. HeadspecError if no start of
-    snakemake has noted the study, no job makes the result, or an input is missing.
+    HeadspecError if no start of snakemake noted the study, no job makes the result, or an input is missing.
     """
     from snakemake.exceptions import MissingRuleException
 
@@ -30,7 +29,7 @@ def run_job(path: Path) -> None:
     if (start := state.last_start(results)) is None:
         raise HeadspecError(f"{path}: expected a file in results/<study> of a study that snakemake has begun")
     target = str(path.relative_to(start.folder))
-    os.environ.pop("HEADSPEC_STORE", None)  # from which training would take a finished run
+    os.environ.pop("HEADSPEC_STORE", None)  # otherwise training would take a finished run from there
     cores = len(os.sched_getaffinity(0))
     with dag.opened(start.snakefile, start.folder, start.config, target, cores) as workflow:
         own = Path(next(iter(workflow.rules)).basedir).resolve().parent
@@ -52,7 +51,7 @@ def run_job(path: Path) -> None:
 
 
 def _arguments(job: Any, workflow: Workflow, folder: str) -> Any:
-    """The object `snakemake` of the script of a job that writes to `folder`."""
+    """Return the object `snakemake` for the script of a job that writes to `folder`."""
     from snakemake.iocontainers import Snakemake
 
     if missing := [name for name in job.input if not Path(name).exists()]:

@@ -1,5 +1,4 @@
-"""``headspec export``: the model of a run without heads that matter little for a task,
-or those that a pruning method of the section `gates` has closed."""
+"""``headspec export``: write the model of a run without heads that matter little or that gates closed."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ AGAIN = "run snakemake on the study, which makes it again"
 
 @dataclass(frozen=True)
 class Chosen:
-    """Heads to keep, bool (layers, heads), of a task or all `tasks` of a run; the table with them."""
+    """Heads to keep, bool (layers, heads), for a task or all `tasks` of a run, and the table with them."""
 
     kept: np.ndarray
     task: str | None
@@ -55,17 +54,9 @@ class Chosen:
 def export_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
     """Export the model of a run, or of a pruned run; say where it is and how far its logits differ.
 
-    Parameters
-    ----------
-    n : number of heads; None for a pruned run, which has its own
-    task : whose heads are left; by default the only task of the run, or all if they share heads
-    out : folder to write; by default ``results/<study>/export/<path of the run>/<task or all>-<n>``
-
-    Raises
-    ------
-    HeadspecError
-        Something is missing or does not fit the run, before the model is loaded, or the exported model does
-        not compute the same.
+    `n` heads (None for a pruned run, which has its own) are kept for `task`: by default the run's only task,
+    or all if they share heads. By default, `out` is ``results/<study>/export/<run>/<task or all>-<n>``.
+    HeadspecError if something is missing or does not fit, or the exported model does not compute the same.
     """
     installed()
     run, place = _run(path)
@@ -108,7 +99,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
 
 
 def _ranked(run: Path, n: int | None, task: str | None) -> Chosen:
-    """The `n` heads of a run that matter most for a task."""
+    """Return the `n` heads of a run that matter most for a task."""
     for name in ("model/classifiers.json", "model/model.safetensors", "importance.parquet"):
         if not (run / name).exists():
             raise MissingError(f"{run}: no {name}; {AGAIN}")
@@ -124,7 +115,7 @@ def _ranked(run: Path, n: int | None, task: str | None) -> Chosen:
 
 
 def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> Chosen:
-    """The heads that a pruned run keeps, of the set of a task if each task has its own."""
+    """Return the heads that a pruned run keeps, those of `task` if each task has its own."""
     for name in ("gates.parquet", "evaluation.parquet"):
         if not (run / name).exists():
             raise MissingError(f"{run}: no {name}; run snakemake gates, which makes it again")
@@ -145,7 +136,7 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
 
 
 def _run(path: Path) -> tuple[Path, dict[str, str]]:
-    """The folder of a run, and the parts of its path."""
+    """Return the folder of a run, and the parts of its path."""
     if (found := RUN.fullmatch(path.as_posix())) and path.is_dir():
         return path, found.groupdict()
     patterns = PRUNED if re.search(r"/seed\d+/gates\b", path.as_posix()) else BELOW
@@ -162,7 +153,7 @@ def _run(path: Path) -> tuple[Path, dict[str, str]]:
 
 
 def _task(task: str | None, tasks: list[str]) -> str:
-    """The task whose heads are left."""
+    """Return the task whose heads are kept."""
     if task is None and len(tasks) > 1:
         raise HeadspecError(
             f"--task: missing; the run has {listing(tasks)}, expected the one whose heads are left"
@@ -173,7 +164,7 @@ def _task(task: str | None, tasks: list[str]) -> str:
 
 
 def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]]:
-    """The tokenizer of a run, which cuts and pads as its jobs did, and its model, from a record's params."""
+    """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params."""
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
     key, settings = f"models.{model}", Model.from_params(source)
     if repr(versions.tokenizer(settings, key)) not in params:

@@ -1,4 +1,4 @@
-"""What a study found, a line for each question that its tables answer."""
+"""What a study found: a line for each question that its tables answer."""
 
 from __future__ import annotations
 
@@ -33,22 +33,17 @@ OPTIONAL = {
 }
 #: contrasts of means over pairs of tasks, each with its own words
 PAIRS, ACROSS = "pairs", "across paradigms"
-#: what measures of heads are held against: the column of 'belief'
+#: what measures of heads are compared with: the column of 'belief'
 LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearman"}
 
 
 def describe(
     combined: pd.DataFrame, frames: dict[str, pd.DataFrame], means: pd.DataFrame, areas: pd.DataFrame | None
 ) -> tuple[list[str], list[str]]:
-    """Lines on what was found, and lines on the rows of tables that are not shown.
+    """Return lines on what was found, and lines on rows of tables that are not shown.
 
-    Models that learnt nothing of a task count in no line, nor do differences between such models.
-
-    Parameters
-    ----------
-    combined : table 'combined'
-    frames : other tables, by name
-    means, areas : rows of 'combined' and 'areas' that are shown
+    No line counts models that learnt nothing of a task, nor differences between such models. `means` and
+    `areas` are the rows of tables 'combined' and 'areas' that are shown; `frames` are other tables by name.
     """
     nothing = {run_key(row) for row in row_dicts(means[means[UNLEARNT].eq(True)])}
 
@@ -90,7 +85,7 @@ def describe(
 
 
 def unlearnt(combined: pd.DataFrame) -> list[str]:
-    """Tasks of which models learnt nothing, without pruning: ``frozen: topic (2 of 3 mixtures)``."""
+    """Return lines on tasks of which unpruned models learnt nothing: ``frozen: topic (2 of 3 mixtures)``."""
     tasks = combined[~means_over_tasks(combined)]
     several = combined["model"].nunique() > 1
     found = []
@@ -109,7 +104,7 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
 
 
 def shown_means(table: pd.DataFrame) -> pd.DataFrame:
-    """The means over tasks, of the methods that are shown."""
+    """Return the means over tasks, for the methods that are shown."""
     return table[means_over_tasks(table) & table["method"].isin(NAMED)]
 
 
@@ -122,12 +117,12 @@ def run_key(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table."""
+    """Return the rows of a table as dicts."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Each method that `table` has, and its rows."""
+    """Return each method in `table`, with its rows."""
     groups = ((method, table[table["method"] == method]) for method in NAMED)
     return [(method, rows) for method, rows in groups if len(rows)]
 
@@ -198,7 +193,7 @@ def _specialized(row: dict[str, Any]) -> str:
 
 
 def _believed(belief: pd.DataFrame) -> list[str]:
-    """Which ranking finds the heads that matter, and which measures are most like ablation (Spearman).
+    """Return which ranking finds the heads that matter, and which measures are most like ablation (Spearman).
 
     ``smallest area (tuned): rescored 61.2 %, random 67.9 %, p < 0.05 in 2 of 2``
     ``most like ablation: gradient_x_activation 0.91, like its size: importance 0.99``

@@ -1,4 +1,4 @@
-"""How many seeds a study of IAT takes to show an effect, from the variance in a finished one."""
+"""How many seeds a study of IAT needs to show an effect, from the variance in a finished one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")
 
 
 def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
-    """A line for each variant of IAT in the table `improvement`; HeadspecError without three seeds.
+    """Return a line for each variant of IAT in the table `improvement`; HeadspecError without three seeds.
 
-    Parameters
-    ----------
-    effect : difference of the mean over tasks, in points
-    wanted : power
-    level : of the two-sided test, over seeds and examples; Holm's first step tests at level / variants
+    `effect` is a difference of the mean over tasks, in points, and `wanted` the power. The two-sided test
+    over seeds and examples has `level`; Holm's first step tests at level / variants.
     """
     path = folder / "tables" / "improvement.parquet"
     if not path.exists():

@@ -47,9 +47,9 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
 
 
 def summarize(folder: Path, width: int | None = None) -> tuple[str, bool]:
-    """The summary of the results in `folder`, and whether the study is finished.
+    """Return the summary of the results in `folder`, and whether the study is finished.
 
-    It leaves out results of another config and those to be made again, and says so and whether other package
+    It names, and leaves out, results of another config and outdated ones; it also says whether other package
     versions made them. HeadspecError if a table is missing, damaged, or of an older headspec.
     """
     paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
@@ -79,15 +79,7 @@ def _table(name: str, path: Path) -> pd.DataFrame:
 
 
 def text(combined: pd.DataFrame, results: Path, width: int | None = None, **frames: pd.DataFrame) -> str:
-    """The summary, with a count of the rows that it does not show.
-
-    Parameters
-    ----------
-    combined : table 'combined'
-    results : folder of the study's results
-    width : of a terminal, in which longer lines are folded
-    frames : tables of `findings.OPTIONAL` that the study has, by name
-    """
+    """Return the summary, folded at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
     means = shown_means(combined)
     areas = frames.get("areas")
     several = areas is not None and "fractions" in frames and frames["fractions"]["fraction"].nunique() > 1
@@ -108,7 +100,7 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
 
 
 def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
-    """Two headings, and a line for each mixture and method; the largest D of the first method first."""
+    """Yield two headings, and a line for each mixture and method, by falling D of the first method."""
     models = [str(model) for model in means["model"].unique()]
     whole = {} if areas is None else {run_key(row): row for row in row_dicts(areas)}
     rows = []
@@ -127,7 +119,7 @@ def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
 
 
 def _in_order(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows of one model and mixture in the order of methods."""
+    """Yield rows of one model and mixture in the order of methods."""
     return itertools.chain.from_iterable(row_dicts(each) for _, each in by_method(rows))
 
 
@@ -143,7 +135,7 @@ def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
 
 
 def _interval(means: pd.DataFrame) -> str:
-    """The note on what the intervals are over."""
+    """Return the note on what the intervals cover."""
     over = " or ".join(sorted(means["ci_over"].dropna().unique()))
     alone = " alone: one or two seeds do not show how others vary" if over == "examples" else ""
     return f"[ ]        interval over {over}{alone}"
@@ -160,7 +152,7 @@ def _labelled(label: str, lines: list[str]) -> list[str]:
 
 
 def _folded(line: str, width: int | None) -> str:
-    """A line on as many lines of a terminal as it takes, an interval in one piece."""
+    """Return a line folded at `width`, without breaks inside intervals."""
     line = line.rstrip()
     if not width or len(line) <= width:
         return line
