@@ -1,4 +1,4 @@
-"""Passes of importance and pruning."""
+"""Costs, in passes, of importance and pruning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over folds of examples, from which uncertainty is estimated."""
+"""Means of head measures over folds of examples; their spread gives uncertainty."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from headspec.attention import existing
 
 
 def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
-    """Return means of head measures over each fold; example i is in fold i % `folds`.
+    """Return means over each fold, a row per fold, layer and existing head; example i is in fold i % `folds`.
 
-    Parameters
-    ----------
-    folds : no more are made than there are examples
-    values : measure: (n, layers, heads), nan where there is no head
-
-    Returns
-    -------
-    frame : a row per fold x layer x head that exists; columns fold, layer, head, n (examples in the fold),
-        and `values`
+    `values` maps measures to (n, layers, heads), nan where there is no head. Columns are fold, layer, head, n
+    (examples) and `values`. There are no more folds than examples.
     """
     first = next(iter(values.values()))
     n, exists = len(first), existing(first[0])

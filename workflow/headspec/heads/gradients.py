@@ -15,7 +15,7 @@ from headspec.models.modes import evaluating
 
 @contextmanager
 def scoring(model: nn.Module) -> Iterator[None]:
-    """Turn off dropout and the gradients of weights in the block."""
+    """Turn off dropout and the gradients of weights inside the block."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with evaluating(model):
         model.requires_grad_(False)
@@ -29,21 +29,11 @@ def scoring(model: nn.Module) -> Iterator[None]:
 def gate_derivatives(
     gates: HeadGates, losses: Callable[[], torch.Tensor], n: int, closed: np.ndarray | None = None
 ) -> torch.Tensor:
-    """Derivative of each example's loss with respect to the gate of every head, at 1.
+    """Return each example's derivative of the loss with respect to every head's gate, at 1.
 
-    One backward pass for a batch: the gates have shape (batch, layers, heads) and the loss is summed over
-    the batch, so the gates of an example receive the derivative of that example's loss.
-
-    Parameters
-    ----------
-    losses : runs the model on a batch, and returns the loss of each example, (batch,)
-    n : examples of the batch
-    closed : bool (layers, heads), optional
-        Heads already pruned, whose gates are at 0.
-
-    Returns
-    -------
-    derivatives : (batch, layers, heads), signed; 0 where there is no head
+    One backward pass serves a batch: each example has its own gates, and the losses are summed. The result is
+    (batch, layers, heads), signed, and 0 where there is no head. `losses` runs the model on a batch of `n`
+    and returns each example's loss, (batch,); gates of heads in `closed`, bool (layers, heads), are at 0.
     """
     values = open_gates(gates, n)
     if closed is not None:
@@ -53,7 +43,7 @@ def gate_derivatives(
 
 
 def open_gates(gates: HeadGates, *shape: int) -> torch.Tensor:
-    """Set gates of one, (*shape, layers, heads), that record derivatives, on the model."""
+    """Set gates of one, (*shape, layers, heads), on the model and record their derivatives."""
     device = next(gates.model.parameters()).device
     gates.values = values = torch.ones(*shape, *gates.exists.shape, device=device, requires_grad=True)
     return values

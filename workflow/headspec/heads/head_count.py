@@ -1,4 +1,4 @@
-"""Number of heads according to a model's config, and numbers and fractions of them that cannot be pruned."""
+"""Number of heads according to a model's config, and settings that would prune none or all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headspec.models.pretrained.described import content
 
 
 def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
-    """The heads of a model, bool (layers, heads), as `HeadGates.exists`; None where only loading would tell.
+    """Return the heads of a model, bool (layers, heads), or None if the model must be loaded to know.
 
-    A hybrid model whose config does not say which layers have attention counts as if all had.
+    A hybrid model whose config does not list its attention layers is treated as if every layer had attention.
     """
     kinds = heads_by_layer(content(model, key) or {})
     if kinds is None:
@@ -27,7 +27,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
 
 
 def check(study: Study) -> None:
-    """Raise one EncoderError that lists every setting that prunes none of a model's heads, all, or more."""
+    """Raise one EncoderError that lists every setting that would prune no head of a model, or all of them."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}

@@ -1,4 +1,4 @@
-"""Head importance of any model that a user has."""
+"""Head importance of any model of transformers."""
 
 from __future__ import annotations
 
@@ -35,27 +35,25 @@ def head_importance(
     """Return the importance of every attention head: how much the loss of examples depends on its gate.
 
     I_h = mean over examples x of ``| dL(x) / dxi_h |`` at xi_h = 1, where xi_h multiplies the head's context
-    vectors (Michel et al. 2019; Li et al. 2023, Eq. 4); the absolute value is taken for each example. Dropout
-    is off meanwhile. The model, its mode and trainable weights stay as they are.
+    vectors (Michel et al. 2019; Li et al. 2023, Eq. 4). Dropout is off; the model is unchanged afterwards.
 
     Parameters
     ----------
-    model : any model of transformers that `HeadGates` takes, such as with a task head
-    batches : arguments of `model` for some examples each, as a DataLoader gives them; on any device
-    loss : takes the outputs of the model and a batch, and returns the loss of each example, (batch,). By
-        default the one whose mean the model gives for `labels` in a batch: cross-entropy (of tokens, its mean
-        over an example's), squared error, or binary cross-entropy of several labels.
+    model : any model of transformers that `HeadGates` takes, such as one with a task head
+    batches : arguments of `model` for some examples each, such as from a DataLoader; on any device
+    loss : takes the model's outputs and a batch, and returns each example's loss, (batch,). The default is
+        the loss whose mean the model returns for a batch with `labels`: cross-entropy (for tokens, its mean
+        over an example), squared error, or binary cross-entropy of several labels.
     per_example : whether to return derivatives of single examples
-    tokenizer : of `texts` or `prompts`, in the place of `batches`
-    texts, labels : texts or pairs of them, n, and for each a class (its number, or its name in the model's
-        config) or a score
-    prompts, answers : texts that a language model goes on from, n, and what it should write after each. The
-        loss is the mean cross-entropy of an answer's tokens.
+    tokenizer : for `texts` or `prompts`, which replace `batches`
+    texts, labels : n texts or pairs, each with a class (its number, or its name in the config) or a score
+    prompts, answers : n prompts of a language model, each with the answer that it should write; the loss is
+        the mean cross-entropy of an answer's tokens
 
     Returns
     -------
     scores : (layers, heads), or with `per_example` signed derivatives, (examples, layers, heads); nan where
-        there is no head, as in layers without attention
+        there is no head, for example in layers without attention
 
     Raises
     ------
@@ -109,7 +107,7 @@ def _on(device: torch.device, batch: Inputs) -> dict[str, Any]:
 
 
 def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:
-    """Inputs in which heads are found; examples of a batch, of a model that takes what no other does."""
+    """Return inputs for finding the heads: examples of the batch if the model takes unusual inputs."""
     try:
         return probe_inputs(model)
     except EncoderError:

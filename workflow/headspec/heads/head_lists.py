@@ -18,17 +18,9 @@ COLUMNS = ["layer", "head"]
 
 
 def read(source: str, key: str) -> list[list[int]]:
-    """The heads of a list: layer and head of each, from 0.
+    """Read the table `source` and return [layer, head] of each listed head, from 0.
 
-    Parameters
-    ----------
-    source : path of a table with the columns `layer` and `head`
-    key : its config key, for errors
-
-    Raises
-    ------
-    DataError
-        There is no such table, or it has no head, a value that is no number of one, or one twice.
+    Raises DataError, naming the config `key`, if the table is missing, empty, invalid, or repeats a head.
     """
     path = locate(source, key)
 
@@ -49,7 +41,7 @@ def read(source: str, key: str) -> list[list[int]]:
 
 
 def check(study: Study) -> None:
-    """Read all lists of a study, and compare them with models whose size is known; HeadspecError if wrong."""
+    """Read all lists of a study and compare them with the models; raise HeadspecError if any is wrong."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
         there = None

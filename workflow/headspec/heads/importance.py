@@ -41,21 +41,10 @@ def gate_gradients(
     progress: Progress | None = None,
     closed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Derivative of each example's loss with respect to the gate of every head (`gate_derivatives`).
+    """Return each example's derivative of the loss with respect to every head's gate (`gate_derivatives`).
 
-    Parameters
-    ----------
-    closed : bool (layers, heads), optional
-        Heads already pruned, whose gates are at 0.
-
-    Returns
-    -------
-    gradients : (len(rows), layers, heads), signed, in the order of `rows`
-
-    Raises
-    ------
-    NumericalError
-        A gradient is not finite.
+    It is signed, (len(rows), layers, heads), in the order of `rows`. Gates of the heads in `closed`, bool
+    (layers, heads), are at 0. Raises NumericalError if a gradient is not finite.
     """
 
     def batch_values(batch: Batch) -> torch.Tensor:
@@ -78,23 +67,18 @@ def by_batch(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Values of examples that take a backward pass, computed in batches of similar length.
+    """Compute values of examples that need a backward pass, in batches of similar length.
 
-    Weights get no gradients and dropout is off; both are restored on return, and gates removed.
+    Weights get no gradients and dropout is off; on return both are restored and gates removed. Raises
+    NumericalError, with the name `what`, if a value is not finite.
 
     Parameters
     ----------
     batch_values : computes the values of a batch, (batch, ..., layers, heads)
-    what : name of the values, for errors
 
     Returns
     -------
     values : (len(rows), ...), in the order of `rows`; nan where there is no head
-
-    Raises
-    ------
-    NumericalError
-        A value is not finite.
     """
     model.to(device.name)
     model.attend_for_gradients(device)
@@ -111,19 +95,11 @@ def by_batch(
 def importance(
     model: MultiTask, examples: dict[str, Examples], samples: int, rng: np.random.Generator, device: Device
 ) -> pd.DataFrame:
-    """Importance of every head for every task, in ten folds of the training samples.
+    """Return the table `importance`: every head's importance for every task, in ten folds of samples.
 
-    I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4); the
-    absolute value is taken per sample.
-
-    Parameters
-    ----------
-    samples : training samples per task, drawn with `rng`; all of them if a task has fewer
-
-    Returns
-    -------
-    frame : the table `importance`; a head's importance is the mean over folds, weighted by n. `fisher`
-        is the mean squared derivative: the diagonal of the empirical Fisher information of the gates.
+    I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4): the mean over folds,
+    weighted by n. `fisher` is the mean squared derivative, the diagonal of the empirical Fisher information
+    of the gates. `samples` training samples are drawn per task with `rng`; a task with fewer uses all.
     """
     drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
     progress = Progress(sum(map(len, drawn.values())), "examples")

@@ -1,4 +1,4 @@
-"""Heads that the config lists for a model, pruned like a task's own."""
+"""Heads that the config lists for a model, pruned in the same way as a task's own heads."""
 
 from __future__ import annotations
 
@@ -30,17 +30,9 @@ pruned: `none`, the `listed` heads, as many of the most important for all tasks 
 
 
 def closed(heads: Sequence[Sequence[int]], exists: NDArray[np.bool_], key: str) -> NDArray[np.bool_]:
-    """The mask (layers, heads) that closes listed heads: layers and heads, from 0.
+    """Return the mask (layers, heads) that closes the listed heads: [layer, head], from 0.
 
-    Parameters
-    ----------
-    exists : bool (layers, heads), the heads of the model
-    key : config key of the list, for errors
-
-    Raises
-    ------
-    DataError
-        The model has no such head, or no other.
+    Raises DataError, naming the config `key`, if the model has no such head or the list has all its heads.
     """
     layers, by_layer = len(exists), exists.sum(axis=1).tolist()
     if beyond := [each for each in heads if each[0] >= layers or each[1] >= by_layer[each[0]]]:
@@ -61,12 +53,8 @@ def masks(
 ) -> dict[str, list[Mask]]:
     """Return the masks of each list: no head, its heads, as many of `shared_map`, and `draws` random ones.
 
-    Random masks depend on nothing but the list, so that seeds and methods share them.
-
-    Parameters
-    ----------
-    lists : name: mask (layers, heads)
-    importances : task: importance (layers, heads)
+    `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
+    depend only on the list, so that seeds and methods share them.
     """
     planned, together = {}, shared_map(list(importances.values()))
     exists = existing(together)

@@ -1,4 +1,4 @@
-"""Losses of single examples, found by the mean loss that a model gives."""
+"""Losses of single examples, identified by the mean loss that a model returns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from headspec.errors import EncoderError, listing
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: the arguments of a model for some examples, as a DataLoader gives them
+#: arguments of a model for some examples, such as from a DataLoader
 Inputs = Mapping[str, Any]
 #: takes the outputs of a model and its batch, and returns the loss of each example, (batch,)
 Loss = Callable[[Any, Inputs], torch.Tensor]
-#: share by which a loss may be off the model's own, where that is float32, and elsewhere
+#: relative difference allowed from the model's own loss, in float32 and in other precisions
 EXACT, COARSE = 1e-4, 3e-2
-#: examples on which losses are compared: in half precision, two may agree on one
+#: examples on which losses are compared: in half precision, two losses may agree on one example
 COMPARED = 4
-#: label of tokens that are not scored
+#: label of tokens without a score
 IGNORED = -100
 
 
 def count(batch: Inputs) -> int:
-    """The number of examples of a batch."""
+    """Return the number of examples in a batch."""
     sizes = [len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim()]
     if not sizes:
         raise ValueError(f"batch: got {listing(batch)}, none of them a tensor with a row for each example")
@@ -35,7 +35,7 @@ def count(batch: Inputs) -> int:
 
 
 def rows(batch: Inputs, chosen: slice) -> Inputs:
-    """Some examples of a batch."""
+    """Return some examples of a batch."""
     n = count(batch)
 
     def part(value: Any) -> Any:
@@ -46,7 +46,7 @@ def rows(batch: Inputs, chosen: slice) -> Inputs:
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Cross-entropy of classes, or its mean over the tokens of an example that have labels."""
+    """Return the cross-entropy of classes, or its mean over an example's labelled tokens."""
     if labels.is_floating_point() or logits.shape[-1] == 1:
         return None
     if labels.dim() == logits.dim() and labels.shape[-1] == 1:
@@ -61,19 +61,19 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
 
 
 def next_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Cross-entropy of each token by the logits before it."""
+    """Return the cross-entropy of each token, predicted by the logits before it."""
     return cross_entropy(logits[:, :-1], labels[:, 1:]) if labels.dim() == 2 == logits.dim() - 1 else None
 
 
 def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Mean over the scores of an example."""
+    """Return the mean squared error over an example's scores."""
     if labels.numel() != logits.numel():
         return None
     return (logits.float().view(len(labels), -1) - labels.float().view(len(labels), -1)).square().mean(1)
 
 
 def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Binary cross-entropy of several labels, 0 or 1 each."""
+    """Return the binary cross-entropy of several labels, each 0 or 1."""
     if labels.shape != logits.shape:
         return None
     each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
@@ -84,21 +84,14 @@ LOSSES = cross_entropy, next_tokens, squared_error, binary_cross_entropy
 
 
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
-    """Return the one of `LOSSES` whose mean over examples is the loss that the model gives.
+    """Return the function of `LOSSES` whose mean over a labelled `batch` is the loss that the model returns.
 
-    Parameters
-    ----------
-    batch : of the model, with labels
-
-    Raises
-    ------
-    EncoderError
-        The model gives no loss, or another one.
+    Raises EncoderError if the model returns no loss, or none of these.
     """
     name = type(model).__name__
     if not isinstance(batch.get("labels"), torch.Tensor):
         raise EncoderError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
-    off = dict.fromkeys(LOSSES, 0.0)  # the largest difference, as a share of the model's
+    off = dict.fromkeys(LOSSES, 0.0)  # largest difference relative to the model's loss
     within, compared = EXACT, 0
     for row in range(count(batch)):
         one = rows(batch, slice(row, row + 1))
@@ -108,7 +101,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
         if own is None:
             raise EncoderError(f"loss: missing; {name} gives none for labels, expected `loss`")
         if not own.isfinite():
-            continue  # as of a text all of whose tokens are ignored
+            continue  # for example a text whose tokens are all ignored
         if not own.dtype == outputs.logits.dtype == torch.float32:
             within = COARSE
         for loss in LOSSES:

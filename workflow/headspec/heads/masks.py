@@ -14,7 +14,7 @@ from headspec.seeds import derive
 
 @dataclass(frozen=True)
 class Mask:
-    """The heads to prune; fields are named as in the table `pruning`."""
+    """Heads to prune; fields are named as in the table `pruning`."""
 
     pruned_for: str
     order: str | None
@@ -24,19 +24,14 @@ class Mask:
 
 
 def random_heads(exists: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """`n` of the heads that exist, bool (layers, heads), drawn uniformly without replacement."""
+    """Draw `n` of the existing heads uniformly without replacement; bool (layers, heads)."""
     closed, places = np.zeros(exists.shape, dtype=bool), np.flatnonzero(exists)
     closed.flat[rng.choice(places, n, replace=False)] = True
     return closed
 
 
 def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Random heads, as many in each layer as the mask `reference` (layers, heads) closes there.
-
-    Parameters
-    ----------
-    exists : bool (layers, heads), those that are drawn from
-    """
+    """Draw random heads from `exists`, as many per layer as the mask `reference` (layers, heads) closes."""
     closed = reference.copy()
     for row, there in zip(closed, exists, strict=True):
         row[there] = rng.permuted(row[there])
@@ -54,14 +49,12 @@ def masks(
 ) -> list[Mask]:
     """Return every mask that a run is evaluated under.
 
-    The masks are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, the
+    These are no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, the
     main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many
-    layer-matched random masks, or one for each task if these are more. Layer-matched draw d has the layer
+    layer-matched random masks, or one per task if there are more tasks. Layer-matched draw d has the layer
     counts of the top heads of task d modulo the number of tasks.
 
-    Parameters
-    ----------
-    importances : task: importance (layers, heads); fractions are of the heads that exist
+    `importances` maps tasks to importance (layers, heads); fractions are of the existing heads.
     """
     exists = existing(next(iter(importances.values())))
     total = int(exists.sum())
@@ -85,9 +78,9 @@ def masks(
 
 
 def window(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the rows, among `n`, that random mask `draw` is evaluated on: `size` of them, or all.
+    """Return the rows, among `n`, on which random mask `draw` is evaluated: `size` of them, or all.
 
-    The windows of consecutive draws follow one another around a permutation drawn with `rng` (the
+    Windows of consecutive draws follow one another around a permutation drawn with `rng` (the
     same for every draw), so that every row is used equally often.
     """
     if size is None or size >= n:

@@ -50,13 +50,13 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}
 
 
 class Evaluated(NamedTuple):
-    """What a model predicts under masks.
+    """A model's predictions under masks.
 
     Attributes
     ----------
     predictions : task: (masks, n) class indices or scores, or (masks, n, values); masked where not evaluated
     probabilities : task with classes: (recorded masks, n, classes), float32
-    texts : task whose predictions are texts: (masks, n) of them
+    texts : (masks, n), only for tasks that predict texts
     """
 
     predictions: dict[str, np.ma.MaskedArray]
@@ -65,13 +65,9 @@ class Evaluated(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What a model predicts for rows of a task under masks.
+    """Predictions for rows under masks: values (masks, rows[, values]), and any texts (masks, rows).
 
-    Attributes
-    ----------
-    values : (masks, rows) or (masks, rows, values)
-    probabilities : of classes, (wanted masks, rows, classes), float32
-    texts : (masks, rows), of tasks whose predictions are texts
+    Probabilities of classes are float32, (wanted masks, rows, classes).
     """
 
     values: np.ndarray
@@ -80,7 +76,7 @@ class Answers(NamedTuple):
 
 
 def recorded(mask: Mask) -> bool:
-    """Whether the table `predictions` has rows of a mask."""
+    """Return whether the table `predictions` has rows of a mask."""
     return mask.pruned_for == "none" or mask.order == "top"
 
 
@@ -92,7 +88,7 @@ def predictions(
     draw_examples: int | None = None,
     seed: int = 0,
 ) -> dict[str, np.ma.MaskedArray]:
-    """Predictions under every mask, as in `evaluated`."""
+    """Return predictions under every mask, as in `evaluated`."""
     return evaluated(model, examples, masks, device, draw_examples, seed).predictions
 
 
@@ -106,20 +102,16 @@ def evaluated(
     seed: int = 0,
     probabilities: bool = False,
 ) -> Evaluated:
-    """Predictions under every mask.
+    """Evaluate every task under every mask.
 
-    Each batch is padded once and runs under all masks that are evaluated on the same examples.
+    Each batch is padded once for all masks that are evaluated on the same examples. Raises NumericalError if
+    a prediction is not finite.
 
     Parameters
     ----------
     draw_examples : examples per task on which a random mask is evaluated (`masks.window`); None for all
-    seed : of the run; determines these examples
+    seed : seed of the run, which determines these examples
     probabilities : whether to record probabilities of classes under recorded masks
-
-    Raises
-    ------
-    NumericalError
-        A prediction is not finite.
     """
     model.to(device.name).eval()
     predicted: dict[str, np.ma.MaskedArray] = {}
@@ -163,14 +155,11 @@ def under_masks(
     progress: Progress | None = None,
     wanted: Collection[int] = (),
 ) -> Answers:
-    """Predictions for `rows` under each of `masks`; a batch is padded once for all masks.
+    """Predict `rows` under each of `masks`; a batch is padded once for all masks.
 
-    What all prompts of a task begin with is read once for a batch and mask, by decoders that can. The model
-    is on the device, in evaluation; the caller casts. Raises as `predictions`.
-
-    Parameters
-    ----------
-    wanted : masks under which the probabilities of classes are wanted
+    Decoders that can do so read the shared beginning of a task's prompts once per batch and mask. The model
+    must be on the device, in evaluation mode, and the caller casts. Raises the errors of `predictions`.
+    Probabilities of classes are returned for the masks in `wanted`.
     """
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
@@ -211,7 +200,7 @@ def pruning_table(
     predicted: dict[str, np.ma.MaskedArray],
     metrics: dict[str, list[str]],
 ) -> pd.DataFrame:
-    """The table `pruning`: every metric of every task under every mask."""
+    """Return the table `pruning`: every metric of every task under every mask."""
     rows = []
     for i, mask in enumerate(masks):
         for task, task_examples in examples.items():
@@ -232,7 +221,7 @@ def predictions_table(
     examples: dict[str, Examples],
     found: Evaluated,
 ) -> pd.DataFrame:
-    """The table `predictions`: without pruning, and with each task's top heads at every fraction."""
+    """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
     likely = found.probabilities
     frames = [
         pd.DataFrame(
@@ -257,7 +246,7 @@ def predictions_table(
 
 
 def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: Device) -> pd.DataFrame:
-    """The table `evaluation`: every task's predictions without pruning."""
+    """Return the table `evaluation`: every task's predictions without pruning."""
     none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
     table = predictions_table([none], examples, evaluated(model, examples, [none], device))
     return table.drop(columns=["pruned_for", "fraction", PROBABILITIES])

@@ -14,19 +14,10 @@ from headspec.errors import DataError, listing, nearest
 
 
 def importance_map(importance: pd.DataFrame, task: str, column: str = "importance") -> NDArray[np.float64]:
-    """Importance of every head for `task`: the mean over samples (Li et al. 2023, Eq. 4).
+    """Return every head's importance for `task`, (layers, heads), nan where there is no head.
 
-    Parameters
-    ----------
-    importance : table 'importance'
-        Means over the `n` samples of each fold; folds are weighted by n.
-    task : str
-    column : str
-        The column to average: 'importance', or 'fisher' for the Fisher information of the gates.
-
-    Returns
-    -------
-    (layers, heads), nan where there is no head
+    It is the mean over samples (Li et al. 2023, Eq. 4): folds of the table `importance` are weighted by n.
+    `column` is 'importance', or 'fisher' for the Fisher information of the gates.
     """
     rows = importance[importance["task"] == task]
     if rows.empty:
@@ -39,9 +30,9 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
 
 
 def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of the maps (..., layers, heads) of several tasks, each divided by its mean size.
+    """Return the sum of several tasks' maps (..., layers, heads), each divided by its mean size.
 
-    The losses of tasks differ in scale; without that, the task with the largest gradients would rank alone.
+    Losses differ in scale; without the division, the task with the largest gradients would rank alone.
     """
     return np.sum(
         [values / np.nanmean(np.abs(values), axis=(-2, -1), keepdims=True) for values in maps], axis=0
@@ -49,22 +40,19 @@ def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def prune_count(fraction: float, heads_total: int) -> int:
-    """floor(fraction * heads_total), robust to binary rounding: 0.29 of 100 heads is 29."""
+    """Return floor(fraction * heads_total), robust to binary rounding: 0.29 of 100 heads is 29."""
     return math.floor(fraction * heads_total + 1e-9)
 
 
 def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
-    """The most important heads, bool (layers, heads); ties go to the first head.
+    """Return the most important heads, bool (layers, heads); ties go to the first head.
+
+    Raises ValueError if there are fewer than `n` heads, or the fraction is not between 0 and 1.
 
     Parameters
     ----------
-    heads : scores (layers, heads), nan where there is no head; `-scores` for the least important ones
-    n : number of heads; or, as a float, a fraction of those that there are, rounded down
-
-    Raises
-    ------
-    ValueError
-        There are no `n` heads, or the fraction is not between 0 and 1.
+    heads : scores (layers, heads), nan where there is no head; `-scores` for the least important heads
+    n : number of heads; or, as a float, a fraction of the existing heads, rounded down
 
     Examples
     --------
@@ -83,6 +71,6 @@ def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
-    """The `n` least important heads: the complement of the top of all others."""
+    """Return the `n` least important heads: the complement of the top of all others."""
     exists = existing(heads)
     return exists & ~top_heads(heads, int(exists.sum()) - n)

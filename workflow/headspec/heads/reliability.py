@@ -40,9 +40,9 @@ top_overlap: Jaccard index of the two sets of top heads; null where they are emp
 
 
 def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:
-    """Return Spearman's correlation of two maps (layers, heads), and the Jaccard index of their prune sets.
+    """Return Spearman's correlation of two maps (layers, heads) and the Jaccard index of their prune sets.
 
-    The overlap is nan where `fraction` of the heads is less than one head.
+    The Jaccard index is nan where `fraction` of the heads is less than one head.
     """
     exists = existing(a)
     n = prune_count(fraction, int(exists.sum()))
@@ -54,21 +54,11 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
 def reliability(
     importances: Iterable[tuple[Run, pd.DataFrame | str]], fraction: float, processes: int = 1
 ) -> pd.DataFrame:
-    """Return the table 'reliability'.
+    """Return the table 'reliability'; both tasks of a pair have a row, and so do both methods.
 
-    Parameters
-    ----------
-    importances : pairs of a run and its table 'importance', or the path of the table
-    fraction : float
-        Fraction of heads in a prune set.
-    processes : int
-        Processes that share the models and mixtures; the result is the same with any number.
-
-    Returns
-    -------
-    table 'reliability'
-        Between halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
-        2r / (1 + r). Both tasks of a pair have a row, and both methods.
+    Between halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
+    2r / (1 + r). `importances` pairs each run with its table 'importance' or the table's path; `fraction`
+    is the share of heads in a prune set. The result does not depend on `processes`.
     """
     groups: dict[tuple[str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
     for run, stored in importances:
@@ -79,7 +69,7 @@ def reliability(
 
 
 def _mixture_rows(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
-    """Rows of one model and mixture."""
+    """Return the rows of one model and mixture."""
     rows: list[dict[str, Any]] = []
     maps: dict[Run, dict[str, NDArray[np.float64]]] = {}
     for run, stored in importances:

@@ -15,7 +15,7 @@ from headspec.models.tokens.continued import following, special_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-BATCH = 16  # examples of a batch
+BATCH = 16  # examples
 
 
 def made(
@@ -26,7 +26,7 @@ def made(
     prompts: Sequence[str] | None,
     answers: Sequence[str] | None,
 ) -> Iterator[Inputs]:
-    """Batches of the arguments of `headspec.head_importance`; ValueError if they do not fit together."""
+    """Yield batches of the arguments of `headspec.head_importance`; ValueError if they do not match."""
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
     named = {name: list(value) for name, value in given.items() if value is not None}
     if tokenizer is None or set(named) not in ({"texts", "labels"}, {"prompts", "answers"}):
@@ -50,7 +50,7 @@ def made(
 
 
 def _number(model: PreTrainedModel, label: Any) -> Any:
-    """The number of a class, or a score."""
+    """Return the number of a class, or a score."""
     if not isinstance(label, str):
         return label
     known = model.config.label2id or {}
@@ -60,16 +60,16 @@ def _number(model: PreTrainedModel, label: Any) -> Any:
 
 
 def _written(tokenizer: PreTrainedTokenizerBase, prompts: list[str], answers: list[str]) -> Inputs:
-    """A batch of an encoder-decoder, which reads prompts and writes answers."""
+    """Return a batch for an encoder-decoder, which reads prompts and writes answers."""
     read = tokenizer(prompts, padding=True, truncation=True, return_tensors="pt")
     ids = [torch.tensor(each) for each in tokenizer(text_target=answers)["input_ids"]]
     return {**read, "labels": pad_sequence(ids, batch_first=True, padding_value=IGNORED)}
 
 
 def _continued(tokenizer: PreTrainedTokenizerBase, prompts: list[str], answers: list[str]) -> Inputs:
-    """A batch of a decoder, in which tokens of answers alone have labels.
+    """Return a batch for a decoder, in which only tokens of answers have labels.
 
-    An answer has the tokens that it has after its prompt, which may differ from those it has alone.
+    An answer is tokenized after its prompt; on its own it could have other tokens.
     """
     start, _ = special_tokens(tokenizer)
 
