@@ -1,4 +1,4 @@
-"""Passes of learning gates, and of training with a number of heads."""
+"""Costs, in passes, of learning gates and of training with fewer heads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def learn_gates(job: StageJob) -> list[Load]:
     copies=5, batch="training", gpus="all", writes=True, under_masks=True,
 )  # fmt: skip
 def pruned_run(job: StageJob) -> Iterator[Load]:
-    """Further training, less the steps that learn_gates has done, and an evaluation."""
+    """Yield further training, minus the steps that learn_gates has done, and an evaluation."""
     gates, method = job.study.gates, _method(job)
     left = gates.epochs * (1 - gates.learning) if method.open_ended else _before(job) + gates.epochs
     yield from _gated(job, left)
@@ -32,12 +32,12 @@ def pruned_run(job: StageJob) -> Iterator[Load]:
 
 
 def _gated(job: StageJob, epochs: float) -> list[Load]:
-    """Training with gates, whose gradients go through the encoder, also where it is frozen."""
+    """Return training with gates, whose gradients go through the encoder even where it is frozen."""
     return job.trained(epochs / job.study.training.epochs)
 
 
 def _before(job: StageJob) -> int:
-    """Epochs in place of the run's own training, for a pruning method that starts from other weights."""
+    """Return the epochs that replace the run's own training if a pruning method starts from other weights."""
     return 0 if _method(job).start == "trained" else job.study.training.epochs
 
 

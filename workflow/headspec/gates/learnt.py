@@ -12,12 +12,12 @@ from headspec.gates import hard_concrete, subset
 from headspec.heads.ranking import top_heads
 from headspec.registry import require
 
-#: part of learning over which the number of heads falls to the one asked for; then it stays
+#: fraction of learning during which the number of heads falls to its target
 FALLING = 0.5
-#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and the end; below
-#: .1 gradients overflow
+#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and at the end;
+#: below .1 gradients overflow
 WARM, COLD = 1000.0, 0.1
-#: cost of heads above a target, and the share of it by which the multiplier climbs
+#: rho of `L0Target`, and the fraction of rho g by which the multiplier climbs
 RHO, CLIMB = 0.3, 0.03
 
 
@@ -41,29 +41,24 @@ class Settled(NamedTuple):
 class LearntGates(Protocol):
     """One gate for each head.
 
-    Attributes
-    ----------
-    scores : (layers, heads); heads with the largest are kept
-    target : number of open heads that the cost drives them to, if it does
+    Heads with the largest `scores`, (layers, heads), are kept; `target` is the number of open heads that the
+    cost drives the gates to, if any.
     """
 
     scores: nn.Parameter
     target: int | None
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
-        """The gates of one step, (layers, heads).
+        """Return the gates of one step, (layers, heads).
 
-        Parameters
-        ----------
-        progress : fraction of learning that is done
-        uniform : (layers, heads), noise in (0, 1)
+        `progress` is the fraction of learning that is done, `uniform` noise in (0, 1) of the same shape.
         """
 
     def cost(self, progress: float) -> torch.Tensor:
-        """What is added to the loss of a batch, a scalar."""
+        """Return the scalar added to the loss of a batch."""
 
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
-        """What gates with these `scores` are without noise; `count` is None to keep those that are open."""
+        """Return the gates without noise for `scores`; with `count` None, open gates are kept."""
 
     def state_dict(self) -> dict: ...
 
@@ -73,11 +68,8 @@ class LearntGates(Protocol):
 class L0(nn.Module):
     """Hard Concrete gates with a penalty on the expected number of open heads (Voita et al. 2019).
 
-    Parameters
-    ----------
-    shape : layers, heads
-    penalty : its coefficient, for each head. He and Choi (2021) have one on the mean over heads: theirs is
-        this one times the number of heads.
+    `penalty` is the coefficient per head. He and Choi (2021) penalise the mean over heads: their coefficient
+    is this one times the number of heads.
     """
 
     def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
@@ -104,7 +96,7 @@ class L0Target(L0):
     With g the expected number of open heads above the target, which falls linearly from all heads over the
     first half of learning, the cost is lambda g + rho g^2 / 2. The multiplier lambda climbs by a fraction of
     rho g in every step of the second half. In Wang et al. (2020) and Xia et al. (2022) both multipliers
-    climb all the time, and in a few hundred steps drive the gates far past the target.
+    climb all the time, which in a few hundred steps drives the gates far past the target.
     """
 
     multiplier: torch.Tensor
@@ -126,12 +118,9 @@ class L0Target(L0):
 class Subset(nn.Module):
     """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
 
-    The number falls linearly from all heads over the first half of learning, the temperature
-    geometrically over all of it: gates are alike as long as their number falls, and part in the second half.
-
-    Parameters
-    ----------
-    hard : whether gates are 0 and 1 in training too, with the straight-through gradient
+    The number falls linearly from all heads over the first half of learning, the temperature geometrically
+    over all of it, so that gates stay alike while their number falls and separate in the second half.
+    With `hard`, gates are 0 and 1 in training too, with the straight-through gradient.
     """
 
     def __init__(self, shape: tuple[int, ...], count: int, hard: bool = False) -> None:
@@ -155,14 +144,10 @@ class Subset(nn.Module):
 
 
 def learnt_gates(kind: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
-    """Gates of a kind, all open.
+    """Return gates of a kind, all open.
 
-    Parameters
-    ----------
-    kind : {"l0", "l0-target", "subset", "subset-hard"}
-    shape : layers and heads, or number of heads
-    count : number of heads that they learn to keep; unused by `l0`
-    penalty : used by `l0` alone
+    `kind` is "l0", "l0-target", "subset" or "subset-hard"; `shape` layers and heads, or a number of heads;
+    `count` the heads to keep (not used by `l0`). Only `l0` uses `penalty`.
     """
     require("kind of gates", kind, ("l0", "l0-target", "subset", "subset-hard"))
     if kind == "l0":

@@ -10,12 +10,9 @@ from headspec.gates.learnt import LearntGates, Settled
 
 
 class Partial:
-    """Gates of all heads with the interface of `gates`, which are the gates of the `free` heads.
+    """Gates of all heads, which learn for the `free` heads and stay open for the `fixed` ones.
 
-    Parameters
-    ----------
-    gates : of (number of free heads,)
-    free, fixed : bool (layers, heads), those that learn, and those that stay open; no others exist
+    `gates` are of the free heads; both masks are bool (layers, heads), and no other heads exist.
     """
 
     def __init__(self, gates: LearntGates, free: np.ndarray, fixed: np.ndarray) -> None:
@@ -33,7 +30,7 @@ class Partial:
         return self.gates.cost(progress)
 
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
-        """Keep the fixed heads as well, without a score; they count in `count`."""
+        """Keep the fixed heads too, without a score; they count towards `count`."""
         learnt = self.gates.settled(scores, None if count is None else count - self.open)
 
         def whole(values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Subsets of exactly K heads, as a differentiable function of scores (Li, Cotterell and Sachan 2021).
 
-Gumbel noise on the scores makes the K largest a random subset without replacement; K successive softmaxes
+Gumbel noise on the scores makes the K largest a random subset without replacement, and K successive softmaxes
 relax it (Xie and Ermon 2019).
 """
 
@@ -10,14 +10,11 @@ import torch
 
 
 def relaxed(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Gates whose sum is `k`: at a low temperature `k` are near 1, the others near 0; all are 1 if `k` is n.
+    """Return gates that sum to `k`: at a low temperature `k` of them are near 1, the others near 0.
 
-    Each softmax adds the next element of the subset; what has been taken has less weight in those after it.
-    The relaxation of the subset of all n would take some elements several times and others hardly at all.
-
-    Parameters
-    ----------
-    scores : (n,), with the noise
+    Each softmax adds the next element of the subset and lowers its weight in later ones. All gates are 1 if
+    `k` is n, where the relaxation would take some elements several times and others hardly at all.
+    `scores` are (n,) and include the noise.
     """
     if k == len(scores):
         return torch.ones_like(scores) + 0 * scores
@@ -31,7 +28,7 @@ def relaxed(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
 
 
 def straight_through(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Gates of 0 and 1 with `k` ones, that have the gradient of `relaxed`."""
+    """Return gates of 0 and 1, `k` of them 1, with the gradient of `relaxed`."""
     soft = relaxed(scores, k, temperature)
     hard = torch.zeros_like(scores)
     hard[scores.topk(k).indices] = 1
@@ -39,5 +36,5 @@ def straight_through(scores: torch.Tensor, k: int, temperature: float) -> torch.
 
 
 def gumbel(uniform: torch.Tensor) -> torch.Tensor:
-    """Gumbel noise from uniform noise in (0, 1)."""
+    """Turn uniform noise in (0, 1) into Gumbel noise."""
     return -torch.log(-torch.log(uniform))
