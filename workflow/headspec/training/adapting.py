@@ -1,4 +1,4 @@
-"""Low-rank adapters, trained in place of a model's weights."""
+"""Low-rank adapters, trained instead of a model's weights."""
 
 from __future__ import annotations
 
@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 
 
 def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
-    """Names of the linear layers that get adapters.
+    """Return the names of the linear layers that get adapters.
 
-    Parameters
-    ----------
-    layers : {"all", "attention"}, all blocks, or the projections of attention alone
-
-    Raises
-    ------
-    EncoderError
-        A projection of attention is no layer that adapters can be added to.
+    `layers` is "all" (of all blocks) or "attention" (only its projections). Raises EncoderError if adapters
+    cannot be added to a projection.
     """
     from transformers.pytorch_utils import Conv1D  # slow to import
 
@@ -53,19 +47,15 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
 
 
 def size(encoder: PreTrainedModel, rank: int, layers: str) -> int:
-    """The number of parameters of the adapters that `adapt` adds."""
+    """Return the number of parameters of the adapters that `adapt` adds."""
     return sum(rank * sum(encoder.get_submodule(name).weight.shape) for name in targets(encoder, layers))
 
 
 def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> LoraModel:
     """Add adapters to the layers `names`; all other parameters lose their gradients.
 
-    Their scale is 1 (``lora_alpha`` equals the rank), as if B A were learnt in W. They have no dropout. B is
-    zero at first.
-
-    Parameters
-    ----------
-    seed : determines the initial A
+    Their scale is 1 (``lora_alpha`` equals the rank), as if W itself learnt B A. There is no dropout; B is
+    initially zero, and `seed` determines the initial A.
     """
     from peft import LoraConfig, LoraModel  # slow to import, and only needed here
 
@@ -83,10 +73,9 @@ def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> 
 
 
 def adapt(encoder: PreTrainedModel, rank: int, layers: str, seed: int, device: Device) -> None:
-    """Add adapters; all other weights of the encoder stay.
+    """Add adapters to the encoder, whose other weights stay fixed.
 
-    Where autocast multiplies in bfloat16, the weights under adapters are stored in it: the same numbers in
-    half the memory.
+    Where autocast multiplies in bfloat16, these are stored in bfloat16: the same numbers in half the memory.
     """
     insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))
     for module in encoder.modules():

@@ -1,6 +1,6 @@
-"""BLEU of a few validation sentences while translators are trained, for the log.
+"""BLEU of a few validation sentences during the training of translators, for the log.
 
-Nothing that is kept depends on it: the model, its mode and the random numbers are afterwards as before.
+It changes no result: the model, its mode and the random state are restored afterwards.
 """
 
 from __future__ import annotations
@@ -24,24 +24,20 @@ from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.schedule import Step
 
-#: sentences of each task, fewer if one has fewer or if so many are not within `SHARE`, and the fewest
+#: sentences per task (fewer if a task has fewer, or `SHARE` allows fewer), and the minimum
 SENTENCES, FEWEST = 100, 10
-#: measurements in a training, fewer if so many are not within `SHARE`
+#: measurements in a training, unless `SHARE` allows only fewer
 LOOKS = 8
-#: most operations of all measurements, as a share of training's
+#: largest cost of all measurements, relative to training
 SHARE = 0.03
-#: passes that a step of training is worth: one forward, two backward
+#: cost of a training step in forward passes: one forward, two backward
 TRAINED = 3
 
 
 def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
-    """Return the validation examples of tasks with texts as predictions, from beside the training tables.
+    """Return the validation examples of tasks that predict texts, from beside the training tables `paths`.
 
-    They are no inputs of the job, so changes of them train nothing again. Unreadable ones are left out.
-
-    Parameters
-    ----------
-    paths : tables of training tokens, in the order of `classes`
+    They are no inputs of the job, so that changing them retrains nothing. Unreadable tables are left out.
     """
     found = {}
     for (task, task_classes), path in zip(classes.items(), paths, strict=True):
@@ -55,22 +51,12 @@ def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> d
 
 
 class BleuLog:
-    """BLEU after evenly spaced steps of a training, the last of them at its end.
+    """BLEU after evenly spaced training steps, including the last.
 
-    A sentence takes at most as many steps of the decoder as a text may have tokens, a training example three
-    times as many as its target has. Measurements and sentences are as many as keep
-    the former, in sum, below `SHARE` of the latter; where not even one on `FEWEST` does, there is none.
-
-    Parameters
-    ----------
-    examples : of validation; of the tasks that are measured
-    steps : of the whole training
-    trained : examples that it is on
-
-    Attributes
-    ----------
-    rows : task: the rows that are translated, evenly spaced
-    after : numbers of the steps after which they are
+    `after` has the numbers of these steps, `rows` the rows of each task that are translated. A sentence costs
+    at most as many decoder steps as a text may have tokens; a training example costs three times its target's
+    tokens. Measurements and sentences are limited so that their total stays below `SHARE` of training; if not
+    even one measurement of `FEWEST` sentences does, there is none.
     """
 
     def __init__(
@@ -87,7 +73,7 @@ class BleuLog:
         lengths = {task: trained[task].gold.lengths for task in examples}
         learnt = sum(lengths[step.task][step.rows].sum() for step in steps if step.task in lengths)
         longest = sum(model.classifier(task).longest for task in examples)
-        most = int(SHARE * TRAINED * learnt / longest) if longest else 0  # sentences of a task in all
+        most = int(SHARE * TRAINED * learnt / longest) if longest else 0  # sentences per task in all
         if (sentences := min(SENTENCES, most, *map(len, examples.values()))) >= FEWEST:
             looks = min(LOOKS, most // sentences, len(steps))
             self.after = {len(steps) * (look + 1) // looks - 1 for look in range(looks)}
@@ -97,7 +83,7 @@ class BleuLog:
             }
 
     def measure(self) -> str:
-        """``BLEU: german 21.3, french 19.8``, decoded greedily; nothing in processes that write no log."""
+        """Return ``BLEU: german 21.3, french 19.8``, decoded greedily; empty in processes without a log."""
         if not parallel.is_first():
             return ""
         before = random_state()

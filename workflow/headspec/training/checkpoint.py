@@ -1,4 +1,4 @@
-"""States of training: checkpoints of unfinished runs, and states from which other runs branch off."""
+"""Training states: checkpoints of unfinished runs, and states from which other runs branch off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headspec.training import parallel
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Lock the file `path`; wait while a job left over from a killed workflow holds it."""
+    """Lock the file `path`; wait while a job that outlived a killed workflow holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         try:
@@ -33,17 +33,14 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def fingerprint(settings: Any, paths: Iterable[str]) -> str:
-    """What a run depends on: its settings, and the SHA-256 of its input files."""
+    """Return what a run depends on: its settings, and the SHA-256 of its input files."""
     return repr([settings, [*map(record_sha256, paths)]])
 
 
 def read(path: str | Path) -> dict:
-    """The state in a file written by `Checkpoint.save`, on the CPU.
+    """Return the state in a file of `Checkpoint.save`, on the CPU.
 
-    Raises
-    ------
-    DamageError
-        It is not as `save` left it, or belongs to a run in another folder.
+    Raises DamageError if it is not as `save` left it, or belongs to a run in another folder.
     """
     files.verify(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
@@ -54,10 +51,8 @@ def read(path: str | Path) -> dict:
 class Checkpoint:
     """The state of an unfinished run, in one file.
 
-    Parameters
-    ----------
-    fingerprint : what the run depends on (settings, data, code); a state saved with another one is ignored
-    seconds : interval after which the next save is due
+    A state with another `fingerprint` (of settings, data, code) is ignored. The next save is due after
+    `seconds`.
     """
 
     def __init__(self, path: Path, fingerprint: str, seconds: float) -> None:
@@ -65,7 +60,7 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self, device: str) -> dict | None:
-        """The saved state on the CPU; None if there is none of this run, or it is damaged."""
+        """Return the saved state on the CPU; None if this run has none, or it is damaged."""
         if not self.path.exists():
             return None
         try:
@@ -79,7 +74,7 @@ class Checkpoint:
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict) -> None:
-        """Save `state`; of several processes that train together, the first does."""
+        """Save `state`; when several processes train together, only the first does."""
         if parallel.is_first():
             state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}
             with files.atomic(self.path) as temporary:

@@ -1,4 +1,4 @@
-"""Passes of the stages that train, transfer and evaluate."""
+"""Costs, in passes, of the stages that train, transfer and evaluate."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def features(job: StageJob) -> Iterator[Load]:
     copies=5, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
 )  # fmt: skip
 def train(job: StageJob) -> Iterator[Load]:
-    """In frozen runs, examples that are encoded again: classifiers are negligible.
+    """Yield training; with adapters, without gradients of weights, a step costs what importance does.
 
-    So are adapters: without gradients of weights, a step passes what importance does.
+    Frozen runs count only examples that are encoded again: classifiers cost almost nothing.
     """
     trains = job.layout.trains(job.method)
     if trains != "classifiers":
@@ -72,5 +72,5 @@ def transfer(job: StageJob) -> Iterator[Load]:
 
 @stage({}, copies=3, gpus="layers")
 def predict(job: StageJob) -> tuple[()]:
-    """Test sets are not read while a study is planned."""
+    """Return nothing: test sets are not read while a study is planned."""
     return ()

@@ -1,6 +1,6 @@
 """Training with gates on heads: heads that stay closed, heads that close in steps, and gates that learn.
 
-A mixture has one set of gates for all tasks, or one for each task, which only its own batches meet.
+A mixture has one set of gates for all tasks, or one per task, used only for its own batches.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ step: steps done; at the last, the heads that were kept
 score: what has been learnt of the head: the largest are kept first; null where no gates learn
 kept: whether the head would be kept
 """
-#: how often gates are recorded while they learn
+#: number of records of gates while they learn
 RECORDS = 20
 
 
 class Sets:
-    """The sets of gates: one for each of `tasks`, or one for all.
+    """Sets of gates: one for each of `tasks`, or one for all.
 
-    Attributes
-    ----------
-    names : the task of each set; [None] for the set of all tasks
+    `names` has the task of each set, or is [None] for the common set.
     """
 
     def __init__(self, tasks: Sequence[str], per_task: bool) -> None:
@@ -51,21 +49,16 @@ class Sets:
         self.names: list[str | None] = list(tasks) if per_task else [None]
 
     def index(self, task: str) -> int:
-        """The place of the set that batches of `task` meet."""
+        """Return the index of the set that applies to batches of `task`."""
         return self.all.index(task) if self.per_task else 0
 
     def tasks(self, index: int) -> list[str]:
-        """The tasks whose batches meet a set."""
+        """Return the tasks of a set."""
         return [self.all[index]] if self.per_task else self.all
 
 
 class Fixed:
-    """Heads that stay open or closed.
-
-    Attributes
-    ----------
-    kept : bool (sets, layers, heads), True for open heads
-    """
+    """Heads that stay open or closed; `kept` is bool (sets, layers, heads), True for open heads."""
 
     def __init__(self, sets: Sets, kept: np.ndarray) -> None:
         self.sets, self.kept = sets, kept
@@ -75,10 +68,10 @@ class Fixed:
         return []
 
     def end(self) -> None:
-        """Nothing learns."""
+        """Do nothing: no gate learns."""
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
-        """The table `gates_of_run`, of the end alone, with the heads that exist."""
+        """Return the table `gates_of_run`, which has only the end, with the heads that exist."""
         settled = [Settled(kept, kept.astype(float), None) for kept in self.kept]
         return recorded(self.sets, step, settled, exists)
 
@@ -90,17 +83,10 @@ class Fixed:
 
 
 class Stepwise(Fixed):
-    """Heads that close in steps, the least important first; importance is computed again at each.
+    """Heads that close in steps, the least important first (Michel et al. 2019), with training between steps.
 
-    As in Michel et al. (2019), with training between the steps.
-
-    Parameters
-    ----------
-    exists : bool (layers, heads), the heads of the model
-    count : heads of a set that are kept in the end
-    steps : training steps before which heads close, the same number before each
-    samples : training examples of each task that importance is computed on
-    fixed : bool (layers,), those whose heads are all kept
+    The same number closes before each of the training `steps` until a set keeps `count`; layers in `fixed`,
+    bool (layers,), keep all. Importance is computed again each time, on `samples` training examples per task.
     """
 
     def __init__(
@@ -125,7 +111,7 @@ class Stepwise(Fixed):
         return super().begin(run, number)
 
     def _most_important(self, run: Trainer, index: int, count: int) -> np.ndarray:
-        """`count` of the heads that a set has open."""
+        """Return the `count` most important heads among a set's open heads."""
         maps = []
         for task in self.sets.tasks(index):
             rng = np.random.default_rng(derive(self.seed, "importance samples", task))
@@ -139,16 +125,10 @@ class Stepwise(Fixed):
 
 
 class Learning:
-    """Gates that learn in the first steps; then the kept heads are open and the others closed.
+    """Gates that learn during the first `steps`; then the kept heads are open and the others closed.
 
-    Noise depends on the seed and the number of the step alone.
-
-    Parameters
-    ----------
-    gates : the gates of each set
-    steps : number of steps in which they learn
-    count : heads to keep of each set; None for those that are open
-    rate : learning rate of the gates' own optimizers
+    `gates` are those of each set, `count` the heads that a set keeps (None: the open ones), `rate` the
+    learning rate of the gates' own optimizers. Noise depends only on the seed and the number of the step.
     """
 
     def __init__(
@@ -177,7 +157,7 @@ class Learning:
         return [leaf]
 
     def end(self) -> None:
-        """Let the gates learn from the gradient that the batch left in the gates of `begin`."""
+        """Update the gates by the gradient that the batch left in the gates of `begin`."""
         if self.drawn is None:
             return
         index, drawn, leaf, cost = self.drawn
@@ -190,27 +170,27 @@ class Learning:
 
     @property
     def kept(self) -> np.ndarray:
-        """The heads that are kept, bool (sets, layers, heads)."""
+        """Return the heads that are kept, bool (sets, layers, heads)."""
         return np.stack([settled.kept for settled in self._settled(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
         return [gates.scores.detach().clone() for gates in self.gates]
 
     def _settled(self, scores: list[torch.Tensor]) -> list[Settled]:
-        """The gates of each set with these scores."""
+        """Return the gates of each set with these scores."""
         return [
             gates.settled(set_scores.double().numpy(), self.count)
             for gates, set_scores in zip(self.gates, scores, strict=True)
         ]
 
     def warn(self) -> None:
-        """Say so if the gates have not learnt what they were asked for."""
+        """Warn if the gates have not learnt the number of heads that was asked for."""
         for name, gates, settled in zip(
             self.sets.names, self.gates, self._settled(self._scores()), strict=True
         ):
             heads, whose = gates.scores.numel(), f" for task '{name}'" if name else ""
             assert settled.scores is not None
-            n = int(settled.kept[existing(settled.scores)].sum())  # of those that learn
+            n = int(settled.kept[existing(settled.scores)].sum())  # without fixed heads
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
                 log.warning(
@@ -226,7 +206,7 @@ class Learning:
                     )
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
-        """The table `gates_of_run`: the course of learning, and the end, with the heads that exist."""
+        """Return the table `gates_of_run`: the course of learning, and the end, with the heads that exist."""
         course = [*self.course, (step, self._scores())]
         return pd.concat(recorded(self.sets, at, self._settled(scores), exists) for at, scores in course)
 
@@ -246,7 +226,7 @@ class Learning:
 
 
 def fixed_first(scores: np.ndarray, fixed: np.ndarray | bool) -> np.ndarray:
-    """Scores (layers, heads) by which all heads of the layers in `fixed`, bool (layers,), come first."""
+    """Return scores (layers, heads) that rank all heads of the layers in `fixed`, bool (layers,), first."""
     return np.where(np.reshape(fixed, (-1, 1)) & existing(scores), np.inf, scores)
 
 
@@ -256,7 +236,7 @@ def close(run: Trainer, kept: np.ndarray) -> None:
 
 
 def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) -> pd.DataFrame:
-    """Rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
+    """Return rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
     frames = []
     for task, gates in zip(sets.names, settled, strict=True):
         layer, head = np.nonzero(exists)
@@ -271,7 +251,7 @@ def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) 
 
 
 def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
-    """The heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
+    """Return the heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
     last = gates[gates["step"] == gates["step"].max()]
     per_set = [last if name is None else last[last["task"] == name] for name in sets.names]
     return np.stack([as_array(rows.set_index(["layer", "head"])["kept"]) == 1 for rows in per_set])

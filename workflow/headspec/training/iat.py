@@ -30,18 +30,15 @@ class Restriction(Protocol):
     """A restriction of what a run trains from here on."""
 
     def applied(self, run: Trainer) -> AbstractContextManager[None]:
-        """Context in which `run` trains under the restriction; on exit the model is an ordinary one."""
+        """Train `run` under the restriction inside the context; on exit the model is an ordinary one."""
 
 
 @dataclass(frozen=True)
 class End:
-    """A restriction with other dropout or learning rates.
+    """Plain training with other dropout or learning rates; without dropout, the model is in evaluation mode.
 
-    Attributes
-    ----------
-    dropout : whether there is dropout; without it, the model is in evaluation mode
-    peak : the learning rate rises again to this peak, over the fraction of the steps left that is
-        `training.warmup`, and decays as `training.decay` says; None: rates go on as they would have
+    With a `peak`, the learning rate rises again to it over the fraction `training.warmup` of the remaining
+    steps, and decays according to `training.decay`; with None, rates continue unchanged.
     """
 
     restriction: Restriction
@@ -50,7 +47,7 @@ class End:
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which `run` trains so."""
+        """Train `run` in this way inside the context."""
         point, settings = len(run.history), run.settings
         if self.peak is not None:
             left = len(run.rates) - point
@@ -72,24 +69,10 @@ def branch(
     checkpoint: Checkpoint,
     microbatches: int = 1,
 ) -> dict:
-    """Continue plain training from `state` to the point where its last `delta` begins.
+    """Continue plain training from `state` to the point where its last `delta` begins, and return its state.
 
-    Parameters
-    ----------
-    delta : fraction of the steps that are left after the branch
-    state : `Trainer.state` of an earlier step
-    microbatches : as in `headspec.training.loop.trainer`
-
-    Returns
-    -------
-    state : of the training at that point
-
-    Raises
-    ------
-    ConfigError
-        `delta` is less than one step.
-    ValueError
-        `state` is from a later step.
+    `delta` is the fraction of steps after the branch, `state` a `Trainer.state` of an earlier step. Raises
+    ConfigError if `delta` is less than one step, ValueError if `state` is from a later step.
     """
     with trainer(model, examples, settings, None, seed, device, microbatches) as run:
         point, n = branch_point(len(run.steps), delta), len(run.steps)
@@ -118,17 +101,9 @@ def retrain(
     """Continue training from `state` to its end, under a restriction of what is trained.
 
     Batches, their order, moments and, except with an `End`, learning rates and dropout masks are as in plain
-    training.
-
-    Parameters
-    ----------
-    restriction : from a module of `headspec.training.variants`, or an `End`
-    state : as returned by `branch`, or kept by `headspec.training.loop.train`
-    microbatches : as in `headspec.training.loop.trainer`
-
-    Returns
-    -------
-    frame : the table `training`, including the steps before the branch
+    training. Returns the table `training`, including the steps before the branch. `restriction` is from a
+    module of `headspec.training.variants`, or an `End`; `state` is from `branch`, or one that `loop.train`
+    kept.
     """
     with trainer(model, examples, settings, None, seed, device, microbatches) as run:
         run.restore(state)

@@ -17,30 +17,22 @@ from headspec.training.gated import Sets, fixed_first
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """Return the number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
-
-    Parameters
-    ----------
-    fixed : number of others, which are kept as well
-    """
+    """Return the number of heads kept, plus `fixed` others, when `fraction` of `heads` is: all not pruned."""
     return fixed + heads - prune_count(1 - fraction, heads)
 
 
 def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
-    """Return the layers whose heads never close, bool (layers,): of other kinds than `kinds`, if given."""
+    """Return the layers whose heads never close, bool (layers,): those of a kind not in `kinds`, if given."""
     return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
 
 
 def ranked(
     sets: Sets, maps: dict[str, np.ndarray], count: int, fixed: np.ndarray | bool = False
 ) -> np.ndarray:
-    """The first `count` heads of each set, bool (sets, layers, heads).
+    """Return the first `count` heads of each set, bool (sets, layers, heads).
 
-    Parameters
-    ----------
-    maps : task: (layers, heads), the largest value is kept first; tasks with a set in common share a map
-        (`shared_map`)
-    fixed : bool (layers,), those whose heads come before all others
+    `maps` has (layers, heads) per task; the largest values are kept first, and tasks with a common set share
+    a map (`shared_map`). Heads of the layers in `fixed`, bool (layers,), come before all others.
     """
     shared = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
     return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in shared])
@@ -54,12 +46,10 @@ def drawn(
     seed: int,
     fixed: np.ndarray | bool = False,
 ) -> np.ndarray:
-    """`count` random heads of each set, bool (sets, layers, heads): other heads for other tasks.
+    """Return `count` random heads of each set, bool (sets, layers, heads); tasks have different heads.
 
-    Parameters
-    ----------
-    by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
-    fixed : bool (layers,), those whose heads are all kept
+    With `by_layer`, each layer keeps as many as `ranked` keeps by the `maps`. Layers in `fixed`, bool
+    (layers,), keep all their heads.
     """
     first = ranked(sets, maps, count, fixed)
     named = [sets.tasks(i) for i in range(len(sets.names))]
@@ -74,17 +64,10 @@ def drawn(
 def plugged(
     sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
 ) -> np.ndarray:
-    """`count` heads of each set that a plugin chooses, bool (sets, layers, heads).
+    """Return `count` heads of each set chosen by a plugin, bool (sets, layers, heads).
 
-    Parameters
-    ----------
-    source : its function (`headspec.plugins.pruning_method`), which is given the heads that can close
-    fixed : bool (layers,), those whose heads are all kept
-
-    Raises
-    ------
-    ConfigError
-        It returns something else than as many heads.
+    `source` names its function (`headspec.plugins.pruning_method`), which is given the heads that can close.
+    Layers in `fixed`, bool (layers,), keep all. Raises ConfigError if it does not return that many heads.
     """
     choose, kept = plugins.function(source), []
     for i in range(len(sets.names)):

@@ -9,23 +9,11 @@ Floats = NDArray[np.float64]
 
 
 def predictions(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: float) -> Floats:
-    """Predictions for `test` of a probe fitted to `train`.
+    """Fit a probe to `train` (n, d), and predict class indices or scores, (m,), for `test` (m, d).
 
     The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the weights,
     without the intercept. Vectors are centred and scaled to a mean variance of 1 over dimensions, so that the
-    penalty means the same for every encoder.
-
-    Parameters
-    ----------
-    train : (n, d)
-    labels : (n,)
-        Class indices, or scores.
-    test : (m, d)
-    scores : whether the labels are scores; the loss is then half the squared error
-
-    Returns
-    -------
-    (m,) class indices, or scores
+    penalty means the same for every encoder. For `scores`, the loss is half the squared error.
     """
     from sklearn.linear_model import LogisticRegression, Ridge  # slow to import, and only needed here
 

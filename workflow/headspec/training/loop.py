@@ -53,7 +53,7 @@ class Gating(Protocol):
     """Gates on the heads while a run trains."""
 
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
-        """Set the gates of step `number`; returns what of them gets gradients."""
+        """Set the gates of step `number`, and return the tensors among them that get gradients."""
 
     def end(self) -> None:
         """Use these gradients."""
@@ -71,10 +71,9 @@ class Trainer:
     steps : all steps of the run, done or not
     rates : their learning rates
     history : a row of the table `training` for every step done
-    rate_key : key of their peak in the config
+    rate_key : config key of the peak learning rate
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
-    gating : gates on the heads, if there are any
-    bleu_log : measures how well some sentences are translated meanwhile, if asked
+    gating, bleu_log : gates on the heads and BLEU for the log, if wanted
     patience : seconds between reads of the losses, during which a GPU computes without interruption
     """
 
@@ -101,7 +100,7 @@ class Trainer:
         if not frozen:
             model.attend_for_gradients(device)
         for head in model.heads:
-            head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only runs that it concerns have it
+            head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only translation runs have it
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: UpdateRule = Updates(model, settings)
         self.gating: Gating | None = None
@@ -114,10 +113,8 @@ class Trainer:
     def run(self, until: int, checkpoint: Checkpoint) -> None:
         """Train up to, but not including, step `until`.
 
-        Raises
-        ------
-        NumericalError
-            A loss, the norm of a gradient, or a weight is not finite; `checkpoint` keeps its last state.
+        Raises NumericalError if a loss, a gradient's norm, or a weight is not finite; `checkpoint` keeps its
+        last state.
         """
         if self.microbatches > 1 and self.features is None:
             log.info("batches in %d microbatches", self.microbatches)
@@ -175,7 +172,7 @@ class Trainer:
         return diverged(where, what, self.rate_key, rate, clip, self.device, kept)
 
     def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
-        """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
+        """Return the mean loss of the step, and leave its gradients in the weights and in `gates`."""
 
         def losses(batch: Batch) -> torch.Tensor:
             if self.features is None or step.task not in self.features:
@@ -212,7 +209,7 @@ class Trainer:
         log.info("continuing after step %d of %d", len(self.history), len(self.steps))
 
     def frame(self) -> pd.DataFrame:
-        """The table `training`, one row per step done."""
+        """Return the table `training`, one row per step done."""
         columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
         return pd.DataFrame(self.history, columns=columns)
 
@@ -227,15 +224,15 @@ def trainer(
     device: Device,
     microbatches: int = 1,
 ) -> Iterator[Trainer]:
-    """A run before its first step: AdamW, gradient clipping, task-homogeneous batches.
+    """Yield a run before its first step: AdamW, gradient clipping, each batch from one task.
 
     Parameters
     ----------
-    model : if its encoder has adapters, its other weights stay
-    features : task: (n, hidden) float32, vectors of its texts from the frozen encoder, on which only the
-        classifiers are trained; the encoder computes states of words each time. None to train the encoder too
-    microbatches : number in which a batch goes through the encoder, to save memory; the step is the same.
-        It grows when memory runs out.
+    model : if its encoder has adapters, its other weights stay fixed
+    features : task: (n, hidden) float32, text vectors of the frozen encoder, on which only the classifiers
+        are trained; states of words are computed each time. None to train the encoder too
+    microbatches : number of parts in which a batch goes through the encoder, to save memory; the step is the
+        same. It grows when memory runs out.
     """
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
@@ -260,17 +257,15 @@ def train(
     reserve: float = 0.0,
     watched: Mapping[str, Examples] | None = None,
 ) -> pd.DataFrame:
-    """Fine-tune `model` on `examples`; resuming from `checkpoint` gives the same result (see `trainer`).
+    """Fine-tune `model` on `examples` and return the table `training`, one row per step (see `trainer`).
+
+    Resuming from `checkpoint` gives the same result.
 
     Parameters
     ----------
     trunk : where to keep the state from which other runs branch off
     reserve : fraction of the steps that come after that state
-    watched : validation examples of translation, some of whose BLEU the log has
-
-    Returns
-    -------
-    frame : the table `training`, one row per step
+    watched : validation examples of translation; the log has the BLEU of some
     """
     with trainer(model, examples, settings, features, seed, device, microbatches) as run:
         if watched:
@@ -289,7 +284,7 @@ def train(
 
 
 def memory_mb(device: Device) -> float:
-    """Peak memory so far, in MiB: of the GPU, or of this process."""
+    """Return the peak memory so far, in MiB: of the GPU, or of this process."""
     if device.name == "cuda":
         return torch.cuda.max_memory_allocated() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

@@ -1,7 +1,7 @@
 """Gradients of batches that do not fit into memory, or are shared by several GPUs.
 
 They equal those of the whole batch up to rounding, except with dropout inside fused attention on a GPU,
-whose masks differ.
+where the masks differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DropoutOfTheWhole(TorchFunctionMode):
     """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
 
     Dropout draws for the `whole` batch, as without microbatches, and keeps the rows `part`. Fused attention
-    draws its masks out of reach: each part gets other random numbers, or all would have the same masks.
+    draws its masks internally: each part gets other random numbers, or all would have the same masks.
     """
 
     def __init__(self, part: slice, whole: int) -> None:
@@ -48,13 +48,13 @@ class DropoutOfTheWhole(TorchFunctionMode):
             return func(*args, **kwargs)
         states, *_ = args
         if len(states) != self.part.stop - self.part.start:
-            return func(*args, **kwargs)  # not per example
+            return func(*args, **kwargs)  # has no rows of examples
         ones = torch.ones((self.whole, *states.shape[1:]), dtype=states.dtype, device=states.device)
         return states * F.dropout(ones, kwargs.get("p", 0.5))[self.part]
 
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
-        """Random numbers that no other part, and no other call, has; after them the state is as before."""
+        """Use random numbers that no other part or call uses, and restore the state afterwards."""
         before = random_state()
         states = b"".join(state.numpy().tobytes() for state in before.values())
         self.fused += 1
@@ -70,21 +70,12 @@ def backward(
     microbatches: int,
     device: Device,
 ) -> tuple[torch.Tensor, int]:
-    """Gradients of a batch's mean loss, computed in `microbatches`, or in more if memory runs out.
+    """Compute the gradients of a batch's mean loss in `microbatches`, or in more if memory runs out.
 
-    Several processes that train together compute a share of the batch each.
-
-    Parameters
-    ----------
-    losses : returns the loss of each example, (examples,), for a batch or part of one
-    parameters : what gets gradients; they have none yet
-    microbatches : number of microbatches, of at least two examples each, that go through the model one after
-        another; only one part's activations are in memory at a time
-
-    Returns
-    -------
-    loss : the mean loss, a scalar
-    microbatches : the number of microbatches used
+    Microbatches of at least two examples go through the model one after another; only one's activations are
+    in memory at a time. Processes that train together each compute a share of the batch. `losses` returns
+    each example's loss, (examples,), for a batch or a part; `parameters` get gradients, and have none yet.
+    Returns the mean loss, a scalar, and the number of microbatches used.
     """
     before = random_state()
     size = len(batch.rows)
@@ -108,7 +99,7 @@ def backward(
 def _in_microbatches(
     losses: Callable[[Batch], torch.Tensor], batch: Batch, rows: slice, microbatches: int, device: Device
 ) -> torch.Tensor:
-    """The sum of the losses of `rows`, divided by the size of the whole batch; leaves its gradients."""
+    """Return the sum of the losses of `rows` divided by the whole batch's size, and leave its gradients."""
     size, n = len(batch.rows), rows.stop - rows.start
     microbatches = max(1, min(microbatches, n // 2))
     if n == size and microbatches == 1:
@@ -128,14 +119,14 @@ def _in_microbatches(
 
 
 def slices(rows: slice, microbatches: int) -> Iterator[slice]:
-    """`rows` in `microbatches` slices, whose sizes differ by at most one."""
+    """Divide `rows` into `microbatches` slices, whose sizes differ by at most one."""
     n = rows.stop - rows.start
     for i in range(microbatches):
         yield slice(rows.start + n * i // microbatches, rows.start + n * (i + 1) // microbatches)
 
 
 def random_state() -> dict[str, torch.Tensor]:
-    """State of torch's random number generators: ``rng``, and on a GPU ``cuda_rng``."""
+    """Return the state of torch's random number generators: ``rng``, and on a GPU ``cuda_rng``."""
     state = {"rng": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda_rng"] = torch.cuda.get_rng_state()

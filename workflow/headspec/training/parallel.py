@@ -1,8 +1,8 @@
-"""Training on several GPUs: a process for each computes its share of every batch.
+"""Training on several GPUs: one process per GPU computes its share of every batch.
 
-The processes hold the same weights and take the same steps. Before a step, losses and gradients of their
-shares are added up, so that an optimizer, or what restricts it, sees those of the whole batch. The process of
-the job itself only waits: when one of the others fails, it ends the rest and raises the error.
+The processes hold the same weights and take the same steps. Before a step, the losses and gradients of their
+shares are summed, so that optimizers and restrictions see the whole batch. The job's own process only waits:
+when another one fails, it ends the rest and raises the error.
 """
 
 from __future__ import annotations
@@ -30,20 +30,12 @@ T = TypeVar("T")
 
 
 def run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *arguments: Any) -> T:
-    """`work(model, *arguments)`, by a process for each of `gpus` GPUs if there are several.
+    """Return `work(model, *arguments)`, run by one process per GPU if there are several of them.
 
-    Parameters
-    ----------
-    folder : where the processes leave files for each other, at least for a moment
-    work : a function of a module, such as `headspec.training.loop.train`
-    model : trained in place
-
-    Raises
-    ------
-    HeadspecError
-        As raised by `work` in the first process that failed.
-    torch.multiprocessing.ProcessRaisedException, torch.multiprocessing.ProcessExitedException
-        A process failed for another reason.
+    The model is trained in place; processes leave files for each other in `folder` for a moment. `work` is a
+    function of a module, such as `headspec.training.loop.train`. Raises the HeadspecError of the first
+    process that failed; any other failure raises ProcessRaisedException or ProcessExitedException of
+    torch.multiprocessing.
     """
     if gpus < 2:
         return work(model, *arguments)
@@ -76,7 +68,7 @@ def run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *argu
 
 @contextmanager
 def _nothing_to_import() -> Iterator[None]:
-    """Processes that start here do not run the job's script, which `multiprocessing` takes for a module."""
+    """Keep new processes from running the job's script, which `multiprocessing` takes for a module."""
     script = vars(sys.modules["__main__"])
     path = script.pop("__file__", None)
     yield
@@ -87,9 +79,9 @@ def _nothing_to_import() -> Iterator[None]:
 def _process(
     rank: int, gpus: int, port: int, call: Path, result: Path, threads: int, records: Any, errors: Any
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # sent when the job dies; ends even a wait for the GPU
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # sent when the job dies; it also ends a wait for the GPU
     parent = multiprocessing.parent_process()
-    if parent is None or not parent.is_alive():  # died before that was agreed on
+    if parent is None or not parent.is_alive():  # it died before this took effect
         sys.exit(1)
     level = logging.INFO if rank == 0 else logging.WARNING
     logging.basicConfig(level=level, handlers=[QueueHandler(records)], format="%(message)s", force=True)
@@ -109,14 +101,14 @@ def _process(
 
 
 def is_first() -> bool:
-    """Whether this process, of those that train together, is the one that writes checkpoints."""
+    """Return whether this process writes the checkpoints, among those that train together."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
 def share(size: int) -> slice:
-    """The rows of a batch of `size` examples that this process computes.
+    """Return the rows of a batch of `size` examples that this process computes.
 
-    These are all rows if it trains alone, or if there are fewer than two for each process.
+    These are all rows if it trains alone, or if there are fewer than two per process.
     """
     n = dist.get_world_size() if dist.is_initialized() else 1
     if size < 2 * n:
@@ -128,15 +120,13 @@ def share(size: int) -> slice:
 def add_up(values: Sequence[torch.Tensor], size: int) -> None:
     """Replace `values` of this process's share of a batch of `size` examples by sums over the whole batch.
 
-    Parameters
-    ----------
-    values : sums over examples; the same number in every process, of the same shapes
+    They are sums over examples, of the same number and shapes in every process.
     """
     if not dist.is_initialized():
         return
     total = torch.cat([value.flatten() for value in values])
     dist.all_reduce(total)
-    if share(size) == slice(0, size):  # which each of the processes has
+    if share(size) == slice(0, size):  # every process has the whole batch
         total /= dist.get_world_size()
     for value, part in zip(values, total.split([value.numel() for value in values]), strict=True):
         value.copy_(part.view_as(value))

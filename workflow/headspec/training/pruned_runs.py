@@ -1,4 +1,4 @@
-"""Training of pruned runs: it ends with a number of heads, in as many steps by any pruning method."""
+"""Training of pruned runs: every pruning method ends with its number of heads after equally many steps."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
 def learning_steps(
     examples: dict[str, Examples], training: Training, settings: Gates, start: str
 ) -> tuple[int, int]:
-    """Epochs of a run, and its number of steps in which gates learn or heads close.
+    """Return the epochs of a run, and the number of steps in which gates learn or heads close.
 
-    A run that starts from other weights than the trained ones also takes the steps that these have had.
+    A run that does not start from the trained weights also takes the steps of their training.
     """
     before = 0 if start == "trained" else training.epochs
     per_epoch = epoch_steps(examples, training.batch_size)
@@ -55,17 +55,16 @@ def learning_steps(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run with gates is to keep, and how it learns that.
+    """What a run with gates keeps, and how it learns that.
 
     Attributes
     ----------
-    samples : training examples of each task that importance is computed on
+    samples : training examples per task for importance
     exists : bool (layers, heads), the heads of the model
-    fixed : bool (layers,), those whose heads are all kept
-    count : heads to keep of each set, the fixed ones included; None for those that an open-ended
-        pruning method leaves open
+    fixed : bool (layers,), layers that keep all heads
+    count : heads that each set keeps, including fixed ones; None to keep those that the method leaves open
     learning : number of steps in which gates learn or heads close
-    seed : of the run
+    seed : seed of the run
     """
 
     pruning_method: PruningMethod
@@ -79,12 +78,10 @@ class Plan:
     seed: int
 
     def gating(self, maps: dict[str, np.ndarray] | None, copied: np.ndarray | None) -> Fixed | Learning:
-        """The gates of the run.
+        """Return the gates of the run.
 
-        Parameters
-        ----------
-        maps : task: (layers, heads), for pruning methods that rank or draw
-        copied : bool (sets, layers, heads), for pruning methods that take the heads of another
+        Methods that rank or draw use `maps`, (layers, heads) per task; methods that take the heads of another
+        method use `copied`, bool (sets, layers, heads).
         """
         chosen, count = self.pruning_method.chosen, self.count
         require("way to choose heads", chosen, CHOSEN)
@@ -115,7 +112,7 @@ class Plan:
         )
 
     def _learnt(self, kind: str) -> LearntGates:
-        """The gates of a set."""
+        """Return the gates of a set."""
         fixed = self.exists & self.fixed[:, None]
         free, count = self.exists & ~fixed, self.count
         count = None if count is None else count - int(fixed.sum())
@@ -127,7 +124,7 @@ class Plan:
 def starting_model(
     job: ModelStage, method: PruningMethod, classes: Mapping[str, Classes], encoder_learns: bool
 ) -> MultiTask:
-    """The model that a pruning method starts from: the trained one, or one with untrained classifiers."""
+    """Return the model that a pruning method starts from: trained, or with untrained classifiers."""
     require("start", method.start, ("trained", "pretrained", "fresh"))
     if method.start == "trained":
         model = job.trained()
@@ -153,7 +150,7 @@ def _gated(
     device: Device,
     microbatches: int,
 ) -> Iterator[Trainer]:
-    """A run with gates before its first step; an encoder without gradients stays without."""
+    """Yield a run with gates before its first step; an encoder without gradients stays without them."""
     learns = next(model.encoder.parameters()).requires_grad
     with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
         model.encoder.requires_grad_(learns)
@@ -171,12 +168,7 @@ def learn(
     checkpoint: Checkpoint,
     microbatches: int = 1,
 ) -> dict[str, Any]:
-    """Train with gates as long as they learn.
-
-    Returns
-    -------
-    state : from which `finish` goes on
-    """
+    """Train while gates learn, and return the state from which `finish` continues."""
     with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
         if interrupted := checkpoint.load(device.name):
             run.restore(interrupted)
@@ -197,10 +189,7 @@ def finish(
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Train to the end, from the model as it is or from the `state` that `learn` returned.
 
-    Returns
-    -------
-    kept : bool (sets, layers, heads)
-    frame : table `gates_of_run`
+    Returns the heads kept, bool (sets, layers, heads), and the table `gates_of_run`.
     """
     with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
         if resumed := checkpoint.load(device.name) or state:
@@ -219,7 +208,7 @@ def evaluation(
     kept: np.ndarray,
     device: Device,
 ) -> pd.DataFrame:
-    """The table `evaluation` of `rows` of each task, with the heads that its set keeps."""
+    """Return the table `evaluation` of `rows` of each task, with the heads that its set keeps."""
     model.to(device.name).eval()
     frames = []
     with device.cast():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:
-    """One epoch of shuffled batches of `size` rows of similar length.
+    """Return one epoch of shuffled batches of `size` rows of similar length.
 
     Rows are shuffled, sorted by length within pools of `pool` batches, and cut into batches, which
     are shuffled. Each row occurs once, padding is short, and batches differ between epochs.
@@ -39,14 +39,14 @@ class Step:
 
 
 def epoch_steps(examples: dict[str, Examples], size: int) -> int:
-    """Steps of an epoch, with batches of `size` examples."""
+    """Return the number of steps in an epoch, with batches of `size` examples."""
     return sum(-(-len(rows) // size) for rows in examples.values())
 
 
 def schedule(
     examples: dict[str, Examples], size: int, epochs: int, sampling: str, rng: np.random.Generator
 ) -> list[Step]:
-    """All steps of training, in order.
+    """Return all steps of training, in order.
 
     With n_t batches of task t, an epoch has sum(n_t) steps. `proportional` takes each batch once,
     in random order. `sqrt` and `annealed` draw the task of each step with probability proportional
@@ -74,12 +74,9 @@ def schedule(
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str = "linear") -> float:
-    """Rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay.
+    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay.
 
-    Parameters
-    ----------
-    decay : {"linear", "cosine", "constant"}
-        To 0 along a line or half a cosine, or none.
+    `decay` is "linear" or "cosine" (half a cosine), both to 0, or "constant".
     """
     require("decay", decay, ("linear", "cosine", "constant"))
     rise = round(warmup * steps)
@@ -93,23 +90,21 @@ def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str 
 
 
 def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[float]:
-    """The rates of all `steps` (see `learning_rate`)."""
+    """Return the rates of all `steps` (see `learning_rate`)."""
     return [learning_rate(step, steps, peak, warmup, decay) for step in range(steps)]
 
 
 def branch_point(steps: int, delta: float) -> int:
-    """The first step (from 0) of the last fraction `delta` of `steps`."""
+    """Return the first step (from 0) of the last fraction `delta` of `steps`."""
     return steps - round(delta * steps)
 
 
 def rate_share(
     delta: float, learning_rate: float, warmup: float, decay: str, peak: float | None, steps: int = 10_000
 ) -> float:
-    """Sum of learning rates in the last fraction `delta` of `steps`, as a share of the sum over all.
+    """Return the sum of learning rates in the last fraction `delta` of `steps`, relative to the sum over all.
 
-    Parameters
-    ----------
-    peak : peak of rewarmed rates after the branch; None if rates go on
+    `peak` is the peak of rewarmed rates after the branch; None if rates continue unchanged.
     """
     rates = learning_rates(steps, learning_rate, warmup, decay)
     point = branch_point(steps, delta)

@@ -1,7 +1,7 @@
-"""A store of trained runs by content: what several studies train alike, they train once.
+"""A store of trained runs by content: trainings that several studies share are done once.
 
-An entry is a folder, named by the SHA-256 of everything that its training depended on (`identity`), with the
-files of the run that trained it. These are hard links, which nobody may write to in place.
+An entry is a folder, named by the SHA-256 of everything that its training depended on (`identity`), with
+hard links to the files of the run that trained it. They must not be changed in place.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from headspec.models.stage import ModelStage
     from headspec.training.checkpoint import Checkpoint
 
-VARIABLE = "HEADSPEC_STORE"  # environment variable: folder of the store; without it, nothing is shared
+VARIABLE = "HEADSPEC_STORE"  # its folder; if unset, nothing is shared
 
 
 def check() -> Path | None:
-    """The folder of the store, None without one; MissingError if it is not there."""
+    """Return the folder of the store, None without one; MissingError if it does not exist."""
     if not (named := os.environ.get(VARIABLE)):
         return None
     path = Path(named).expanduser().resolve()
@@ -45,13 +45,10 @@ def check() -> Path | None:
 
 
 def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> dict[str, Any]:
-    """All that decides on the bytes of a trained model, as plain values.
+    """Return everything that determines the bytes of a trained model, as plain values.
 
-    Parameters
-    ----------
-    model : before its first step
-    paths : tables that it learns from, in order
-    settings : of the training, and hashes of its code
+    `model` is before its first step, `paths` are the training tables in order; `settings` include hashes of
+    code.
     """
     import torch
 
@@ -72,7 +69,7 @@ def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings
 
 
 def _weights(model: MultiTask) -> str:
-    """SHA-256 of names, types, shapes and values of a model's tensors."""
+    """Return the SHA-256 of names, types, shapes and values of a model's tensors."""
     digest = sha256()
     for name, value in model.state_dict().items():
         array = value.detach().cpu().numpy()
@@ -81,7 +78,7 @@ def _weights(model: MultiTask) -> str:
 
 
 def _rows(path: str) -> str:
-    """SHA-256 of the columns and rows of a table, whose footer names its study."""
+    """Return the SHA-256 of a table's columns and rows, without its footer, which names its study."""
     with pq.ParquetFile(path) as file:
         digest = sha256(str(file.schema_arrow.remove_metadata()).encode())
         for batch in file.iter_batches():
@@ -90,17 +87,15 @@ def _rows(path: str) -> str:
 
 
 def entry(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> Entry:
-    """The entry for a training (see `identity`)."""
+    """Return the entry for a training (see `identity`)."""
     store = check()
     return Entry(store, identity(job, model, paths, **settings) if store else {})
 
 
 class Entry:
-    """The place in the store of what a training with this `identity` gives.
+    """The place in the store for the result of a training with this `identity`.
 
-    Attributes
-    ----------
-    path : its folder, which exists if it has been trained; None without a store
+    The folder `path` exists once a run has been trained; it is None without a store.
     """
 
     def __init__(self, store: Path | None, identity: dict[str, Any]) -> None:
@@ -110,11 +105,7 @@ class Entry:
     def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
         """Fill the folder of a run and return its history; None if it has to be trained.
 
-        An entry that is damaged is removed.
-
-        Parameters
-        ----------
-        trunk : where to keep the state from which other runs branch off, if it is wanted
+        A damaged entry is removed. `trunk` keeps the state from which other runs branch off, if wanted.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint
@@ -145,7 +136,7 @@ class Entry:
                 files.link(path, filling / path.name)
             filling.rename(self.path)
         except OSError as error:
-            if not self.path.is_dir():  # nor has another job just entered the same
+            if not self.path.is_dir():  # another job may just have entered it
                 log.warning("the run is finished, but not in the store: %s", error)
         finally:
             shutil.rmtree(filling, ignore_errors=True)

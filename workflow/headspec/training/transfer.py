@@ -43,14 +43,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
 
 @dataclass(frozen=True)
 class Target:
-    """The unseen task.
-
-    Parameters
-    ----------
-    train, validation : tables 'tokens'
-    draws : table 'draws'
-    metrics : names of the task's metrics
-    """
+    """The unseen task: tables 'tokens' (`train`, `validation`), table 'draws', and names of metrics."""
 
     task: str
     train: pd.DataFrame
@@ -60,22 +53,17 @@ class Target:
 
     @functools.cached_property
     def drawn(self) -> pd.DataFrame:
-        """Training examples of any draw, each once, with their numbers as index."""
+        """Return the training examples of any draw, each once, with their numbers as index."""
         return self.train.set_index("example", drop=False).loc[np.unique(self.draws["example"])]
 
     def examples(self, draw: int, samples: int) -> pd.DataFrame:
-        """The first `samples` training examples of a draw."""
+        """Return the first `samples` training examples of a draw."""
         return self.drawn.loc[self.draws.loc[self.draws["draw"] == draw, "example"].iloc[:samples]]
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """How it is learnt.
-
-    Parameters
-    ----------
-    training : settings that the section `transfer` takes from the section `training`
-    """
+    """How the task is learnt; `training` has the settings that are shared with the section `training`."""
 
     settings: Transfer
     training: Training
@@ -83,7 +71,7 @@ class Fitting:
     device: Device
 
     def fits(self) -> list[tuple[str, int, int]]:
-        """Ways of tuning x numbers of samples x draws."""
+        """Return tuning, number of samples and draw of every fit."""
         order = sorted(self.settings.tuning, reverse=True)  # linear first, while the encoder is unchanged
         return list(itertools.product(order, self.settings.samples, range(self.settings.draws)))
 
@@ -91,21 +79,12 @@ class Fitting:
 def transfer(
     model: MultiTask, target: Target, fitting: Fitting, checkpoint: Checkpoint, microbatches: int = 1
 ) -> pd.DataFrame:
-    """Scores on the validation set after every fit.
+    """Return the table 'transferred': scores on the validation set after every fit.
 
     Every fit starts from the same encoder, bit by bit. In full fine-tuning, seed and draw determine the
     classifier's initial weights and, with the number of samples, batches and dropout. The linear classifier
-    has no randomness.
-
-    Parameters
-    ----------
-    model : its encoder is transferred; it has a classifier for the target alone, which is replaced
-    checkpoint : scores so far, from which an interrupted job continues
-    microbatches : as in `headspec.training.loop.trainer`
-
-    Returns
-    -------
-    table 'transferred'
+    has no randomness. The model's only classifier, for the target, is replaced; `checkpoint` keeps the scores
+    so far, from which an interrupted job continues.
     """
     task, seed, device = target.task, fitting.seed, fitting.device
     model.to(device.name)
@@ -161,16 +140,9 @@ def linear_predictor(
 
 
 def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, microbatches: int) -> int:
-    """Fine-tune encoder and classifier on a few examples.
+    """Fine-tune encoder and classifier on a few examples; return the microbatches that the last batch needed.
 
-    Returns
-    -------
-    microbatches : the number of microbatches that the last batch needed
-
-    Raises
-    ------
-    NumericalError
-        A loss or the norm of a gradient is not finite.
+    Raises NumericalError if a loss or the norm of a gradient is not finite.
     """
     settings, training, device = fitting.settings, fitting.training, fitting.device
     model.train().requires_grad_(True)
@@ -200,7 +172,7 @@ def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, micr
 
 
 def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """`steps` batches of min(n, `size`) of n rows; how often rows occur differs by at most one."""
+    """Yield `steps` batches of min(n, `size`) of n rows; how often rows occur differs by at most one."""
     size = min(n, size)
     passes = -(-steps * size // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(passes)])
@@ -209,7 +181,7 @@ def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator
 
 @torch.no_grad()
 def predictions(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
-    """Class indices, or scores for regression, (n,)."""
+    """Return class indices, or scores for regression, (n,)."""
     pooled = torch.from_numpy(vectors(model, task, examples, np.arange(len(examples)), device))
     predicted = model.predictions(task, pooled.to(device.name)).cpu().numpy()
     require(predicted, f"predictions of task '{task}'", examples.example, device)

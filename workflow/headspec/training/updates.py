@@ -17,7 +17,7 @@ class UpdateRule(Protocol):
     """How the gradients of a step move the weights."""
 
     def step(self, task: str, rate: float) -> torch.Tensor:
-        """Apply and clear the gradients of a batch of `task`; returns their norm, a scalar."""
+        """Apply and clear the gradients of a batch of `task`, and return their norm, a scalar."""
 
     def state_dict(self) -> dict: ...
 
@@ -25,13 +25,13 @@ class UpdateRule(Protocol):
 
 
 def clip(parameters: Iterable[torch.Tensor], max_norm: float | None, norm: torch.Tensor) -> None:
-    """Scale down gradients of total norm `norm` to `max_norm`; None leaves them unchanged."""
+    """Scale gradients of total norm `norm` down to `max_norm`; None leaves them unchanged."""
     if max_norm is not None:
         torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
 
 
 def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Its gradient; zeros if the loss does not depend on it."""
+    """Return a parameter's gradient, or zeros if the loss does not depend on it."""
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
@@ -45,7 +45,7 @@ class Updates:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.clip = settings.clip
         groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
-        if own := getattr(settings, "decoder_learning_rate", None):  # only runs that it concerns have it
+        if own := getattr(settings, "decoder_learning_rate", None):  # only runs with word tasks have it
             faster = [parameter for head in model.heads if head.own_rate for parameter in head.parameters()]
             decoder_ids = set(map(id, faster))
             others = [parameter for parameter in self.parameters if id(parameter) not in decoder_ids]
@@ -62,7 +62,7 @@ class Updates:
         return norm
 
     def apply(self, rate: float) -> None:
-        """Apply and clear the gradients as they are."""
+        """Apply and clear the present gradients."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["multiple"]
         self.optimizer.step()

@@ -14,9 +14,9 @@ from headspec.models.multitask import MultiTask
 
 
 def can_be_compact(model: MultiTask) -> bool:
-    """Whether training changes no embedding of a word that no example has.
+    """Return whether training leaves the embeddings of words that occur in no example unchanged.
 
-    It does in models that predict words, and adapters are of embeddings as they are.
+    It does not in models that predict words; and adapters belong to embeddings as they are.
     """
     predicts = model.encoder.config.is_encoder_decoder or any(head.whole_vocabulary for head in model.heads)
     return not predicts and not adapters(model.encoder)
@@ -26,8 +26,8 @@ def can_be_compact(model: MultiTask) -> bool:
 def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
     """Reduce the word embedding to the rows that `examples` use; yield the examples, renumbered.
 
-    Exact without weight decay: AdamW does not change rows without gradients. The first rows, of special
-    tokens, keep their numbers. On exit the trained rows are copied back into the full embedding.
+    This is exact without weight decay: AdamW does not change rows without gradients. The first rows, of
+    special tokens, keep their numbers. On exit the trained rows are copied back into the full embedding.
     """
     full = model.encoder.get_input_embeddings()
     used = np.unique(np.concatenate([np.arange(8), *(e.vocabulary() for e in examples.values())]))

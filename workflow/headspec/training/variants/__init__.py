@@ -1,1 +1,1 @@
-"""What differs from plain training after the branch: a module for each way to restrict it."""
+"""Variants of training after the branch: one module for each restriction."""

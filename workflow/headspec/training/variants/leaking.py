@@ -17,16 +17,12 @@ from headspec.training.variants.owned import plain
 
 
 class LeakingUpdates:
-    """AdamW steps in which the heads that a batch's task does not own have a gradient of zero.
+    """AdamW steps in which heads that a batch's task does not own have a gradient of zero.
 
-    Momentum, from plain training and other tasks' batches, and weight decay go on moving them. All else,
-    gradient clipping included, is as in `headspec.training.variants.own.OwnHeads`.
-
-    Parameters
-    ----------
-    updates : of the training so far, which go on
-    slices : every head's slices of the projections
-    owned : task: bool (layers, heads)
+    Momentum, from plain training and other tasks' batches, and weight decay continue to move them. Everything
+    else, including gradient clipping, is as in `headspec.training.variants.own.OwnHeads`. `updates` are those
+    of the training so far, `slices` every head's slices of the projections, `owned` bool (layers, heads) by
+    task.
     """
 
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
@@ -53,10 +49,7 @@ class LeakingUpdates:
 class Leaking:
     """Batches have gradients for the heads that their task owns, and the optimizer moves all.
 
-    Attributes
-    ----------
-    heads : result of `headspec.training.variants.owned.owned_heads`
-    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    `heads` is the result of `owned_heads`; `projections` is "qkv" or "qkvo", with W_O.
     """
 
     heads: dict[str, np.ndarray]
@@ -64,7 +57,7 @@ class Leaking:
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which batches of `run` have gradients for the heads that their task owns."""
+        """Give batches of `run` gradients only for the heads that their task owns, inside the context."""
         if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)

@@ -23,19 +23,12 @@ from headspec.training.updates import Updates
 
 
 def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:
-    """The rank at which adapters of `weights` have about as many parameters as a batch updates in IAT.
+    """Return the rank at which adapters have about as many parameters as a batch updates in IAT.
 
-    Parameters
-    ----------
-    weights : matrices, one adapter each
-    slices : every head's slices of the projections, including biases
-    heads : task: bool (layers, heads), the heads that it owns in IAT
-        If heads share weights, the number of parameters can differ between tasks; the mean counts.
-
-    Raises
-    ------
-    ConfigError
-        Even adapters of rank 1 have more than twice as many parameters.
+    There is one adapter for each matrix in `weights`; `slices` include biases; `heads` are those that each
+    task owns in IAT, bool (layers, heads). If heads share weights, the number of parameters can differ
+    between tasks; their mean is used. Raises ConfigError if even rank 1 has more than twice as many
+    parameters.
     """
     counts = [sum(_size(s) for s in slices if s.belongs(owned)) for owned in heads.values()]
     in_iat = float(np.mean(counts))
@@ -61,13 +54,9 @@ def _size(s: Slice) -> int:
 class LoRA:
     """Low-rank adapters in the attention projections, whose weights and biases are frozen.
 
-    They have the learning rate of all other parameters, and moments that start at zero.
-
-    Attributes
-    ----------
-    heads : task: bool (layers, heads), the heads that it would own in IAT; determines the `rank`
-    projections : {"qkv", "qkvo"}, the projections that get adapters, with or without W_O
-    seed : of the run; determines the initial A
+    They have the learning rate of all other parameters, and moments that start at zero. `heads`, bool
+    (layers, heads), are those that each task would own in IAT, which determine the `rank`; `projections` is
+    "qkv" or "qkvo", with W_O; `seed` determines the initial A.
     """
 
     heads: dict[str, np.ndarray]
@@ -76,7 +65,7 @@ class LoRA:
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which adapters of `run` train; on exit they are merged into the weights.
+        """Train adapters of `run` inside the context; on exit they are merged into the weights.
 
         Until then, the head gates do not apply to the adapters of W_O.
         """

@@ -1,6 +1,6 @@
 """Important attention-head training (IAT): a batch updates only the heads of its task.
 
-Rows of W_Q, W_K and W_V that are not the task's stay to the bit, and so do their moments.
+The other rows of W_Q, W_K and W_V stay the same to the bit, and so do their moments.
 """
 
 from __future__ import annotations
@@ -23,18 +23,13 @@ Moments = dict[str, torch.Tensor]
 
 
 def moments(part: Slice, state: dict) -> Moments:
-    """The moments of a slice in the `state` of an optimizer of whole parameters."""
+    """Return the moments of a slice in the `state` of an optimizer of whole parameters."""
     whole = state.get(part.parameter, {})
     return {name: v if name == "step" else part.view(v).flatten() for name, v in whole.items()}
 
 
 class SliceGroup:
-    """The slices of the projections that the same tasks own, with a copy joined into one vector.
-
-    Attributes
-    ----------
-    copy : (n,)
-    """
+    """Slices of the projections that the same tasks own, with a `copy` joined into one vector (n,)."""
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
@@ -45,7 +40,7 @@ class SliceGroup:
         self.views = [chunk.view(w.shape) for chunk, w in zip(chunks, self.weights, strict=True)]
 
     def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """The slices, (n,), of tensors that have the shapes of the slices' parameters."""
+        """Join slices, (n,), of tensors that have the shapes of the slices' parameters."""
         return torch.cat([s.view(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
 
     def read(self) -> None:
@@ -64,13 +59,7 @@ class OwnHeads:
     is written back after each step: a few long vectors cost less than hundreds of short ones. Slices of other
     tasks get no gradient, so AdamW skips them: weights, moments and step counts stay, without weight decay. A
     row that several heads share is updated if the task owns any of them. Gradients are clipped by the norm
-    over all parameters, as without IAT.
-
-    Parameters
-    ----------
-    updates : of the training so far
-    slices : every head's slices of the projections
-    owned : task: bool (layers, heads)
+    over all parameters, as without IAT. Parameters are those of `leaking.LeakingUpdates`.
     """
 
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
@@ -83,12 +72,7 @@ class OwnHeads:
             updates.optimizer.state.pop(parameter, None)
 
     def own(self, owned: dict[str, np.ndarray], before: list[Moments]) -> None:
-        """Let the tasks own these heads from here on.
-
-        Parameters
-        ----------
-        before : moments of every slice
-        """
+        """Let the tasks own these heads from here on; `before` has the moments of every slice."""
         self.owned = owned
         groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
         for i, s in enumerate(self.slices):
@@ -139,10 +123,7 @@ class OwnHeads:
 class Own:
     """Batches update only the heads that their task owns.
 
-    Attributes
-    ----------
-    heads : result of `headspec.training.variants.owned.owned_heads`
-    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    `heads` is the result of `owned_heads`; `projections` is "qkv" or "qkvo", with W_O.
     """
 
     heads: dict[str, np.ndarray]
@@ -150,7 +131,7 @@ class Own:
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which batches of `run` update only the heads that their task owns."""
+        """Let batches of `run` update only the heads that their task owns, inside the context."""
         if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)

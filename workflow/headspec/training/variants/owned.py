@@ -1,4 +1,4 @@
-"""The heads that a task owns: those that its batches may update after the branch."""
+"""The heads that a task owns: its batches may update them after the branch."""
 
 from __future__ import annotations
 
@@ -18,23 +18,19 @@ CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "e
 def owned_heads(
     importances: dict[str, np.ndarray], heads: str, alpha: float | None, seed: int
 ) -> dict[str, np.ndarray]:
-    """The heads that batches of each task may update, bool (layers, heads).
+    """Return the heads that batches of each task may update, bool (layers, heads).
 
-    Their number is the same in every case but `unshared`, `even` and `all`.
+    Their number is the same in every case except `unshared`, `even` and `all`. Raises ConfigError if there is
+    no such choice of heads, or `alpha` is less than one head.
 
     Parameters
     ----------
     importances : task: importance (layers, heads), nan where there is no head
     heads : one of `CHOICES`
-        `top`, `bottom`: the task's most or least important heads; `random`: random heads, other ones for
+        `top`, `bottom`: the task's most or least important heads; `random`: random heads, different for
         each task; `random-by-layer`: with the layer counts of `top`; `other`: the top heads of another task;
         `unshared`: top heads that are top for no other task; `even`: `shares`; `all`: plain training.
     alpha : fraction of all heads that a task owns; not used for `even` and `all`
-
-    Raises
-    ------
-    ConfigError
-        There is no such choice of heads, or the fraction is less than one head.
     """
     require("choice of heads", heads, CHOICES)
     exists = existing(next(iter(importances.values())))
@@ -76,5 +72,5 @@ def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def plain(heads: dict[str, np.ndarray], exists: np.ndarray) -> bool:
-    """Whether every task owns every head that exists, which is plain multi-task training."""
+    """Return whether every task owns every existing head, which is plain multi-task training."""
     return all((mask == exists).all() for mask in heads.values())

@@ -1,4 +1,4 @@
-"""IAT whose heads are scored again during training, so that a task owns what is important to it by then."""
+"""IAT that scores heads again during training, so that a task owns the heads important to it by then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ChangingHeads(OwnHeads):
     """`OwnHeads` whose owners can change; every slice keeps its moments and step count."""
 
     def moments(self) -> list[Moments]:
-        """The moments of every slice."""
+        """Return the moments of every slice."""
         moments: dict[int, Moments] = {}
         for group in self.groups.values():
             state = self.optimizer.state.get(group.copy, {})
@@ -50,16 +50,15 @@ class ChangingHeads(OwnHeads):
 
 @dataclass(frozen=True)
 class Rescored:
-    """Batches update only the heads that their task owns, which importance chooses again every few steps.
+    """Batches update only the heads that their task owns, chosen again by importance every few steps.
 
     Attributes
     ----------
-    heads : result of `headspec.training.variants.owned.owned_heads`, with which it begins
-    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    heads : result of `owned_heads`, the initial choice
+    projections : "qkv" or "qkvo", with W_O
     alpha : fraction of all heads that a task owns
     rescorings : how often heads are scored again, at equal distances
-    samples : training examples of each task that importance is computed on
-    seed : of the run; draws these examples
+    samples : training examples per task for importance, drawn with `seed`
     """
 
     heads: dict[str, np.ndarray]
@@ -71,7 +70,7 @@ class Rescored:
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which batches of `run` update only the heads that their task owns by then."""
+        """Let batches of `run` update only the heads that their task owns by then, inside the context."""
         if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
@@ -86,12 +85,7 @@ class Rescored:
 
 
 class Rescoring:
-    """Scores heads before some steps of a run; has no gates, and no state beside that of the updates.
-
-    Parameters
-    ----------
-    steps : numbers of these steps
-    """
+    """Scoring of heads before the numbered `steps`; it has no gates, and no state besides the updates'."""
 
     def __init__(self, settings: Rescored, steps: set[int]) -> None:
         self.settings, self.steps = settings, steps
@@ -108,13 +102,13 @@ class Rescoring:
         return []
 
     def end(self) -> None:
-        """No gates have gradients."""
+        """Do nothing: no gates have gradients."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """There is none."""
+        """Do nothing: there is no state."""
 
 
 def restriction(
