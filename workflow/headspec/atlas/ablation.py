@@ -20,9 +20,9 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-#: what stands in for a head: nothing, or the mean of its context vectors
+#: measures by what replaces a head: nothing, or the mean of its context vectors
 ABLATION, MEAN_ABLATION = "ablation", "mean_ablation"
-#: the absolute value of `ablation` by example: how much a head does, for better or worse
+#: mean absolute value of `ablation` over examples: how much a head does, for better or worse
 SIZE = "ablation_size"
 
 ABLATED = Schema(
@@ -41,11 +41,9 @@ measure: `ablation` (by zero) or `mean_ablation`; it, layer and head are null wi
 class Ablated:
     """Losses and predictions of n examples, for each measure with every head ablated alone.
 
-    Attributes
-    ----------
-    loss, prediction : (n,), of the model as it is; the latter also (n, values)
-    increase, predictions : measure: (n, layers, heads), of the loss; prediction, also (n, layers, heads,
-        values); nan where there is no head
+    `loss` and `prediction` are those of the whole model, (n,), the latter also (n, values). `increase` (of
+    the loss) and `predictions` map measures to (n, layers, heads), the latter also (n, layers, heads,
+    values); nan where there is no head.
     """
 
     loss: np.ndarray
@@ -64,27 +62,15 @@ def ablate(
     measures: tuple[str, ...] = (ABLATION,),
     progress: Progress | None = None,
 ) -> Ablated:
-    """Ablate every head alone; what comes before a head is computed once, if it can be (`Resuming`).
+    """Ablate every head alone; what comes before a head is computed once, if possible (`Resuming`).
 
     `ablation` closes the head's gate. `mean_ablation` gives all tokens the mean of the head's context
-    vectors, so that what the head adds to every token alike stays. The mean is over the tokens, without
-    padding, of the half of `rows` that an example is not in: no example is judged with a mean that it has
-    shaped, and no other texts are needed. The halves are the even and the odd folds.
+    vectors, so that what the head adds equally to every token stays. The mean is over the tokens, without
+    padding, of the half of `rows` (even or odd folds) that an example is not in, so that no example shapes
+    the mean by which it is judged. `rows` are as from `sampled`, at least two for mean_ablation.
 
-    Parameters
-    ----------
-    rows : as from `sampled`, at least two for mean_ablation
-
-    Returns
-    -------
-    Ablated, in the order of `rows`
-
-    Raises
-    ------
-    EncoderError
-        The encoder's passes cannot be resumed.
-    NumericalError
-        A loss or prediction is not finite.
+    Raises EncoderError if the encoder's passes cannot be resumed, NumericalError if a loss or prediction is
+    not finite.
     """
     model.to(device.name).eval()
     half = np.zeros(len(examples), dtype=int)
@@ -127,11 +113,9 @@ def _batch_results(
     passes: Resuming | Replacing,
     instead: dict[str, dict[int, torch.Tensor] | None],
 ) -> torch.Tensor:
-    """Losses and predictions, (batch, 1 + measures * heads that exist, 1 + values): none ablated, and each.
+    """Return losses and predictions, (batch, 1 + measures * existing heads, 1 + values); first, unablated.
 
-    Parameters
-    ----------
-    instead : measure: layer: (batch, heads, size), or None for nothing
+    `instead` maps measures to the replacements of each layer, (batch, heads, size), or None for nothing.
     """
 
     def run() -> torch.Tensor:
@@ -156,7 +140,7 @@ def _half_means(
     passes: Resuming | Replacing,
     device: Device,
 ) -> dict[int, torch.Tensor]:
-    """Layer: mean context vectors over the attending tokens of each half, (2, heads, size)."""
+    """Return each layer's mean context vectors over the attending tokens of each half, (2, heads, size)."""
     sums: dict[int, torch.Tensor] = {}
     tokens: dict[int, torch.Tensor] = {}
     for batch, _ in examples.in_batches(lambda b: passes.record(partial(model.read, b)), rows, device):
@@ -172,17 +156,17 @@ def _half_means(
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
-    """Rows of the schema `HEAD_FOLDS`: mean increase of the loss by fold, and mean size of the change."""
+    """Return, in the schema `HEAD_FOLDS`, the mean increase of the loss by fold and its mean size."""
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
     return pd.concat([fold_means(task, *measured) for measured in values.items()], ignore_index=True)
 
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
-    """Predictions without ablation and with every head ablated alone, as rows of the schema `ABLATED`."""
+    """Return predictions without ablation and with every head ablated alone, in the schema `ABLATED`."""
     labelled = {"task": task, "example": examples.example[rows]}
     labelled |= per_example.columns("label", examples.label[rows])
     none = pd.DataFrame(labelled | per_example.columns("prediction", ablated.prediction))
-    frames = [none]  # measure, layer and head are missing
+    frames = [none]  # without values of measure, layer and head
     for measure, predictions in ablated.predictions.items():
         for layer, head in np.argwhere(existing(ablated.increase[measure][0])).tolist():
             frame = pd.DataFrame(labelled | per_example.columns("prediction", predictions[:, layer, head]))

@@ -1,4 +1,4 @@
-"""The token, and the word, that each head attends to most: what its role is found from."""
+"""The token, and the word, that each head attends to most, from which its role is found."""
 
 from __future__ import annotations
 
@@ -46,25 +46,11 @@ def attended(
     device: Device,
     targets: Mapping[str, Examples] | None = None,
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """`most_attended` of a treebank, of at most `wanted` of its sentences.
+    """Apply `most_attended` to a treebank; return its table and counts of used and omitted sentences.
 
-    A model reads them as it reads the texts of its tasks, with their prefixes in turn.
-
-    Parameters
-    ----------
-    sentences : table 'treebank'
-    targets : of an encoder-decoder, the tasks' examples: at most `wanted` target texts of each follow, of
-        decoder self-attention
-
-    Returns
-    -------
-    frame : table of schema `ATTENDED`
-    counts : numbers of sentences used and left out
-
-    Raises
-    ------
-    EncoderError
-        No sentence is left.
+    A model reads at most `wanted` sentences as it reads the texts of its tasks, with their prefixes in turn.
+    For an encoder-decoder, at most `wanted` target texts of each task in `targets` follow, for decoder
+    self-attention. Raises EncoderError if no sentence is left.
     """
     prefixes = [encoding(each).begin(tokenizer, each) for each in model.classes.values()] or [""]
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
@@ -82,15 +68,12 @@ def attended(
 
 @torch.no_grad()
 def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd.DataFrame:
-    """Where the largest weight of every token, and of every word, falls, in each head.
+    """Return where the largest weight of every token, and of every word, falls in each head.
 
-    Special tokens neither attend nor are attended to (Voita et al. 2019, of the end token). Attention to a
+    Special tokens neither attend nor are attended to (Voita et al. 2019, for the end token). Attention to a
     word is the sum over its tokens, attention from it the mean (Clark et al. 2019); the sum is largest where
-    the mean is. Computed in float32: many weights of a row are equal in bf16.
-
-    Returns
-    -------
-    frame : table of schema `ATTENDED`; sentence is `example` of `sentences.examples`
+    the mean is. Computed in float32, because many weights of a row are equal in bf16. The table has the
+    schema `ATTENDED`; its sentence is the `example` of `sentences.examples`.
     """
     model.to(device.name)
     examples, words = sentences.examples, sentences.words
@@ -127,17 +110,10 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
 def most_attended_in_targets(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, first: int, device: Device
 ) -> pd.DataFrame:
-    """Where the largest weight of every token of target texts falls, in each head of decoder self-attention.
+    """Return where the largest weight of every target token falls, by head, in decoder self-attention.
 
-    Tokens that begin and end a text, or are its language, neither attend nor are attended to.
-
-    Parameters
-    ----------
-    first : number of the first text, as a sentence
-
-    Returns
-    -------
-    frame : table of schema `ATTENDED`
+    Tokens that begin or end a text, or name its language, neither attend nor are attended to. The table has
+    the schema `ATTENDED`; sentences are numbered from `first`.
     """
     model.to(device.name)
     progress, marks = Progress(len(rows), "target texts"), encoding(of := model.classes[task]).marks(of)
@@ -153,7 +129,7 @@ def most_attended_in_targets(
         nonlocal real
         ids, real = batch.head.attending(model, batch)[DECODER]
         real = real & ~torch.isin(ids, ids.new_tensor(marks))
-        real[:, 0] = False  # what the decoder begins with
+        real[:, 0] = False  # the decoder's start token
         model.read(batch)
         return real.cpu().numpy()
 
@@ -165,22 +141,20 @@ def most_attended_in_targets(
                         found.append((first + int(row), layer, head, head_offsets[places[i]], None))
             progress.advance(len(batch.rows))
     frame = pd.DataFrame(found, columns=list(ATTENDED.columns))
-    return frame[frame["tokens"].str.len() > 0]  # of empty texts
+    return frame[frame["tokens"].str.len() > 0]  # without empty texts
 
 
 def _membership(words: list[np.ndarray], device: str) -> torch.Tensor:
-    """(batch, tokens, words): 1 where a token is part of a word; padded."""
+    """Return (batch, tokens, words): 1 where a token is part of a word; padded."""
     tokens = max(map(len, words))
     padded = np.stack([np.pad(row, (0, tokens - len(row)), constant_values=-1) for row in words])
-    return F.one_hot(put(padded, device) + 1)[..., 1:].float()  # of -1, none
+    return F.one_hot(put(padded, device) + 1)[..., 1:].float()  # padding, -1, belongs to no word
 
 
 def _offsets(weights: torch.Tensor, chosen: torch.Tensor) -> np.ndarray:
-    """How many places after the attending one its largest weight on a `chosen` (batch, places) one is.
+    """Return how far after each attending place its largest weight on a `chosen` (batch, places) place is.
 
-    Returns
-    -------
-    (batch, heads, places)
+    The result is (batch, heads, places).
     """
     target = weights.masked_fill(~chosen[:, None, None], -1).argmax(-1)
     return (target - torch.arange(weights.shape[-1], device=weights.device)).cpu().numpy()

@@ -1,4 +1,4 @@
-"""What heads attend to: statistics of their attention weights on the tasks' examples."""
+"""Statistics of heads' attention weights on the tasks' examples."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Tokens:
     Attributes
     ----------
     real : tokens that are not padding
-    separators : special tokens after the first position; also the end token
-    words : real tokens but the separators; all real tokens of a text that has no others
-    but_end : real tokens without the separators at the end (mBART has two); all real tokens of a text that
-        has no others
+    separators : special tokens after the first position, including the end token
+    words : real tokens except the separators; all real tokens of a text without others
+    but_end : real tokens without the separators at the end (mBART has two); all real tokens of a text
+        without others
     """
 
     def __init__(self, ids: torch.Tensor, real: torch.Tensor, separators: Collection[int]) -> None:
@@ -36,7 +36,7 @@ class Tokens:
         place = torch.arange(special.shape[1], device=special.device)
         self.separators = special & self.real & (place > 0)
         words = self.real & ~self.separators
-        word_follows = words.flip(1).cumsum(1).flip(1) > 0  # or is there
+        word_follows = words.flip(1).cumsum(1).flip(1) > 0  # includes the token itself
         self.words = self._unless_empty(words)
         self.but_end = self._unless_empty(self.real & word_follows)
         self.distances = (place[:, None] - place).abs().float()  # (tokens, tokens)
@@ -46,38 +46,34 @@ class Tokens:
 
 
 def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None) -> dict[str, torch.Tensor]:
-    """Statistics of one layer's attention, each (batch, heads), a mean over the attending tokens of a text.
+    """Return statistics of one layer's attention, each (batch, heads), a mean over a text's attending tokens.
 
     =========================  =======================================================================
     confidence                 largest weight (Voita et al. 2019). The end token neither attends nor is
-                               attended to: her reason is that it is no real token.
-    confidence_no_separator    the same without any separator (Song: attention to [SEP] left out), that
-                               is, also without the one between two texts
+                               attended to, since it is no real token, as they argue.
+    confidence_no_separator    the same without any separator (Song: attention to [SEP] left out),
+                               including the one between two texts
     confidence_with_separator  the same with all tokens
-    to_separator               weight on all separators, the end token included
-    to_first                   weight on the first token, whatever it is: [CLS], the start of the text, or
-                               its first word
+    to_separator               weight on all separators, including the end token
+    to_first                   weight on the first token, be it [CLS], the start of the text or a word
     to_self                    weight of a token on itself
     distance                   mean distance in tokens, weighted by attention
     entropy                    in nats
     entropy_relative           entropy divided by its maximum, the logarithm of the number of tokens that
-                               can be attended to (fewer in decoders, and in windows); tokens that can
-                               attend to one token only are left out
+                               can be attended to (fewer in decoders, and in windows), without tokens that
+                               can attend to one token only
     =========================  =======================================================================
 
-    Where nothing else is said, all real tokens attend, special ones included, and count equally. Left-out
-    tokens keep their weight: the rest is not normalised again.
-
-    Parameters
-    ----------
-    weights : (batch, heads, tokens, tokens), of the attending tokens in rows
-    seen : the tokens that are attended to, if they are of another text; then there are no `OF_PLACES`
+    Unless stated otherwise, all real tokens attend, including special ones, and count equally. Left-out
+    tokens keep their weight: the rest is not normalised again. Rows of `weights`, (batch, heads, tokens,
+    tokens), attend. If `seen` gives the tokens of another text that are attended to, there are no
+    `OF_PLACES`.
     """
     weights, across = weights.float(), seen is not None
     seen = seen or tokens
 
     def mean(values: torch.Tensor, attending: torch.Tensor) -> torch.Tensor:
-        """(batch, heads) of (batch, heads, tokens)."""
+        """Average (batch, heads, tokens) to (batch, heads)."""
         total = torch.where(attending[:, None], values, 0).sum(-1)
         return total / attending.sum(1)[:, None].clamp(min=1)
 
@@ -86,7 +82,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
 
     real = tokens.real
     entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
-    # where all heads are zero the mask is; one head's zero may be a weight too small for a float
+    # the mask hides a place where all heads are zero; one head's zero may only be a weight too small
     reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
     place_columns = {} if across else {
         "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),
@@ -108,12 +104,12 @@ MEASURES = (
     "confidence", "confidence_no_separator", "confidence_with_separator", "to_separator", "to_first",
     "to_self", "distance", "entropy", "entropy_relative",
 )  # fmt: skip
-#: those of the places of two tokens in a text, which cross-attention has not
+#: statistics of the places of two tokens in one text, which cross-attention does not have
 OF_PLACES = ("to_self", "distance")
 
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
-    """Kind of attention: the tokens that attend, and of another text those that are attended to."""
+    """Return, by kind of attention, the tokens that attend and, if of another text, those attended to."""
     attending = batch.head.attending(model, batch)
     tokens = {kind: Tokens(*kind_tokens, separators) for kind, kind_tokens in attending.items()}
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
@@ -127,22 +123,11 @@ def attention_measures(
     separators: Collection[int],
     device: Device,
 ) -> pd.DataFrame:
-    """`statistics` of every head on at most `wanted` examples per task (`headspec.atlas.sample`).
+    """Return `statistics` of every head on at most `wanted` examples per task (`headspec.atlas.sample`).
 
-    Computed in float32 whatever the precision of the device: in bf16, weights of a row no longer sum to 1.
-
-    Parameters
-    ----------
-    separators : ids of the tokens that separate and end texts, from `headspec.models.tokens.word_tokens`
-
-    Returns
-    -------
-    frame : table of schema `headspec.atlas.sample.HEAD_FOLDS`
-
-    Raises
-    ------
-    NumericalError
-        A weight is not finite.
+    Computed in float32 at any precision of the device: in bf16, a row's weights no longer sum to 1.
+    `separators` are ids of tokens that separate and end texts, from `headspec.models.tokens.word_tokens`. The
+    table has the schema `headspec.atlas.sample.HEAD_FOLDS`. Raises NumericalError if a weight is not finite.
     """
     drawn = {task: sampled(task, len(e), wanted) for task, e in examples.items()}
     progress = Progress(sum(map(len, drawn.values())), "examples")
@@ -161,9 +146,9 @@ def _example_values(
     model: MultiTask, examples: Examples, rows: np.ndarray, separators: Collection[int], device: Device,
     progress: Progress,
 ) -> np.ndarray:  # fmt: skip
-    """Statistics of each example, (len(rows), measures, heads that exist), in the order of `rows`.
+    """Return statistics of each example, (len(rows), measures, existing heads), in the order of `rows`.
 
-    Those that a layer has not are nan.
+    Statistics that a layer does not have are nan.
     """
     model.to(device.name)
     layers: dict[int, torch.Tensor] = {}  # of one batch, each (batch, measures, heads)

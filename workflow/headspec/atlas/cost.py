@@ -1,4 +1,4 @@
-"""Passes of the head atlas."""
+"""Costs, in passes, of the head atlas."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from headspec.models.passes import Load, StageJob, stage
 
-#: cost of ablating every head alone, relative to a whole pass for each: what comes before is computed once
+#: cost of ablating every head alone, relative to a full pass each: earlier layers are computed once
 RESUMED = 0.53
 
 
 @stage({"prune": "atlas.sentences"}, copies=3, gpus="layers")
 def attended(job: StageJob) -> list[Load]:
-    """Sentences for roles count as examples of the run's first task."""
+    """Return loads in which sentences for roles count as examples of the run's first task."""
     return [Load("prune", job.tasks[0], job.study.atlas.sentences)]
 
 
@@ -28,7 +28,7 @@ def relevance(job: StageJob) -> list[Load]:
 
 @stage({"importance": "atlas.examples"}, copies=3, gpus="layers")
 def measured(job: StageJob) -> list[Load]:
-    """A plugin's measure, whose passes are unknown, is assumed to cost what importance does."""
+    """Return loads in which a plugin's measure, whose passes are unknown, costs as much as importance."""
     return _measured(job, "importance", 1)
 
 

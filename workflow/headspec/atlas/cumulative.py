@@ -1,7 +1,7 @@
 """Pruning from no head to all of them in the order of any measure; rankings are cross-fitted.
 
-The examples of even folds are evaluated under masks that odd folds rank, and the reverse, so that no
-measure is judged on the examples that ranked it. Gates learn from training examples: both halves of the
+Examples of even folds are evaluated under masks that odd folds rank, and the reverse, so that no
+measure is judged on the examples that ranked it. Gates learn from training examples, so both halves of the
 validation examples have the same ranking by them.
 """
 
@@ -61,21 +61,14 @@ class Ranking:
 
 
 def levels(fraction: float, fractions: Sequence[float]) -> list[float]:
-    """The fractions of a curve: these, the main `fraction`, no head and all heads."""
+    """Return the fractions of a curve: these, the main `fraction`, no head and all heads."""
     return sorted({0.0, *fractions, fraction, 1.0})
 
 
 def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
-    """Means of a measure over the examples of even and of odd folds, (2, layers, heads).
+    """Return means of a measure over examples of even and of odd folds, (2, layers, heads).
 
-    Parameters
-    ----------
-    heads : rows of the schema `HEAD_FOLDS`
-
-    Raises
-    ------
-    DataError
-        The measure or the task is not there, or only one half is.
+    `heads` has the schema `HEAD_FOLDS`. Raises DataError if measure, task or one half is missing.
     """
     rows = heads[heads["measure"] == measure]
     if rows.empty:
@@ -88,14 +81,10 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
 
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
-    """The ranking of each task by each measure, and of several tasks the one by importance for all.
+    """Return the ranking of each task by each measure, and for several tasks `importance_all`.
 
-    `importance_all` is the `shared_map` of all tasks.
-
-    Parameters
-    ----------
-    heads : rows of the schema `HEAD_FOLDS`, of any origin
-    measures : of which "larger" means "matters more"
+    `importance_all` is the `shared_map` of all tasks. `heads` has the schema `HEAD_FOLDS`, of any origin;
+    larger values of `measures` must mean that a head matters more.
     """
     rankings = []
     for measure in measures:
@@ -107,12 +96,10 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
 
 
 def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranking]:
-    """The ranking of each task by what its gates have learnt, the same for both halves of the examples.
+    """Return the ranking of each task by its learnt gates, the same for both halves of the examples.
 
-    Parameters
-    ----------
-    name : the pruning method in which they learn
-    gates : table 'gates_of_run', with a set for each of several tasks
+    `name` is the pruning method that learnt them; `gates` is a table 'gates_of_run', with a set for each of
+    several tasks.
     """
     last = gates[gates["step"] == gates["step"].max()]
     rankings = []
@@ -124,12 +111,12 @@ def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranki
 
 
 def bottom_first(rankings: Sequence[Ranking]) -> list[Ranking]:
-    """The same rankings from their other ends: the heads that matter least are pruned first."""
+    """Return the reversed rankings: the heads that matter least are pruned first."""
     return [replace(ranking, order=BOTTOM, maps=-ranking.maps) for ranking in rankings]
 
 
 def random_rankings(exists: np.ndarray, draws: int, seed: int) -> list[Ranking]:
-    """`draws` random orders of the heads that exist, bool (layers, heads), the same for every task."""
+    """Return `draws` random orders of the heads in `exists`, bool (layers, heads), shared by all tasks."""
     rankings = []
     for draw in range(draws):
         rng = np.random.default_rng(derive(seed, "cumulative random", draw))
@@ -146,15 +133,11 @@ def rescored(
     device: Device,
     order: str = TOP,
 ) -> list[Ranking]:
-    """Rankings by importance (Eq. 4) that is computed again after every step of pruning.
+    """Return rankings by importance (Eq. 4) that is computed again after every step of pruning.
 
-    A step goes from one of `fractions` to the next; the heads of the steps before are closed.
-
-    Parameters
-    ----------
-    rows : task: rows of its examples, in folds
-    fractions : as from `levels`
-    order : {"top", "bottom"}, whether a step prunes the most important of the remaining heads, or the least
+    A step goes from one of `fractions` (as from `levels`) to the next and prunes the most or, with `order`
+    "bottom", the least important remaining heads; earlier ones are closed. `rows` has the rows of each task's
+    examples, in folds.
     """
     require("order", order, (TOP, BOTTOM))
     exists, sign = model.gates.exists, 1 if order == TOP else -1
@@ -187,15 +170,11 @@ def cumulative(
     fractions: Sequence[float],
     device: Device,
 ) -> pd.DataFrame:
-    """Predictions with the first heads of each ranking pruned, as rows of the schema `CUMULATIVE`.
+    """Return predictions with the first heads of each ranking pruned, as rows of the schema `CUMULATIVE`.
 
-    A task is evaluated at all fractions under its own rankings and those that all tasks share, and at the
-    main `fraction` (and without pruning) under the top heads of other tasks. Equal masks are evaluated once.
-
-    Parameters
-    ----------
-    rows : task: rows of its examples, in folds
-    fraction, fractions : of heads to prune; see `levels`
+    A task is evaluated at all fractions (see `levels`) under its own rankings and those that all tasks share,
+    and at the main `fraction` (and without pruning) under the top heads of other tasks. Equal masks are
+    evaluated once. `rows` has the rows of each task's examples, in folds.
     """
     model.to(device.name).eval()
     planned = {
@@ -228,7 +207,7 @@ def cumulative(
 def _plan(
     rankings: Sequence[Ranking], task: str, half: int, fraction: float, fractions: Sequence[float]
 ) -> list[tuple[Ranking, Mask]]:
-    """The masks under which a half of a task's examples is evaluated, ranked by the other half."""
+    """Return the masks under which a half of a task's examples is evaluated, ranked by the other half."""
     plan = []
     for ranking in rankings:
         scores = ranking.maps[1 - half]
@@ -243,5 +222,5 @@ def _plan(
 
 
 def _distinct(plan: list[tuple[Ranking, Mask]]) -> dict[bytes, Mask]:
-    """The different masks of a plan, by their content."""
+    """Return the distinct masks of a plan, by their content."""
     return {mask.closed.tobytes(): mask for _, mask in reversed(plan)}

@@ -1,4 +1,4 @@
-"""Integrated gradients of the gates on heads: attribution that adds up to what all heads do together."""
+"""Integrated gradients of the gates on heads: attribution that sums to the joint effect of all heads."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STEPS = 8
 
 
 def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> np.ndarray:
-    """Mean of -dL/dgate while all gates go from 0 to 1 together, (n, layers, heads).
+    """Return the mean of -dL/dgate while all gates go from 0 to 1 together, (n, layers, heads).
 
-    Over all heads it adds up to how much the loss of an example rises when every head is closed, up to the
+    Summed over heads, it is how much an example's loss rises when every head is closed, up to the
     error of the midpoint rule (Sundararajan, Taly and Yan 2017). Derivatives at open gates alone
     (`gradient_x_activation`) miss heads whose effect is saturated.
     """

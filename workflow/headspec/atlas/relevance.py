@@ -1,4 +1,4 @@
-"""What the gradients say of a head: importance, by example and by token, and relevance to the prediction."""
+"""Gradient measures of a head: importance, by example and by token, and relevance to the prediction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def relevance_measures(
     wanted: int,
     rules: Rules = "constant_attention",
 ) -> pd.DataFrame:
-    """Measures of every head for every task that take one backward pass.
+    """Return the measures of every head for every task that take one backward pass (schema `HEAD_FOLDS`).
 
     importance
         |dL/dxi|, the absolute value by example (Li et al. 2023, Eq. 4).
@@ -34,21 +34,15 @@ def relevance_measures(
         The sum over tokens of |dL/dxi|, where every token has its own gate: the absolute value by token,
         as in the code released with Michel et al. 2019. It is never smaller than `importance`.
     gradient_x_activation
-        -dL/dxi, which is minus the product of the head's output and its gradient: the first-order estimate
-        of how much the loss rises when the head is closed. It can be negative.
+        -dL/dxi, minus the product of the head's output and its gradient: the first-order estimate of how
+        much the loss rises when the head is closed. It can be negative.
     relevance
         |R| / sum over the layer's heads of |R|, where R is the head's relevance to the logit of the
-        predicted class, or to the score (Voita et al. 2019). The absolute value, because the rules in the
-        code of Voita et al. give no negative relevance, and because signed relevances can sum to zero.
+        predicted class, or to the score (Voita et al. 2019). Absolute, because the rules in their code
+        give no negative relevance, and because signed relevances can sum to zero.
 
-    Parameters
-    ----------
-    wanted : examples per task, drawn by `sampled`
-    rules : rules of propagation, see `headspec.models.internals.propagation`
-
-    Returns
-    -------
-    frame : rows of the schema `HEAD_FOLDS`
+    `wanted` examples per task are drawn by `sampled`; `rules` are those of
+    `headspec.models.internals.propagation`.
     """
     rows = {task: sampled(task, len(task_examples), wanted) for task, task_examples in examples.items()}
     progress = Progress(2 * sum(map(len, rows.values())), "passes of an example")
@@ -76,12 +70,10 @@ def loss_gradients(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Derivative of each example's loss with respect to gates of a head on every token.
+    """Return the derivative of each example's loss with respect to gates of a head on every token.
 
-    Returns
-    -------
-    gradients : (len(rows), 2, layers, heads): the sum over tokens, which is the derivative with respect to
-        the gate of the head (`gate_gradients`); and the sum over tokens of the absolute value
+    The result is (len(rows), 2, layers, heads): the sum over tokens, which is the derivative with respect to
+    the head's gate (`gate_gradients`); and the sum over tokens of the absolute value.
     """
 
     def batch_values(batch: Batch) -> torch.Tensor:
@@ -104,14 +96,11 @@ def relevances(
     progress: Progress | None = None,
     rules: Rules = "constant_attention",
 ) -> np.ndarray:
-    """Relevance of every head to the logit of each example's predicted class, or to its score.
+    """Return the signed relevance of every head to each example's prediction, (len(rows), layers, heads).
 
-    Of tasks on words to the sum of the logits that the decoder's prediction follows from; of translation to
-    the mean over target tokens of the largest logit, given the tokens before.
-
-    Returns
-    -------
-    relevances : (len(rows), layers, heads), signed
+    This is the logit of the predicted class, or the score; for tasks on words, the sum of the logits that the
+    decoder's prediction follows from; for translation, the mean over target tokens of the largest logit,
+    given the tokens before.
     """
     require("rules of relevance", rules, get_args(Rules))
 

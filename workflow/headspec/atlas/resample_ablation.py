@@ -1,4 +1,4 @@
-"""Ablation by resampling: every head alone passes on what it has made of another example."""
+"""Ablation by resampling: a head's output is replaced by its output for another example."""
 
 from __future__ import annotations
 
@@ -17,18 +17,12 @@ from headspec.models.multitask import MultiTask
 
 @torch.no_grad()
 def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> np.ndarray:
-    """Rise of the loss when a head's context vectors come from another example, (n, layers, heads).
+    """Return the rise of the loss when a head's vectors come from another example, (n, layers, heads).
 
-    Unlike zeros and means, these are vectors that the head does make (Chan et al. 2022). The other example
-    is half of `rows` further on, in their random order. Its tokens are counted from the end where the last
-    one is the text's vector, else from the beginning, and repeat where its text is shorter.
-
-    Raises
-    ------
-    EncoderError
-        The encoder's passes cannot be resumed.
-    NumericalError
-        A loss is not finite.
+    Unlike zeros and means, these are context vectors that the head does produce (Chan et al. 2022). The other
+    example is half of `rows` further on, in their random order. Its tokens are counted from the end if the
+    last one is the text's vector, else from the beginning, and repeat where its text is shorter. Raises
+    EncoderError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
     """
     model.to(device.name).eval()
     other = np.zeros(len(examples), dtype=int)
@@ -59,12 +53,10 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
 
 
 def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:
-    """For each token, the place of the token of the other text that stands for it, (batch, tokens).
+    """Return, for each token, the place of the other text's token that replaces it, (batch, tokens).
 
-    Parameters
-    ----------
-    attended, others : attention masks (batch, tokens) of the texts and of the other texts
-    at_end : whether tokens are counted from the end
+    `attended` and `others` are the attention masks (batch, tokens) of both texts; with `at_end`, tokens are
+    counted from the end.
     """
     own, length = (mask.sum(1, keepdim=True) for mask in (attended, others))
     places = torch.arange(attended.shape[1], device=attended.device).expand_as(attended)

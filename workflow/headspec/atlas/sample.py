@@ -1,4 +1,4 @@
-"""The examples on which all measures of heads are taken, in folds that they share."""
+"""The examples on which all measures of heads are taken, in the same folds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLDS = 20
 
 
 def sampled(task: str, available: int, wanted: int) -> np.ndarray:
-    """Rows of the examples of `task` to measure, at most `wanted` of the `available` ones.
+    """Return rows of the examples of `task` to measure, at most `wanted` of the `available` ones.
 
     Their order is random, and the same for every model, seed and measure; row i of it is in fold
     i % FOLDS. Differences between measures, runs and seeds are therefore paired by fold.
@@ -35,10 +35,8 @@ def sampled(task: str, available: int, wanted: int) -> np.ndarray:
 
 
 def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
-    """Means over the examples of each fold, as rows of the schema `HEAD_FOLDS`.
+    """Return means over the examples of each fold, as rows of the schema `HEAD_FOLDS`.
 
-    Parameters
-    ----------
-    values : (n, layers, heads), in the order of `sampled`; nan where a head does not exist, or has none
+    `values` are (n, layers, heads), in the order of `sampled`; nan where a head or its value does not exist.
     """
     return folds.fold_means(FOLDS, value=values).assign(task=task, measure=measure)

@@ -1,6 +1,6 @@
-"""What a head is worth to one task alone: its share of the task's importance, less its mean share of others'.
+"""Specific importance of a head: its share of a task's importance minus its mean share of other tasks'.
 
-Importance for different tasks is often of the same heads; pruning these says little about either task.
+Different tasks often have the same important heads; pruning these says little about either task.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from headspec.config.table_values import IMPORTANCE
 
 
 def measure(heads: pd.DataFrame) -> pd.DataFrame:
-    """Specific importance of every head, as rows of the schema `HEAD_FOLDS`.
+    """Return the specific importance of every head, as rows of the schema `HEAD_FOLDS`.
 
-    Shares are of the importance (Li et al. 2023, Eq. 4) of all heads in a fold; of a run on one task it is
-    this share. Over the tasks of a mixture, the values of a head sum to 0.
-
-    Parameters
-    ----------
-    heads : rows of the schema `HEAD_FOLDS` with the measure 'importance'
+    Shares are of the importance (Li et al. 2023, Eq. 4) of all heads in a fold; in a run on one task they are
+    the result. Over the tasks of a mixture, a head's values sum to 0. `heads` are rows of `HEAD_FOLDS` with
+    the measure 'importance'.
     """
     rows = heads[heads["measure"] == IMPORTANCE].reset_index(drop=True)
     share = rows["value"] / rows.groupby(["task", "fold"])["value"].transform("sum")
