@@ -1,1 +1,1 @@
-"""Task data, from source to tables: texts, labels, splits, pairs, few-shot draws, prediction files."""
+"""Data of tasks, from sources to tables: texts, labels, splits, pairs, few-shot draws, prediction files."""

@@ -28,16 +28,11 @@ place: place in the draw, from 0: the first m are its sample of m
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:
-    """The table `draws`: random draws of a few training examples of task `name`.
+    """Return the table `draws`: random draws of a few training examples of task `name`, which may overlap.
 
-    The first m of a draw are its sample of m, which has at least one example of every class, and otherwise
-    keeps the proportions of classes. Draws are independent and may overlap. DataError if the task has fewer
-    examples than the largest of `samples`, or more classes than the smallest.
-
-    Parameters
-    ----------
-    labels : (n,), class of each example; the same value for all examples of a regression task
-    seed : the study's `data_seed`
+    The first m of a draw are its sample of m: every class has an example, and otherwise its proportion. Raise
+    DataError if the task has fewer examples than the largest of `samples`, or more classes than the smallest.
+    `labels` (n,) are classes, or a constant for regression; `seed` is the study's `data_seed`.
     """
     if problems := _wrong_samples(name, labels, samples):
         raise DataError("\n".join(problems))
@@ -51,7 +46,7 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
-    """DataError for all transfer tasks that have too few examples for `transfer.samples`."""
+    """Raise DataError for all transfer tasks that have too few examples for `transfer.samples`."""
     problems: list[str] = []
     for name in study.transfer.tasks:
         if name in prepared:
@@ -62,12 +57,12 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 
 def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
-    """Labels to stratify draws by: the classes; for other tasks, the same value for all examples."""
+    """Return labels to stratify draws by: the classes, or a constant for tasks without classes."""
     return data.reader(type_of(classes)).strata(train)
 
 
 def _wrong_samples(name: str, labels: pd.Series, samples: list[int]) -> list[str]:
-    """Problems with sizes that are above the number of a task's examples, or below its number of classes."""
+    """Return problems with sizes above the number of a task's examples or below its number of classes."""
     n, classes = len(labels), labels.nunique()
     problems = []
     for i, size in enumerate(samples):

@@ -1,7 +1,7 @@
-"""Texts that several tasks share: keys of texts, and training examples that other tasks are evaluated on.
+"""Texts that several tasks share, and training examples on which other tasks are evaluated.
 
-Two texts are the same if they have the same letters and digits in the same order, because the tasks of GLUE
-differ in the spaces around punctuation; texts without any, if only their spaces differ.
+Texts are compared by their letters and digits, because the tasks of GLUE differ in the spaces around
+punctuation; texts without any are compared without spaces.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ MOST = 0.2
 
 
 def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """`frame` with columns key_a and key_b, uint64, of text_a and text_b (null for single texts).
+    """Return `frame` with uint64 columns key_a and key_b of text_a and text_b (null for single texts).
 
-    A key is a hash of `headspec.characters.letters` of the text, 0 of empty texts. `seed`, the study's
-    `data_seed`, determines the order of keys.
+    Keys are hashes of `headspec.characters.letters`, 0 for empty texts, in an order that `seed` determines.
     """
     if set(KEYS) <= set(frame):
         return frame
@@ -45,15 +44,14 @@ def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
 
 
 def row_keys(frame: pd.DataFrame) -> np.ndarray:
-    """One key per row, (n,) uint64: of its text, or of both texts of a pair regardless of their order."""
+    """Return one key per row, (n,) uint64: of its text, or of both texts of a pair in any order."""
     return frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
 
 
 def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
-    """Which rows of `frame` occur in `other`, (n,) bool.
+    """Return which rows of `frame` occur in `other`, (n,) bool.
 
-    A pair occurs among pairs if one of them has both of its texts. A text occurs among pairs, and a pair
-    among texts, if they share one text.
+    Pairs match with both texts; a text matches a pair that contains it, and the reverse.
     """
     if _has_pairs(frame) and _has_pairs(other):
         complete = [(pairs["key_a"] != 0) & (pairs["key_b"] != 0) for pairs in (frame, other)]
@@ -70,16 +68,10 @@ def _has_pairs(frame: pd.DataFrame) -> bool:
 def without_evaluated(
     name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The training examples of task `name` that no other task is evaluated on, and the numbers of the others.
+    """Return training examples of `name` on which no other task is evaluated, and counts of those removed.
 
-    Parameters
-    ----------
-    seen : other task that shares an encoder: which of the examples it is evaluated on, (n,) bool
-
-    Raises
-    ------
-    DataError
-        More than `MOST` of the examples would be removed.
+    `seen` has for each other task that shares an encoder which examples it is evaluated on, (n,) bool.
+    Raise DataError if more than `MOST` of the examples would be removed.
     """
     counts = {other: int(mask.sum()) for other, mask in seen.items() if mask.any()}
     leaked = np.logical_or.reduce([np.zeros(len(train), dtype=bool), *seen.values()])

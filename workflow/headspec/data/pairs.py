@@ -1,4 +1,4 @@
-"""Pair tasks made of single-text tasks: do two texts have the same class?"""
+"""Pair tasks from single-text tasks: do two texts have the same class?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from headspec.errors import DataError, listing
 def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") -> pd.DataFrame:
     """Pair texts of the same class and of different classes (AG-Pair of Li et al., EMNLP 2023).
 
-    There are as many pairs as items. Each item is text_a of one pair and text_b of another. Half of the
-    pairs are 'same', half 'different' (see `n_different`). No two pairs have the same two items, unless small
-    or uneven classes make it unavoidable.
-
-    The items of each class, in random order, form a ring in which each precedes its partner. A random
-    half of all items keeps this partner of the same class. The partners of the other half are shuffled
-    until all pairs differ in class.
+    There are as many pairs as items, half 'same', half 'different' (see `n_different`). Each item is text_a
+    of one pair and text_b of another. No two pairs have the same two items, unless small or uneven classes
+    make it unavoidable. The items of each class form a random ring. A random half of all items is paired with
+    the next in the ring, and the partners of the other half are shuffled until all these pairs differ in
+    class.
 
     Parameters
     ----------
@@ -26,8 +24,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
     Returns
     -------
-    DataFrame
-        n rows in random order; columns label ('same' or 'different') and text_a and text_b, or their keys
+    n rows in random order; columns label ('same' or 'different') and text_a and text_b, or their keys
 
     Raises
     ------
@@ -66,12 +63,12 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
 
 def n_different(sizes: np.ndarray) -> int | None:
-    """The number of pairs across classes that `pair` makes for classes of these sizes; None if it cannot.
+    """Return the number of pairs across classes that `pair` makes for classes of these sizes, or None.
 
-    With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only
-    if every d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item
-    is its own partner). Of n pairs, n/2 are across; one more or fewer if n is odd, or if n/2 is odd and
-    the classes do not allow it: of two classes, both have the same number across, so D is even.
+    With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only if every
+    d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item is its own
+    partner). Of n pairs, n/2 are across; one more or fewer if n is odd, or if n/2 is odd and there are two
+    classes, because both have the same number across and D is even. None if such pairs do not exist.
     """
     n = int(sizes.sum())
     for across in sorted(range((n - 1) // 2, n // 2 + 2), key=lambda d: abs(2 * d - n)):
@@ -82,12 +79,12 @@ def n_different(sizes: np.ndarray) -> int | None:
 
 
 def _bounds(sizes: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest number of pairs within each class, given `across` pairs across classes."""
+    """Return the least and most pairs within each class, given `across` pairs across classes."""
     return np.maximum(0, sizes - across // 2), np.where(sizes > 1, sizes, 0)
 
 
 def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
-    """How many of `within` random items fall into each class, clipped to `_bounds`."""
+    """Return how many of `within` random items fall into each class, clipped to `_bounds`."""
     least, most = _bounds(sizes, int(sizes.sum()) - within)
     shares = np.clip(rng.multivariate_hypergeometric(sizes, within), least, most)
     while step := np.sign(within - shares.sum()):
@@ -98,12 +95,11 @@ def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndar
 def _across_classes(
     first: np.ndarray, second: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """A random rearrangement of `second` in which each item differs in class from that in `first`.
+    """Shuffle `second` so that each item differs in class from the item at its place in `first`.
 
-    Both have the same number d_k of items of each class k, d_k <= D / 2. For a pair within class k at
-    most 2 d_k - 1 < D pairs have k on either side, so it can always exchange partners with a pair so that
-    both become pairs across classes. Then pairs that occur in both directions exchange partners in the
-    same way where possible; an exchange that keeps pairs across classes never creates another such pair.
+    Both have the same number d_k <= D / 2 of items of each class k. For a pair within class k at most
+    2 d_k - 1 < D pairs have k on either side, so an exchange of partners with another pair always works. Then
+    pairs that occur in both directions are separated in the same way where possible.
     """
     second = rng.permutation(second)
     class_a, class_b = classes[first], classes[second]

@@ -20,14 +20,15 @@ from headspec.tasks.kinds import kind
 
 @dataclass
 class Planned:
-    """The tasks that planning can read: not those on the hub, which only jobs read.
+    """The tasks that planning can read; tasks on the hub are read by jobs.
 
     Attributes
     ----------
-    sources : task: its source; tasks with `pairs_of` are missing
-    evaluated : task: the examples that it is evaluated on, further splits included, with keys
-    prepared : task: its tables, without texts
-    leaking : task in `sources`: other task that is evaluated on some of its training rows: their keys, sorted
+    sources : source of each task without `pairs_of`
+    evaluated : evaluation examples of each task, further splits included, with keys
+    prepared : tables of each task, without texts
+    leaking : for each task in `sources`, other tasks that are evaluated on some of its training rows, and
+        the sorted keys of these rows
     """
 
     sources: dict[str, Source] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Planned:
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def warnings(self, study: Study) -> list[str]:
-        """A line for each warning about the splits, classes and rows of the tasks."""
+        """Return a line for each warning about the splits, classes and rows of the tasks."""
         lengths = {name: model.max_length for name, model in study.models.items()}
         tasks = [(name, study.tasks[name], source) for name, source in self.sources.items()]
         notes = [prepare.source_notes(*task) for task in tasks]
@@ -46,12 +47,7 @@ class Planned:
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
-    """Prepare the tasks that need no network; DataError with a line for each problem.
-
-    Parameters
-    ----------
-    folder : holds records of sources
-    """
+    """Prepare the tasks that need no network, with records of sources in `folder`; join all DataErrors."""
     plan, problems = prepare_possible(study, folder)
     if problems:
         raise DataError.combined(problems)
@@ -59,7 +55,7 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
 
 
 def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
-    """The tasks without a problem, and the problems of the others."""
+    """Prepare the tasks without a problem, and return the problems of the others."""
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
@@ -103,7 +99,7 @@ def _train(
     validation: tuple[pd.DataFrame, dict[str, int]],
     together: list[str],
 ) -> Prepared | None:
-    """A task's tables, given the tasks of `trained_together`; None if its parent of pairs has a problem."""
+    """Return a task's tables, given the tasks of `trained_together`, or None if its parent has a problem."""
     task, source = study.tasks[name], plan.sources.get(name)
     if source is not None:
         split, classes = source.train, source.classes
@@ -122,7 +118,7 @@ def _train(
 
 
 def _seen_in_mixtures(study: Study, prepared: dict[str, Prepared]) -> Iterator[str]:
-    """Problems of `transfer.tasks` whose training texts are also in a mixture."""
+    """Yield problems of `transfer.tasks` whose training texts are also in a mixture."""
     if set(study.transfer.methods) <= {"pretrained"}:
         return
     mixtures = study.mixture_tasks
@@ -140,17 +136,15 @@ def _seen_in_mixtures(study: Study, prepared: dict[str, Prepared]) -> Iterator[s
 
 
 def readable(study: Study, name: str) -> bool:
-    """Whether the task's texts are in local files or in a package."""
+    """Return whether a task's texts are in local files or in a package."""
     task = study.tasks[name]
     return not str(study.tasks[task.pairs_of].source if task.pairs_of else task.source).startswith("hub:")
 
 
 def trained_together(study: Study) -> dict[str, list[str]]:
-    """Task: other tasks whose evaluation examples it must not train on, because an encoder learns both.
+    """Return for each task the others whose evaluation examples it must not train on.
 
-    They share a mixture, or one is in a mixture of `iat` and the other a task of `transfer`. A pair task
-    inherits its texts, so the others count for the task that the pairs are made of. These two have the same
-    splits and do not overlap.
+    They share a mixture, or a mixture of `iat` and `transfer`. Pair tasks count as the task of their texts.
     """
     together = [set(itertools.combinations(members, 2)) for members in study.mixture_tasks.values()]
     for mixture in study.iat.mixtures:
@@ -165,10 +159,9 @@ def trained_together(study: Study) -> dict[str, list[str]]:
 
 
 def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]:
-    """Task: other task that is evaluated on some of its training rows: their keys, sorted.
+    """Return for each task the sorted keys of its training rows on which each other task is evaluated.
 
-    The keys are None where only jobs can compare the tasks. Pairs of tasks without common rows are left out,
-    so that a change to one task affects another only if it changes the training rows of that task.
+    Keys are None where only jobs can compare tasks. Others without common rows are left out.
     """
     return {
         name: {

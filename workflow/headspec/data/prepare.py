@@ -41,8 +41,8 @@ PAIR_CLASSES = ["different", "same"]
 class Split:
     """The rows of a split, and counts of dropped rows as in `Prepared.counts`.
 
-    Columns: text_a, text_b (null for single texts), label (class name, or the score as text), key_a and
-    key_b (`headspec.data.overlap`). Records of sources have no texts.
+    Columns: label (class, or score as text) and, as in `headspec.data.overlap`, text_a, text_b, key_a and
+    key_b.
     """
 
     rows: pd.DataFrame
@@ -57,8 +57,8 @@ class Source:
     Attributes
     ----------
     train : distinct rows whose texts are in no validation or further split of the task
-    validation : all rows of the source's validation split; if it has none, rows held out of train
-    further : name in `task.further`: all rows of that split
+    validation : all rows of the source's validation split, or rows held out of train
+    further : all rows of each split in `task.further`
     """
 
     train: Split
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def quality(self) -> dict[str, dict[str, Any]]:
-        """Name of the rows in messages: their `Split.quality`."""
+        """The `Split.quality` of rows, by their name in messages."""
         further = {f"rows of {name}": split.quality for name, split in self.further.items()}
         return {quality.TRAINING: self.train.quality, "validation rows": self.validation.quality} | further
 
@@ -81,19 +81,17 @@ class Prepared:
     ----------
     train, validation : columns example (0, 1, ... in random order), and those of `Split.rows`
     counts
-        Split: numbers of rows dropped and kept. Rows of the source's own validation split are counted in
-        the same way, but never dropped.
+        Per split, numbers of rows; rows of the source's own validation split are counted but never dropped.
 
         - rows: read and kept by the filter; 0 for a held-out validation split
         - empty: dropped, a text is empty
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: duplicates whose label differs from that of the earlier row
-        - in_validation: dropped from train, same texts as a validation row
-        - in_further: dropped from train, same texts as a row of a further split
+        - in_validation, in_further: dropped from train, same texts as a row of such a split
         - held_out: moved from train to validation
-        - in_other_tasks: dropped from train, texts that other tasks are evaluated on
+        - in_other_tasks: dropped from train, other tasks are evaluated on the texts
         - examples: rows of the table
-    leaks : other task: number of training examples dropped because it is evaluated on them
+    leaks : number of training examples dropped for each other task that is evaluated on them
     """
 
     train: pd.DataFrame
@@ -104,13 +102,7 @@ class Prepared:
 
 
 def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
-    """The training and validation tables of a task, regardless of other tasks.
-
-    Parameters
-    ----------
-    seed : the study's `data_seed`
-    parent : the prepared task that `task.pairs_of` names
-    """
+    """Return a task's training and validation tables; `parent` is the prepared task that `pairs_of` names."""
     if parent is None:
         read = read_source(name, task, seed)
         train_split, validation_split, classes = read.train, read.validation, read.classes
@@ -126,9 +118,8 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
 def read_source(name: str, task: Task, seed: int) -> Source:
     """Read a task's source and split it.
 
-    If the source has no validation split, a stratified part of train is held out, in an order that depends
-    only on `seed` and the texts. Tasks with the same texts therefore hold out nearly the same rows; the few
-    that differ are left out of the other task's training.
+    Without a validation split, part of train is held out, stratified, in an order that depends only on `seed`
+    and the texts, so that tasks with the same texts hold out nearly the same rows.
     """
     read = {
         split: overlap.with_keys(frame, seed) for split, frame in splits.read_labelled(name, task).items()
@@ -160,19 +151,19 @@ def read_source(name: str, task: Task, seed: int) -> Source:
 
 
 def source_notes(name: str, task: Task, source: Source) -> list[str]:
-    """What the config does not say about the splits and classes of a source, a line each."""
+    """Return a line for each fact about the splits and classes of a source that the config does not state."""
     key = f"tasks.{name}"
     return [*readers.notes(task, key), *data.reader(task.type).notes(key, task, source.classes)]
 
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
-    """A split with all of its rows."""
+    """Return a split with all of its rows."""
     normal = splits.normalised(frame)
     return Split(frame, _distinct(frame, normal)[1], quality.summary(frame, normal, data.reader(task.type)))
 
 
 def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
-    """Pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
+    """Return pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
     frame = overlap.with_keys(parent, seed)
     if split == "validation":
         frame = frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
@@ -183,10 +174,7 @@ def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
 def train_table(
     name: str, task: Task, split: Split, seed: int, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
-    """At most `train_examples` rows, none of which other tasks are evaluated on: table, counts and leaks.
-
-    `seen` has, for other tasks that share an encoder, which rows of `split` they are evaluated on, (n,) bool.
-    """
+    """Return at most `train_examples` rows that no other task is evaluated on (`seen`); counts and leaks."""
     rows, leaks = overlap.without_evaluated(name, split.rows, seen)
     counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
     frame = _limited(name, task, "train", rows, task.train_examples, seed)
@@ -194,7 +182,7 @@ def train_table(
 
 
 def validation_table(name: str, task: Task, split: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
-    """At most `validation_examples` rows: table and counts as in `Prepared`."""
+    """Return at most `validation_examples` rows, and counts as in `Prepared`."""
     frame = _limited(name, task, "validation", split.rows, task.validation_examples, seed)
     return frame, split.counts | {"examples": len(frame)}
 
@@ -202,7 +190,7 @@ def validation_table(name: str, task: Task, split: Split, seed: int) -> tuple[pd
 def _limited(
     name: str, task: Task, split: str, rows: pd.DataFrame, limit: int | None, seed: int
 ) -> pd.DataFrame:
-    """At most `limit` rows of a split, stratified by class and numbered in random order."""
+    """Return at most `limit` rows of a split, stratified by class and numbered in random order."""
     order = stratified_order(data.reader(task.type).strata(rows), _rng(seed, f"{split} subset", name))[:limit]
     return _numbered(
         name, task, rows, _rng(seed, f"{split} order", name).permutation(order), f"{split} split"
@@ -223,17 +211,14 @@ def _rng(seed: int, *purpose: str) -> np.random.Generator:
 def further_table(
     name: str, task: Task, other: str, seed: int, classes: Classes
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The further split `other`, in random order, at most `validation_examples` rows, and counts.
-
-    `classes` are of the training split.
-    """
+    """Return at most `validation_examples` rows of a further split in random order, and counts."""
     rows = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
     frame = further_examples(name, task, other, rows, seed)
     return frame, _distinct(rows, splits.normalised(rows))[1] | {"examples": len(frame)}
 
 
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The rows of a further split that `further_table` selects."""
+    """Return the rows of a further split that `further_table` selects."""
     rng = _rng(seed, "further", name, other)
     strata = data.reader(task.type).strata(rows)
     order = rng.permutation(stratified_order(strata, rng)[: task.validation_examples])
@@ -241,7 +226,7 @@ def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed
 
 
 def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dict[str, int]]:
-    """`frame` without empty texts and repeated rows, by `splits.normalised` of it, and counts of both."""
+    """Drop empty texts, and repeated rows by `splits.normalised`; return the rest and counts of both."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, normal = frame[~empty], normal[~empty]
     duplicate = normal.duplicated()
@@ -256,7 +241,7 @@ def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dic
 
 
 def _held_out(name: str, task: Task, n: int) -> int:
-    """Number of rows to hold out of `n` for validation."""
+    """Return the number of `n` rows to hold out for validation."""
     size = task.validation_examples or max(1, int(n * HELD_OUT))
     if size >= n:
         raise DataError(

@@ -1,7 +1,4 @@
-"""Empty, repeated and contradictory rows, and rows that a model sees cut.
-
-Many of them are a sign of a wrong column or a broken export, and earn a warning before anything runs.
-"""
+"""Warnings before a run about empty, repeated, contradictory and overlong rows, signs of a wrong column."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from headspec.errors import listing
 if TYPE_CHECKING:
     from headspec.tasks.data import Data
 
-#: Share of rows that is many. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News, Rotten
-#: Tomatoes), none has empty rows; at most 0.6 % contradict another (CoLA), and 4.5 % repeat one (BBC News).
+#: Share of rows that deserves a warning. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News,
+#: Rotten Tomatoes), none has empty rows; at most 0.6 % contradict (CoLA), 4.5 % repeat another (BBC News).
 MANY = 0.1
 #: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
 #: the other sets of GLUE, but nearly all of BBC News.
@@ -31,18 +28,15 @@ KINDS = {
 
 
 def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any]:
-    """Numbers of useless rows of a split, as JSON has them.
+    """Return numbers of useless rows of a split, as values for JSON.
 
-    Parameters
-    ----------
-    frame : columns text_a, text_b, label; the index has the positions of rows in the source
-    normal : `headspec.data.splits.normalised` of it
+    `frame` has columns text_a, text_b, label, and positions in the source as index; `normal` is its
+    `headspec.data.splits.normalised`.
 
     Returns
     -------
-    dict
-        rows: their number; each of `KINDS`: the number of rows, and the first of them, from 1; words: their
-        number in rows at 100 evenly spaced places of the order by it; and what `Data.row_quality` adds
+    rows: their number; each of `KINDS`: the number of rows, and the first of them, from 1; words: 100
+    quantiles of the number of words; and what `Data.row_quality` adds
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
@@ -58,7 +52,7 @@ def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
-    """Numbers of the first wrong row and of another of its text, with the same label or another one."""
+    """Return numbers of the first wrong row and of another with its text, with the same or another label."""
     if not wrong.any():
         return []
     row: Any = wrong.idxmax()
@@ -71,19 +65,13 @@ def _numbers(rows: Any) -> list[int]:
 
 
 def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int]) -> list[str]:
-    """A line for each warning about the rows of tasks.
-
-    Parameters
-    ----------
-    tasks : task: name of the rows: their `summary`
-    lengths : model: the most tokens of a text that it sees
-    """
+    """Return warnings about rows, from each task's `summary` by name of rows, and lengths of models."""
     lines = [line for name, by_rows in tasks.items() for line in task_warnings(name, by_rows)]
     return lines + [line for name, length in lengths.items() for line in _cut(name, length, tasks)]
 
 
 def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each warning about the rows of a task."""
+    """Yield a line for each warning about the rows of a task."""
     for rows, found in by_rows.items():
         usual = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
         for n, first, words, many in [*usual, *found.get("more", ())]:
@@ -94,7 +82,7 @@ def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A line if most training rows of tasks have more words, and so more tokens, than a model takes."""
+    """Yield a line if most training rows of tasks have more words than a model takes tokens."""
     shares = {name: _longer(by_rows[TRAINING].get("words", []), length) for name, by_rows in tasks.items()}
     if cut := [f"{share} % of tasks.{name}" for name, share in shares.items() if share >= 100 * MOST]:
         yield (
@@ -104,5 +92,5 @@ def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def _longer(words: Sequence[int], length: int) -> int:
-    """Percentage of rows with more words than `length`."""
+    """Return the percentage of rows with more words than `length`."""
     return round(100 * float((np.array(words) > length).mean())) if words else 0

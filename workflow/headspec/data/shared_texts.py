@@ -1,4 +1,4 @@
-"""Groups of examples that share texts: of a task, and of the tasks that pair its texts."""
+"""Groups of examples that share texts, in a task and in the tasks that pair its texts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-#: most texts of a group, and the number of groups for which there are fewer in each
+#: most texts of a group, and the number of groups below which groups are smaller
 TEXTS, GROUPS = 12, 50
 TEXT_COLUMNS = ("text_a", "text_b")
 
 
 class Grouped(NamedTuple):
-    """Examples of a task that are not drawn one by one.
+    """Examples of a task that are resampled in groups.
 
     Attributes
     ----------
-    source : the first of the tasks that share these texts
-    group : (n,), of each example by its number; tasks of the same source have the same groups
+    source : first of the tasks that share these texts
+    group : (n,), group of each example by number; tasks with the same source share groups
     """
 
     source: str
@@ -28,17 +28,12 @@ class Grouped(NamedTuple):
 
 
 def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[str, Grouped]:
-    """Groups of the examples of tasks that share texts; tasks that share none have none.
+    """Return groups of examples for the tasks that share texts, from the validation tables of all.
 
-    Every text of a task of pairs is in two of them (see `headspec.data.pairs`), and so all pairs hang
-    together in a few rings. Texts in an order in which partners stand close to each other are cut into groups
-    of `TEXTS`; an example is in the group of its first text. About one pair in six has its second text in
-    another group. A text without a partner is a group.
-
-    Parameters
-    ----------
-    sources : task: itself, or the task whose texts it pairs
-    tables : their validation tables
+    Pair tasks use every text twice, which joins all pairs to a few rings. Texts, with partners close
+    together, are cut into groups of `TEXTS`; an example is in the group of its first text, and in about one
+    pair of six the second text is in another group. `sources` has each task itself, or the task whose texts
+    it pairs.
     """
     found: dict[str, Grouped] = {}
     for tasks in _sharing(sources, stored := dict(zip(sources, tables, strict=True))):
@@ -48,7 +43,7 @@ def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[
 
 
 def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> list[list[str]]:
-    """Tasks of a source that share texts, directly or by another task; without those that share none."""
+    """Return tasks of one source that share texts, directly or through another task."""
     sets: list[tuple[list[str], set[str]]] = []
     for task, source in sources.items():
         texts = {*tables[task]["text_a"], *tables[task]["text_b"].dropna()}
@@ -60,7 +55,7 @@ def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> 
 
 
 def _groups(tables: Sequence[pd.DataFrame]) -> list[NDArray[np.intp]]:
-    """The group of every example of tables that share texts."""
+    """Return the group of every example in tables that share texts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 

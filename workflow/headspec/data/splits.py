@@ -23,10 +23,10 @@ TEXTS = ["text_a", "text_b"]
 
 
 def text_columns(task: Task) -> dict[str, str]:
-    """The settings `text_a` and `text_b` that are columns of these names in the task's training table.
+    """Return `text_a` and `text_b` if columns have these names in the task's training table.
 
-    Empty if the config names `text_a`, if the table has the default column, or if it cannot be read here,
-    which reading the task reports. A column `text_b` without texts does not count.
+    The result is empty if the config names `text_a`, or the table has the default column or cannot be read
+    here.
     """
     if "text_a" in task.model_fields_set or task.source is None or task.source.startswith("hub:"):
         return {}
@@ -48,14 +48,10 @@ def text_columns(task: Task) -> dict[str, str]:
 
 
 def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
-    """The labelled rows of a task's source, filtered and checked.
+    """Return the labelled rows of ``train`` and, if the source has it, ``validation``, filtered and checked.
 
-    Returns
-    -------
-    dict
-        ``train``, and ``validation`` if the source has that split. Columns: text_a, text_b (null for
-        single texts), label (class name, or the score as text). Missing texts are empty. The index is
-        the row's position in the source.
+    Columns are text_a, text_b (null for single texts) and label (class name, or score as text); missing texts
+    are empty. The index is the row's position in the source.
     """
     key = f"tasks.{name}"
     present = readers.splits(task, key)
@@ -77,7 +73,7 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
 
 
 def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
-    """The rows of the further split `other`, as `read_labelled`; labels must be in `classes`."""
+    """Return the rows of the further split `other`, as `read_labelled`; labels must be in `classes`."""
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     frame = _rows(split_task, key, stored)
@@ -89,21 +85,12 @@ def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.Data
 def read_unlabelled(
     name: str, task: Task, file: str, train: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The texts of the split whose predictions are written to `file`: all rows, in the source's order.
+    """Return all texts of the split for the prediction file `file`, in the source's order, and counts.
 
-    Labels are not read: the hub has -1 in their place. Training rows with the same texts are only counted;
-    if they were removed, training would depend on the test set.
-
-    Returns
-    -------
-    frame : columns example (0, 1, ...), index (the source's column idx, else as example), text_a,
-        text_b (null for single texts); missing texts are empty
-    counts : rows, and in_train, rows with the texts of a row of `train`
-
-    Raises
-    ------
-    DataError
-        There is no such split, a text column has no text, or the values of idx are not unique integers.
+    Labels are not read: the hub has -1 in their place. Rows with texts of `train` are only counted
+    (in_train); if they were removed, training would depend on the test set. Columns: example (0, 1, ...),
+    index (the source's column idx, else as example), text_a, text_b (null for single texts). Raise DataError
+    if there is no such split, a text column has no text, or the values of idx are not unique integers.
     """
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"test.{file}", task, task.test[file])
@@ -127,7 +114,7 @@ def read_unlabelled(
 
 
 def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
-    """Task and split for `wanted`, the value of a setting; DataError if the source has no such split."""
+    """Return task and split for the value `wanted` of a setting; raise DataError if the split is missing."""
     split_task, stored = readers.with_subset(task, wanted)
     present = readers.splits(split_task, key)
     if stored not in present:
@@ -142,7 +129,7 @@ def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
 
 
 def normalised(frame: pd.DataFrame) -> pd.Series:
-    """The texts of each row as one string, with white space normalised."""
+    """Return the texts of each row as one string, with white space normalised."""
     texts = frame[TEXTS].dropna(axis="columns", how="all")
     joined = ["\t".join(" ".join(text.split()) for text in row) for row in texts.itertuples(index=False)]
     return pd.Series(joined, index=frame.index, dtype="str")

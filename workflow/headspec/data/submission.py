@@ -1,12 +1,9 @@
 """Prediction files for the test server of GLUE (Wang et al. 2019, https://gluebenchmark.com/faq).
 
-A submission is a zip with one table per test set, `<name>.tsv`, with the header ``index<tab>prediction`` and
-one row per example. Predictions are class names for MNLI, the diagnostics (AX), QNLI and RTE, a score from
-0 to 5 for STS-B (the server refuses others), and class numbers for the rest. The format agrees with the
-formatter of nyu-mll/jiant (pull request 134 of jiant-dev).
-
-The server needs all files. WNLI gets its majority class, as in Devlin et al. (2019), because no task
-trains on it.
+A submission is a zip with `<name>.tsv` for each test set: the header ``index<tab>prediction`` and one row
+per example. Predictions are class names for MNLI, the diagnostics (AX), QNLI and RTE, a score from 0 to 5
+for STS-B, and class numbers for the rest (formatter of nyu-mll/jiant, pull request 134 of jiant-dev). The
+server needs all files; WNLI gets its majority class (Devlin et al. 2019), because no task trains on it.
 """
 
 from __future__ import annotations
@@ -38,17 +35,14 @@ ARCHIVE = "submission.zip"
 
 
 def written(files: list[str]) -> list[str]:
-    """The files to write if tasks fill `files`: these and WNLI."""
+    """Return all files to write if tasks fill `files`, which adds WNLI."""
     return [name for name in FILES if name in files or name == "WNLI"]
 
 
 def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
-    """Predictions in the format of `file`; DataError if its classes are others, or a prediction is nan.
+    """Format predictions, (n,) class indices or scores, for `file`; `classes` is None for scores.
 
-    Parameters
-    ----------
-    predictions : (n,), class indices or scores
-    classes : the task's class names in order of their index; None for scores
+    Raise DataError if the file has other classes, or a prediction is nan.
     """
     file_format = FILES[file]
     if problem := file_format.problem(type_of(classes), classes):
@@ -61,7 +55,7 @@ def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> li
 
 
 def warnings(rows: Mapping[Any, int]) -> list[str]:
-    """Reasons why the server would refuse the files; `rows` has the number of rows of each file."""
+    """Return reasons why the server would refuse the files, from the number of rows of each file."""
     wrong = [
         f"{file}: {n} rows, but the server's test set has {FILES[file].rows}"
         for file, n in rows.items()
@@ -77,13 +71,9 @@ def write(
     classes: dict[str, list[str] | None],
     record: dict[str, Any] | None = None,
 ) -> None:
-    """Write the prediction files, WNLI included, and `ARCHIVE` with all of them; equal ones to equal bytes.
+    """Write the prediction files, WNLI included, and the zip `ARCHIVE`, byte for byte reproducible.
 
-    Parameters
-    ----------
-    predictions : rows of the table `submission`, of all files
-    classes : file: class names in order of their index; None for scores
-    record : the job that writes the files (`tables.job_record`), for the comment of the archive
+    `predictions` has rows of the table `submission`; `record` is the job's, for the archive's comment.
     """
     folder = Path(folder)
     texts = {}

@@ -1,1 +1,1 @@
-"""Reading of sources: tables, folders, treebanks, sentences."""
+"""Readers of sources: tables, folders, treebanks, sentences."""

@@ -1,4 +1,4 @@
-"""Cells of a table as lists: stored as such, written as text, or text split at spaces."""
+"""Cells of a table as lists: stored lists, lists written as text, or text split at spaces."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ import pandas as pd
 
 from headspec.errors import shown
 
-#: what separates the items of a text: other kinds of spaces are part of them
+#: separates the items of a text; other kinds of spaces belong to them
 SPACES = re.compile(r"[ \t\r\n]+")
-#: kinds of tokens of Python that are values
+#: Python tokens that are values
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
-    """A column of text that is all lists, as Python, JSON or numpy write them, as lists; others unchanged.
-
-    ValueError, with its row from 1, for a text in brackets that is no such list.
-    """
+    """Parse a text column of lists in Python, JSON or numpy; ValueError has the row of a broken list."""
     present = column.dropna()
     texts = [cell.strip() if isinstance(cell, str) else "" for cell in present]
     if not texts or not all(text.startswith("[") and text.endswith("]") for text in texts):
@@ -56,7 +53,7 @@ def _list(text: str) -> list[Any]:
 
 
 def list_items(cell: Any) -> list[Any]:
-    """The items of a list, or the parts of a text between spaces."""
+    """Return the items of a list, or the parts of a text between spaces."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, (list, tuple, np.ndarray)):
@@ -65,7 +62,7 @@ def list_items(cell: Any) -> list[Any]:
 
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
-    """The items of a cell as texts, one for each word; ValueError for more, fewer, or empty ones."""
+    """Return one text per word from a cell; raise ValueError for more, fewer, or empty ones."""
     found = list_items(cell)
     if len(found) != len(words):
         raise ValueError(f"it has {len(words)} words and {len(found)} {what}")

@@ -1,4 +1,4 @@
-"""Filtering and checking stored columns: texts and labels."""
+"""Filters and checks of stored columns of texts and labels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def to_text(column: pd.Series) -> pd.Series:
-    """`column` with `as_text` applied to every value; empty values become missing."""
+    """Apply `as_text` to every value; empty values become missing."""
     present = column.dropna()
     text = present.map({value: as_text(value) for value in present.unique()})
     return text[text != ""].astype(object).reindex(column.index)
 
 
 def check_plain(stored: pd.Series, key: str, where: str) -> None:
-    """DataError if a value of a column is bytes, a list or a mapping."""
+    """Raise DataError if a value of a column is bytes, a list or a mapping."""
     if stored.dtype != object:
         return
     nested = stored.map(lambda value: isinstance(value, (bytes, list, tuple, dict, np.ndarray)))
@@ -36,7 +36,7 @@ def check_plain(stored: pd.Series, key: str, where: str) -> None:
 
 
 def with_lists(stored: pd.Series) -> pd.Series:
-    """`cells.parse_lists`, so that `check_plain` refuses lists; names in brackets stay text."""
+    """Apply `cells.parse_lists`, so that `check_plain` refuses lists; names in brackets stay text."""
     try:
         return cells.parse_lists(stored)
     except ValueError:
@@ -44,7 +44,7 @@ def with_lists(stored: pd.Series) -> pd.Series:
 
 
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-    """The rows of `frame` that `task.filter` keeps."""
+    """Return the rows of `frame` that `task.filter` keeps."""
     for column, value in task.filter.items():
         values = kept_by(value)
         check_plain(frame[column], f"{key}.filter.{column}", where)
@@ -61,7 +61,7 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
 
 
 def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
-    """A column of texts; missing texts become empty."""
+    """Return a column of texts; missing texts become empty."""
     stored = frame[column]
     if stored.notna().any() and pd.api.types.infer_dtype(stored, skipna=True) != "string":
         raise DataError(f"{key}: column '{column}' of {where} holds {stored.dtype} values, not text")
@@ -72,7 +72,7 @@ def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Se
 
 
 def unlabelled_message(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
-    """The message of rows whose label is `missing`."""
+    """Return the message about rows whose label is `missing`."""
     row: Any = missing.idxmax()
     return (
         f"{key}.label: {missing.sum()} of {len(missing)} rows of {where} have no label; the first is row "
@@ -81,7 +81,7 @@ def unlabelled_message(missing: pd.Series, stored: pd.Series, task: Task, key: s
 
 
 def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what: str) -> None:
-    """DataError if a label is not a `valid` one; the message calls the valid ones `what`."""
+    """Raise DataError if a label is not `valid`; the message calls the valid ones `what`."""
     invalid = ~labels.isin(valid)
     if invalid.any():
         row: Any = invalid.idxmax()

@@ -1,4 +1,4 @@
-"""Rows of what a local source holds."""
+"""Rows of a local source."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from headspec.tasks import data
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: formats with a header line, and those that are no text
+#: formats with a header line, and formats that are not text
 HEADERS, BINARY = (".csv", ".tsv"), (".parquet",)
 INDEX = "idx"  # column with the row numbers of an unlabelled split, as in GLUE on the hub
-LONGEST = 40  # characters of a name in a message; without a header line, it may be a text
+LONGEST = 40  # characters of a name in a message; without a header line, the name may be a text
 
 
 def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    """The columns of a split that a task uses, as `readers.read_split`."""
+    """Return the columns of a split that a task uses, as `readers.read_split`."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
     return READERS[held.kind](task, key, held, labelled)
 
 
 def check_options(task: Task, key: str, name: str, ending: str) -> None:
-    """DataError if the config has a key that does not go with the format of a file."""
+    """Raise DataError if the config has a key that does not fit the format of a file."""
     if task.columns and ending not in HEADERS:
         raise DataError(f"{key}.columns: has no effect on {name}, only on {listing(HEADERS)}; expected none")
     if task.encoding and ending in BINARY:
@@ -41,7 +41,7 @@ def check_options(task: Task, key: str, name: str, ending: str) -> None:
 
 
 def options(task: Task, key: str) -> Options:
-    """How the tables of a task are read."""
+    """Return how to read the tables of a task."""
     texts = tuple(column for column in (task.text_a, task.text_b) if column)
     return Options(f"{key}.source", task.encoding, task.columns, texts)
 
@@ -49,7 +49,7 @@ def options(task: Task, key: str) -> Options:
 def needed_columns(
     task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True, header: bool = False
 ) -> list[str]:
-    """The columns to read, all of which must be `present`; `header`: their names are a line, or should be."""
+    """Return the columns to read, which must be `present`; `header`: the first line should name them."""
     present = list(present)
     wanted = [(f"{key}.text_a", task.text_a)]
     if task.text_b is not None:
@@ -80,7 +80,7 @@ def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFr
 
 
 def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    """A column from the lines of each file that a task uses."""
+    """Return a column from the lines of each file that a task uses."""
     by_column = {text_files.ending(file)[1:]: file for file in held.files}
     names = needed_columns(task, key, by_column, held.name, labelled)
     lines = {name: _lines(by_column[name], task, key) for name in names}
@@ -92,7 +92,7 @@ def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
 
 def _class_folders(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     names = needed_columns(task, key, ("text", "label"), held.name, labelled)
-    # a byte in another encoding in one of many files is no reason to refuse them, unless the config names one
+    # a byte in another encoding in one of many files should not refuse all, unless the config names one
     errors = "strict" if task.encoding else "replace"
     texts = [_text(file, task, key, errors).strip() for file in held.files]
     labels = [file.parent.name for file in held.files]
@@ -115,7 +115,7 @@ def _lines(file: Path, task: Task, key: str) -> list[str]:
 
 
 def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
-    """The text of a file; its lines end with a line feed."""
+    """Return the text of a file, with line feeds as line ends."""
     try:
         text = text_files.read_text(file, f"{key}.source", task.encoding, errors)
     except OSError as error:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def splits(task: Task, key: str) -> list[str]:
-    """Names of the splits in the task's source; a single table is the training split."""
+    """Return names of the splits in the task's source; a single table is the training split."""
     if _is_hub(task):
         return list(hub_dataset(task.source, task.subset, f"{key}.source"))
     return list(local_splits(task, key))
 
 
 def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
-    """Split: its files, of a source that is not on the hub."""
+    """Return the files of each split, for a source that is not on the hub."""
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {column for column in (task.text_a, task.text_b, *labels) if column}
     path = locate(str(task.source), f"{key}.source")
@@ -41,10 +41,9 @@ def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
 
 
 def validation_split(task: Task, key: str, present: list[str]) -> str | None:
-    """The name of the validation split among those that are `present`; None if there is none.
+    """Return the name of the validation split among those `present`, or None.
 
-    The default split may have another usual name. DataError if there are several such names, or if the
-    source lacks the one that the config has.
+    Raise DataError if the default split has several usual names, or a configured one is missing.
     """
     wanted, where = task.validation_split, f"{key}.validation_split"
     if wanted is None:
@@ -56,12 +55,12 @@ def validation_split(task: Task, key: str, present: list[str]) -> str | None:
 
 
 def no_split(key: str, split: object, present: list[str]) -> str:
-    """The message that a source lacks a split."""
+    """Return the message that a source lacks a split."""
     return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
 
 
 def notes(task: Task, key: str) -> list[str]:
-    """What the config does not say about the splits of a source, a line each."""
+    """Return a line for each fact about the splits of a source that the config does not state."""
     present = splits(task, key)
     found, wanted = validation_split(task, key, present), task.validation_split
     others = [split for split in present if split != split_files.match_split(task.train_split, present)]
@@ -82,21 +81,16 @@ def notes(task: Task, key: str) -> list[str]:
 
 
 def with_subset(task: Task, split: str) -> tuple[Task, str]:
-    """Resolve ``<subset>/<split>`` of a hub data set into task and split; other splits are unchanged."""
+    """Resolve ``<subset>/<split>`` of a hub data set into task and split; leave other splits unchanged."""
     subset, slash, name = split.rpartition("/")
     return (task.model_copy(update={"subset": subset}), name) if slash and _is_hub(task) else (task, split)
 
 
 def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
-    """The columns of texts, label and filter of a split, unconverted, one row per stored row.
+    """Return the columns of texts, label and filter of a split, unconverted, one row per stored row.
 
-    Labels and filters of CSV and TSV files are strings; class indices of a hub data set, also in lists,
-    become class names. DataError if data are missing or unreadable, have no rows, or lack a column.
-
-    Parameters
-    ----------
-    key : config key of the task, such as ``tasks.sentiment``, for errors
-    labelled : if False, read the texts and the column idx, if present
+    Class indices of a hub data set become class names. Unless `labelled`, read the texts and the column idx.
+    Raise DataError if data are missing, unreadable or empty, or lack a column.
     """
     if _is_hub(task):
         contents.check_options(task, key, str(task.source), contents.BINARY[0])
@@ -114,12 +108,12 @@ def _held(task: Task, key: str, split: str) -> SplitFiles:
 
 
 def name_of(task: Task, split: str) -> str:
-    """The name of a split in messages: a file, a folder, or the split of a hub data set."""
+    """Return the name of a split in messages: a file, a folder, or the split of a hub data set."""
     return f"{task.source} ({split})" if _is_hub(task) else _held(task, "tasks", split).name
 
 
 def files(task: Task, *more: str) -> list[Path]:
-    """Local files of the task's labelled splits and of the splits `more`; none of packages and the hub."""
+    """Return local files of a task's labelled splits and of splits `more`; none for packages and the hub."""
     if task.source is None or task.source.startswith(("package:", "hub:")):
         return []
     return local_files(task, *more)
@@ -136,7 +130,7 @@ def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
 
 
 def version(source: str, paths: Iterable[Path] = ()) -> str:
-    """The hub revision of a source, or the version of its package with a hash of the files `paths`; or ""."""
+    """Return the hub revision, or the package version with a hash of the files `paths`, or "" if local."""
     if source.startswith("package:"):
         hashed = " ".join(map(hashes.sha256, paths))
         sha256 = hashlib.sha256(hashed.encode()).hexdigest()[:16] if hashed else ""
@@ -150,10 +144,9 @@ def _is_hub(task: Task) -> bool:
 
 @functools.cache
 def hub_dataset(source: str, subset: str | None, key: str) -> Any:
-    """All splits of a data set of the hub or its cache, as a ``DatasetDict``.
+    """Return all splits of a data set from the hub or its cache, as a ``DatasetDict``.
 
-    MissingError if it is not in the cache and the hub cannot be reached; DataError if it cannot be loaded, or
-    the cache has another commit than the source names.
+    Raise MissingError without cache and connection, DataError if it is damaged or of another commit.
     """
     import datasets
 
@@ -168,7 +161,7 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     except Exception as error:  # the errors of datasets have no common base class
         reason = str(error).split("\n")[0][:300]
         raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
-    # without a connection, `datasets` takes the last commit that it has, whatever the revision
+    # without a connection, `datasets` takes its last commit, whatever the revision
     commits = {Path(file["filename"]).parent.name for split in loaded.values() for file in split.cache_files}
     if COMMIT.fullmatch(revision) and (others := {*filter(COMMIT.fullmatch, commits)} - {revision}):
         raise DataError(

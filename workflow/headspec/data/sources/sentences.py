@@ -27,16 +27,15 @@ FEWEST = 10  # sentences
 
 
 def check(study: Study) -> None:
-    """DataError if the user's file of sentences is invalid."""
+    """Raise DataError if the user's file of sentences is invalid."""
     if study.similarity.sentences is not None:
         from_file(study.similarity.sentences, study.similarity.max_sentences, study.data_seed)
 
 
 def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
-    """At most `sentences` distinct lines of a text file, drawn at random; DataError if it has too few.
+    """Draw at most `sentences` distinct lines of a text file at random; raise DataError if it has too few.
 
-    Returns the table 'sentences', in the order of the file, and numbers of lines, empty lines, duplicate
-    lines, and examples (sentences drawn).
+    Return the table 'sentences', in the order of the file, and counts.
     """
     key = "similarity.sentences"
     path = locate(source, key)
@@ -63,14 +62,9 @@ def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dic
 def from_tasks(
     validation: dict[str, pd.DataFrame], sentences: int, seed: int
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """At most `sentences` validation texts, the same number from each task; DataError for too few.
+    """Draw at most `sentences` validation texts, equally many per task; raise DataError for too few.
 
-    Each text of a pair is a sentence. Empty texts are skipped, and a text of several tasks is used once.
-    Returns the table 'sentences', task by task, and the numbers of sentences by task and of all (examples).
-
-    Parameters
-    ----------
-    validation : task: table 'data' of its validation split
+    Each text of a pair is a sentence. Return the table 'sentences', task by task, and counts.
     """
     pools: dict[str, list[str]] = {}
     for task, frame in validation.items():

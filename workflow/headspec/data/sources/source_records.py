@@ -1,6 +1,6 @@
 """Records of task sources, so that planning does not read unchanged sources again.
 
-A record has the labels and the keys of the texts, not the texts. It is valid for the content of the source's
+A record has the labels and keys of the texts, not the texts. It is valid for the content of the source's
 files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
 """
 
@@ -30,15 +30,9 @@ SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint6
 
 
 def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
-    """`headspec.data.prepare.read_source` without texts, from the record in `folder` while it is valid.
+    """Return `prepare.read_source` without texts, from a record in `folder` while it is valid.
 
-    When the source is read again, the task's test sets are read too, to check them.
-
-    Parameters
-    ----------
-    study, name : names of the study and the task, which identify the record
-    task : a task whose source is in local files or a package
-    seed : the study's `data_seed`
+    Reading the source again also reads the task's test sets, to check them.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     path = folder / study / f"{name}.parquet"
@@ -66,7 +60,7 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
 
 
 def _determinants(task: Task, seed: int) -> list[Any]:
-    """What the splits depend on besides the content of files."""
+    """Return what the splits depend on besides the content of files."""
     settings = plain(task.model_dump(exclude={"train_examples", *LATER}))
     return [
         settings,
@@ -86,7 +80,7 @@ def _sha256(value: Any) -> str:
 
 
 def _content(root: Path, files: list[Path]) -> str:
-    """Hash of the names and bytes of `files`, each of which is `root` or below it."""
+    """Return a hash of the names and bytes of `files`, each of which is `root` or below it."""
     return _sha256([[file.relative_to(root).as_posix(), hashes.sha256(file)] for file in files])
 
 
@@ -102,7 +96,7 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
 
 
 def _footer(path: Path) -> dict[str, Any]:
-    """The footer of a record; empty if there is none, or the file is not a record."""
+    """Return the footer of a record, or an empty one if the file is missing or not a record."""
     try:
         footer = tables.footer(path)
         return footer if isinstance(footer, dict) and {"stamp", "content", "key"} <= set(footer) else {}
@@ -111,7 +105,7 @@ def _footer(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, footer: dict[str, Any]) -> Source | None:
-    """The source in a record; None if the record is damaged."""
+    """Return the source in a record, or None if the record is damaged."""
     try:
         frame = tables.read(path)
         splits = {}

@@ -1,4 +1,4 @@
-"""The files of each split of a local source, by their names alone."""
+"""The files of each split of a local source, found by their names alone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headspec.text_files import ARCHIVES, ending, uncompressed
 TRAIN = "train"
 #: names of validation splits, the default first
 VALIDATION = ("validation", "val", "valid", "dev", "development")
-#: folders with these names have the files of one split
+#: folders with these names contain the files of one split
 SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
-#: a part of a table, as the hub stores it
+#: name of a part of a table, as the hub stores it
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(-[0-9a-f]{16})?")
-#: a treebank, or a part of one, as Universal Dependencies names it
+#: name of a treebank or a part of one, as in Universal Dependencies
 TREEBANK = re.compile(r"(?P<bank>.+-ud)-(?P<split>train|dev|test)(-.+)?")
-#: files beside tables that describe them
+#: files that describe the tables beside them
 METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
 DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
 SHOWN = 4  # names in a message
@@ -31,9 +31,9 @@ SHOWN = 4  # names in a message
 class SplitFiles:
     """The files of a split, sorted, and their name for messages.
 
-    Kinds are ``tables``: rows, one file after the other; ``columns``: a column of lines in each, named by its
-    ending; ``folders``: a text in each, of the class that its folder names; ``classes``: a text in each line,
-    of the class that the file names.
+    Kinds are ``tables``: rows, one file after another; ``columns``: a column of lines in each, named by its
+    ending; ``folders``: a text in each, with the folder's name as class; ``classes``: a text in each line,
+    with the file's name as class.
     """
 
     kind: str
@@ -44,17 +44,10 @@ class SplitFiles:
 def find_splits(
     path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()
 ) -> dict[str, SplitFiles]:
-    """Split: its files.
+    """Return the files of each split; a source without splits is `split`.
 
-    Parameters
-    ----------
-    split : the split that a source without splits is
-    columns : of the task, which may be endings of parallel files such as ``train.en``
-
-    Raises
-    ------
-    DataError
-        The folder holds something else, several tables of a split, or not all parts of one.
+    Endings in `columns` mark parallel files such as ``train.en``. Raise DataError if the folder holds
+    something else, several tables of a split, or only some parts of one.
     """
     if not path.is_dir():
         return {split: SplitFiles("tables", (path,), path.name)}
@@ -71,14 +64,14 @@ def find_splits(
 
 
 def match_split(split: str, present: Collection[str]) -> str | None:
-    """The name of `split` among those that are `present`, if need be in other case; else None."""
+    """Return the name of `split` among those `present`, ignoring case if need be, else None."""
     return split if split in present else next((p for p in present if p.casefold() == split.casefold()), None)
 
 
 def match_validation(
     split: str, present: Collection[str], key: str, others: Collection[str] = ()
 ) -> str | None:
-    """As `match_split`; the default split may have one other usual name that is none of `others`."""
+    """As `match_split`; the default split may have one other usual name that is not in `others`."""
     found = match_split(split, present)
     if found or split != VALIDATION[0]:
         return found
@@ -89,16 +82,13 @@ def match_validation(
 
 
 def unread_files(path: Path, held: SplitFiles) -> list[str]:
-    """Names of files beside those of classes, which are not read."""
+    """Return names of files beside those of classes, which are not read."""
     beside = _inside(path)[0] if held.kind in ("folders", "classes") else []
     return [file.name for file in beside if file not in held.files]
 
 
 def _inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
-    """Files and folders in a folder, sorted, without hidden ones and folders of programs.
-
-    DataError for a pipe, whose reader would wait for ever, or a link to nothing.
-    """
+    """Return sorted visible files and folders in a folder; raise DataError for pipes and broken links."""
     files: list[Path] = []
     folders: list[Path] = []
     for entry in sorted(path.iterdir()):
@@ -119,13 +109,13 @@ def _is_table(file: Path) -> bool:
 
 
 def _part(file: Path) -> re.Match[str] | None:
-    """The name of a part of a table, as the hub and Universal Dependencies name it."""
+    """Match the name of a part of a table, as the hub and Universal Dependencies name it."""
     stem = uncompressed(file).stem
     return SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
 
 
 def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, SplitFiles]:
-    """Split: its table, whole or in parts, or its parallel files."""
+    """Return the table of each split, whole or in parts, or its parallel files."""
     beside = {file for file in files if not _is_table(file)}
     parallel = {uncompressed(file).stem for file in beside if ending(file)[1:] in columns}
     by_split: dict[str, list[Path]] = {}
@@ -150,13 +140,13 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
 
 
 def _series(file: Path) -> str:
-    """What the parts of one table have in common: their number, or the treebank, and the format."""
+    """Return what names of a table's parts have in common: their number or treebank, and the format."""
     match = _part(file)
     return f"{match.groupdict().get('total') or match['bank']}{ending(file)}" if match else file.name
 
 
 def _check_parts(key: str, parts: Sequence[Path]) -> None:
-    """DataError if parts of a table are missing."""
+    """Raise DataError if parts of a table are missing."""
     numbered = [match for part in parts if (match := SHARD.fullmatch(uncompressed(part).stem))]
     numbers, total = (
         [int(match["number"]) for match in numbered],
@@ -171,7 +161,7 @@ def _check_parts(key: str, parts: Sequence[Path]) -> None:
 
 
 def _documents(folder: Path, key: str) -> SplitFiles | None:
-    """The tables in a folder named as a split or table, one after the other; None if it has others."""
+    """Return the tables in a folder named as a split or table, or None if it has other files."""
     if folder.name.casefold() not in SPLITS and ending(folder) not in FORMATS:
         return None
     files, folders = _inside(folder, key)
@@ -190,7 +180,7 @@ def _documents(folder: Path, key: str) -> SplitFiles | None:
 
 
 def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> SplitFiles:
-    """A folder for each class with a file for each text, or a file for each class with a line for each."""
+    """Return a folder per class with a file per text, or a file per class with a line per text."""
     name = path.name or str(path)
     by_class = {folder: _inside(folder, key) for folder in folders}
     for folder, (texts, inner) in sorted(by_class.items(), key=lambda item: item[0].name != TRAIN):
@@ -211,7 +201,7 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
 
 
 def _check_texts(folder: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> None:
-    """DataError if a folder that should have the texts of a class holds tables, archives or folders."""
+    """Raise DataError if a folder that should have the texts of a class holds tables, archives or folders."""
     place = f"{folder.parent.name}/{folder.name}"
     if tables := [file for file in files if _is_table(file)]:
         title, names = FORMATS[ending(tables[0])][0], listing((table.name for table in tables), 1)
@@ -230,7 +220,7 @@ def _check_texts(folder: Path, files: Sequence[Path], folders: Sequence[Path], k
 
 
 def _check_not_saved(path: Path, files: Sequence[Path], key: str) -> None:
-    """DataError if a folder is what `save_to_disk` of the library datasets writes."""
+    """Raise DataError if a folder was written by `save_to_disk` of the library datasets."""
     if {file.name for file in files} & {"state.json", "dataset_dict.json"}:
         split = "" if (path / "state.json").exists() else f"['{TRAIN}']"
         raise DataError(

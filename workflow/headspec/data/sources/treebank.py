@@ -1,4 +1,4 @@
-"""Sentences on which the roles of heads are found, with their dependency trees or without."""
+"""Sentences for finding the roles of heads, with or without dependency trees."""
 
 from __future__ import annotations
 
@@ -44,24 +44,11 @@ SHOWN = 3  # problems in a message
 
 
 def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The sentences of a treebank.
+    """Return the sentences of a treebank (`atlas.treebank`) as table 'treebank', and counts.
 
-    Parameters
-    ----------
-    settings : the section `atlas.treebank`
-        One row of a table is a sentence; a column holds lists or, in CSV and TSV files, text split at spaces.
-        CoNLL-U files have their own columns.
-    key : config key of the settings, for errors
-
-    Returns
-    -------
-    frame : table 'treebank'
-    counts : numbers of sentences, words, and, in CoNLL-U, of the multi-word tokens and empty nodes left out
-
-    Raises
-    ------
-    DataError
-        The data cannot be read, have fewer than `FEWEST` sentences, or sentences that are no trees.
+    In a table, a row is a sentence; a column holds lists or, in CSV and TSV, text split at spaces. Counts are
+    sentences, words, and the multi-word tokens and empty nodes of CoNLL-U, which are left out. Raise
+    DataError if data cannot be read, or have fewer than `FEWEST` sentences or one that is not a tree.
     """
     source = str(settings.source)
     paths = [] if source.startswith("hub:") else _files(settings, key)
@@ -82,25 +69,21 @@ def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str
 
 
 def check(study: Study) -> None:
-    """DataError if the treebank of `study` cannot be read; one on the hub is read by its job only."""
+    """Raise DataError if the treebank of `study` cannot be read, unless it is on the hub."""
     if study.atlas.treebank and not study.atlas.treebank.source.startswith("hub:"):
         read_treebank(study.atlas.treebank)
 
 
 def files(settings: Any, where: str = "") -> list[Path]:
-    """The files of a treebank at a local path, or `where` it is otherwise, in a ``package:``; else none."""
+    """Return the files of a treebank at a local path, or at `where` in a ``package:``; else none."""
     place = next((prefix for prefix in ("package:", "hub:") if settings.source.startswith(prefix)), "")
     return _files(settings, KEY) if place == where else []
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The table 'treebank' of distinct sentences of texts (`headspec.characters`), without trees.
+    """Return the table 'treebank' of distinct sentences in tables 'data', without trees.
 
-    Sentences of one word are left out. DataError for fewer than `FEWEST`.
-
-    Parameters
-    ----------
-    tables : task: table 'data'
+    Sentences of one word are left out. Raise DataError for fewer than `FEWEST` sentences.
     """
     rows: dict[tuple[str, ...], str] = {}
     for task, table in tables.items():
@@ -120,7 +103,7 @@ def _check_number(frame: pd.DataFrame, where: str) -> None:
 
 
 def _files(settings: Any, key: str) -> list[Path]:
-    """The treebank's files: the source, or the table of the split in a folder."""
+    """Return the treebank's files: the source, or the table of the split in a folder."""
     path = locate(str(settings.source), f"{key}.source")
     tables = split_files.find_splits(path, f"{key}.source", settings.split)
     split = split_files.match_validation(settings.split, tables, f"{key}.split")
@@ -137,7 +120,7 @@ def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
 
 
 def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
-    """Sentences of a table with a column of lists each for words, heads and relations."""
+    """Return sentences from a table with a column of lists each for words, heads and relations."""
     columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
 
     def check(present: list[str]) -> list[str]:
@@ -172,7 +155,7 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
 
 
 def _items(cell: Any) -> list:
-    """The items of a list, or of text split at spaces."""
+    """Return the items of a list, or of text split at spaces."""
     if isinstance(cell, str):
         return cells.list_items(cell)
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) and np.ndim(cell) == 1 else []
@@ -181,7 +164,7 @@ def _items(cell: Any) -> list:
 
 
 def _check(frame: pd.DataFrame, key: str, source: str) -> None:
-    """DataError if a sentence is not a tree."""
+    """Raise DataError if a sentence is not a tree."""
     rows = zip(frame["name"], frame["words"], frame["head"], frame["relation"], strict=True)
     wrong = [
         (number, name, clause)

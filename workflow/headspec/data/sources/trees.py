@@ -1,4 +1,4 @@
-"""Why the heads of words are no dependency tree."""
+"""Checks of dependency trees."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import graphlib
 from headspec.errors import listing
 
 DIGITS = 9  # of the number of a word
-MISSING = (None, "", "_", "None", "nan")  # how tables write that there is no head
+MISSING = (None, "", "_", "None", "nan")  # written in tables for a missing head
 
 
 def problem(words: list, heads: list, relations: list) -> str | None:
-    """Why a sentence is not a tree with one root, else None; heads are from 1, and 0 for the root."""
+    """Explain why heads, from 1 or 0 for the root, are not a tree with one root; None if they are."""
     n = len(words)
     if not n:
         return "it has no words"

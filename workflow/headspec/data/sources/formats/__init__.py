@@ -1,1 +1,1 @@
-"""Formats of tables: a module each, listed in `registry`."""
+"""Formats of tables, one module each, listed in `registry`."""

@@ -1,8 +1,4 @@
-"""Sentences in files with a line for each word: CoNLL-U, and columns as in the CoNLL shared tasks.
-
-The few rules of these formats are written here, because libraries that parse all of CoNLL-U take ten times as
-long, and every planning reads files.
-"""
+"""Sentences in files with a line per word; libraries that parse all of CoNLL-U take ten times as long."""
 
 from __future__ import annotations
 
@@ -24,21 +20,21 @@ CONLLU, COLUMNS = ".conllu", ".conll"
 FIELDS = ("words", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 #: columns in which every word has a value
 REQUIRED = ("upos", "head", "deprel")
-#: columns with the number of a sentence's first line, for errors, and with its name
+#: columns with a sentence's first line number, for errors, and its name
 LINE, NAME = "#line", "#name"
 #: lines of column files that begin and end documents
 DOCUMENT = re.compile(r"-DOCSTART-|#(begin|end) document")
 
 
 class Sentence(NamedTuple):
-    """Lines of words of a file, with their numbers from 1."""
+    """Lines of words in a file, with their numbers from 1."""
 
     name: str | None
     lines: list[tuple[int, str]]
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """The columns of CoNLL-U, or numbers from 1."""
+    """Return the columns of CoNLL-U, or numbers from 1."""
     if is_conllu(path):
         return [*FIELDS, LINE, NAME]
     with text_files.open_text(path, options.encoding) as file:
@@ -56,17 +52,9 @@ def is_conllu(path: Path) -> bool:
 
 
 def read_sentences(path: Path, key: str, encoding: str | None = None) -> tuple[pd.DataFrame, dict[str, int]]:
-    """A row for each sentence, with a list of texts in each column.
+    """Return a row per sentence, with lists of texts, and counts of CoNLL-U lines left out.
 
-    Returns
-    -------
-    frame : columns `names`
-    counts : of CoNLL-U, the numbers of multi-word tokens and empty nodes, which are left out
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, or a line has another number of columns, or of its word.
+    Raise DataError if the file cannot be read, or a line has a wrong number of columns or of its word.
     """
     conllu = is_conllu(path)
     try:
@@ -98,10 +86,7 @@ def read_sentences(path: Path, key: str, encoding: str | None = None) -> tuple[p
 
 
 def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
-    """The sentences of CoNLL-U or columns, which empty lines end; without comments and marks of documents.
-
-    In columns, ``# `` before the first word of a sentence begins a comment, and after it is a word.
-    """
+    """Yield sentences, which empty lines end; in column files, comments are only before the first word."""
     name: str | None = None
     words: list[tuple[int, str]] = []
     for number, ended in enumerate(itertools.chain(lines, [""]), 1):
@@ -119,11 +104,11 @@ def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
 
 
 def _numbers(first: Sentence) -> list[str]:
-    """Names of the columns of a file with this first sentence."""
+    """Return names of the columns of a file with this first sentence."""
     line = first.lines[0][1]
     return [str(number) for number, _ in enumerate(_cells(line, "\t" in line), 1)]
 
 
 def _cells(line: str, tabs: bool) -> list[str]:
-    """The cells of a line of columns; spaces other than ASCII's are part of them."""
+    """Return the cells of a line of columns; non-ASCII spaces belong to them."""
     return [cell.strip(" ") for cell in line.split("\t")] if tabs else re.split(" +", line.strip(" "))

@@ -35,14 +35,14 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
     for name in chosen:
         if name in options.texts and (numbers := _numbers(table[name])) is not None:
             value = pc.filter(table[name], pc.not_equal(table[name], ""))[0].as_py()
-            # unlike the unquoted, a quoted value cannot be null
+            # unlike an unquoted value, a quoted one cannot be null
             if _parsed(data, path, options, [name], [value])[name].null_count:
                 table = table.set_column(table.column_names.index(name), name, numbers)
     return frame(table)
 
 
 def _check_names(options: Options, first: list[str], path: Path) -> None:
-    """DataError if the config's names of columns do not fit the first line of a file, or are that line."""
+    """Raise DataError if configured column names do not fit a file's first line, or repeat it."""
     names, key = options.columns or [], f"{options.key.removesuffix('source')}columns"
     if len(names) != len(first):
         raise DataError(
@@ -60,7 +60,7 @@ def _tabs(path: Path) -> bool:
 
 
 def _first(file: TextIO, path: Path) -> list[str]:
-    """The cells of the first line."""
+    """Return the cells of the first line."""
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if _tabs(path) else {}
     return next(csv.reader(file, **dialect), [])
 
@@ -68,7 +68,7 @@ def _first(file: TextIO, path: Path) -> list[str]:
 def _parsed(
     data: pa.Buffer, path: Path, options: Options, columns: list[str], null: list[str] | None = None
 ) -> pa.Table:
-    """Columns as text; unquoted cells that are in `null` are missing."""
+    """Return columns as text; unquoted cells in `null` are missing."""
     tabs = _tabs(path)
     return pa_csv.read_csv(
         pa.BufferReader(data),
@@ -87,7 +87,7 @@ def _parsed(
 
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """A column of text as numbers, where all that is not empty is one; else None."""
+    """Return a text column as numbers if all its non-empty cells are numbers, else None."""
     values = pc.if_else(pc.equal(column, ""), None, column)
     for kind in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
         try:

@@ -1,4 +1,4 @@
-"""JSON: an object for each row, on a line of its own, in an array, or in the lists of a document."""
+"""JSON: an object per row, on a line of its own, in an array, or in the lists of a document."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number",
 KINDS |= {dict: "an object", type(None): "null"}
 #: nested lists of a document: SQuAD's articles, their paragraphs, and questions on these
 NESTED = ("data", "paragraphs", "qas")
-#: the beginning of a document: the first list, perhaps after texts such as its version
+#: the beginning of a document up to its first list, after texts such as its version
 DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\{')
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """The columns of all rows of an array or a document, or of the first part of a file of lines."""
+    """Return the columns of all rows of an array or document, or of the first part of a file of lines."""
     with text_files.open_text(path, options.encoding) as file:
         part = file.read(BLOCK // 4)  # characters of up to four bytes
         if part.lstrip().startswith("[") or DOCUMENT.match(part):
@@ -41,14 +41,14 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 
 
 def _lines(text: str, path: Path, options: Options) -> str:
-    """A JSON array, or a document, as lines; other text as it is."""
+    """Return a JSON array or document as lines, and other text unchanged."""
     if not text.lstrip().startswith("[") and not DOCUMENT.match(text):
         return text
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         if DOCUMENT.match(text) and error.msg == "Extra data":
-            return text  # lines after all
+            return text
         raise _wrong(path, options, f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
         raise _wrong(path, options, "its lists are nested too deeply") from None
@@ -61,7 +61,7 @@ def _lines(text: str, path: Path, options: Options) -> str:
 
 
 def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[Any]:
-    """The objects of a document's innermost lists, each with the values of those that it is in."""
+    """Return the objects of a document's innermost lists, each with the values of its enclosing objects."""
     rows: list[Any] = [document]
     for name in NESTED:
         if not any(isinstance(row, dict) and name in row for row in rows):
@@ -78,7 +78,7 @@ def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[A
 
 
 def _table(text: str, path: Path, options: Options) -> pa.Table:
-    """The rows of JSON lines; text that looks like a time stays text."""
+    """Return the rows of JSON lines; text that looks like a time stays text."""
     settings = pa_json.ReadOptions(block_size=BLOCK)
     data = pa.py_buffer(text.encode())
     try:
@@ -93,7 +93,7 @@ def _table(text: str, path: Path, options: Options) -> pa.Table:
 
 
 def _untimed(kind: pa.DataType) -> pa.DataType:
-    """A type with text in place of times."""
+    """Return a type with text in place of times."""
     if pa.types.is_timestamp(kind):
         return pa.string()
     if pa.types.is_list(kind):
@@ -102,7 +102,7 @@ def _untimed(kind: pa.DataType) -> pa.DataType:
 
 
 def _problem(text: str) -> str:
-    """The first line that is no JSON object, or has a value of another kind than the lines before."""
+    """Describe the first line that is not a JSON object, or has another kind of value than those before."""
     first: dict[str, str] = {}
     for number, line in enumerate(io.StringIO(text), 1):
         try:

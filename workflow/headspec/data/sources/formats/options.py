@@ -1,4 +1,4 @@
-"""What is known of a table before it is read."""
+"""Settings for reading a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 
-#: maps the names of all columns to those to read; raises if one is missing
+#: function from the names of all columns to those to read; raises if one is missing
 Choice = Callable[[list[str]], list[str]]
 BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
@@ -20,9 +20,8 @@ class Options:
     Attributes
     ----------
     key : config key of the source, for errors
-    encoding : of text, by default UTF-8
-    columns : names of the columns of CSV and TSV without a header
-    texts : columns that should hold texts: numbers in CSV and TSV stay numbers in these, to be noticed
+    columns : names of columns of CSV and TSV without a header
+    texts : columns in which numbers of CSV and TSV stay numbers, to be noticed as no texts
     """
 
     key: str
@@ -32,10 +31,10 @@ class Options:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """A table of Arrow for pandas: values of categories, numbers of full precision, valid text."""
+    """Convert an Arrow table to pandas: values of categories, numbers of full precision, valid text."""
     table.validate(full=True)  # text in Parquet need not be UTF-8
     table = table.cast(pa.schema([(field.name, _plain(field.type)) for field in table.schema]))
-    # pandas would make an index of columns, and number rows from elsewhere than 1
+    # pandas would turn columns into an index, and not number rows from 1
     return table.to_pandas(ignore_metadata=True)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from headspec.data.sources.formats.options import Choice, Options, frame
 from headspec.errors import DataError
 
-#: what stands in place of a large file in a clone without these
+#: content in place of a large file in a clone without these
 POINTER = b"version https://git-lfs."
 
 

@@ -1,4 +1,4 @@
-"""Formats of tables, by the ending of a file's name."""
+"""Formats of tables by file name suffix."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headspec.data.sources.formats.options import Choice, Options
 from headspec.errors import DataError, listing
 from headspec.text_files import ARCHIVES, COMPRESSED, ending
 
-#: ending: name of the format, and its module: `names(path, options)` gives the columns of a file, from as
-#: little of it as has them, `read(path, options, choice)` the chosen ones
+#: suffix: name of the format, and its module: `names(path, options)` gives the columns of a file from as
+#: small a part as possible, `read(path, options, choice)` the chosen ones
 FORMATS: dict[str, tuple[str, ModuleType]] = {
     ".parquet": ("Parquet", parquet),
     ".csv": ("CSV", delimited),
@@ -29,18 +29,12 @@ FORMATS: dict[str, tuple[str, ModuleType]] = {
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """The names of the columns of a table."""
+    """Return the names of the columns of a table."""
     return FORMATS[ending(path)][1].names(path, options)
 
 
 def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFrame:
-    """Chosen columns of a table in one file, or in several.
-
-    Raises
-    ------
-    DataError
-        A file is no table, cannot be read, or has a chosen column twice; or a column is missing.
-    """
+    """Return chosen columns of a table in one or several files; raise DataError if one cannot be read."""
     frames = [_table(path, choice, options) for path in paths]
     for path, frame in zip(paths, frames, strict=True) if len(paths) > 1 else ():
         if conll.LINE in frame:
