@@ -50,11 +50,7 @@ def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def to_layers(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:
-    """Replace rows in column `layer` by columns `attention` and `layer`, null where there is no head.
-
-    The frame needs a column `model` unless all its rows belong to one model. `models` has those with several
-    kinds of attention.
-    """
+    """Replace the row in column `layer` by `attention` and `layer` within it; null where no head is."""
     kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
     before = pd.Series(0, index=frame.index)
     for in_model, layers in _by_model(frame, models):

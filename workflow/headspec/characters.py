@@ -39,10 +39,7 @@ KANA = 0.05
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of a text with their marks, case-folded, to find equal texts.
-
-    A text without letters or digits, such as emoji, loses only its white space.
-    """
+    """Return the case-folded letters and digits of a text, or all but white space if it has none (emoji)."""
     if text.isascii():  # ten times as fast
         found = text.lower().encode().translate(None, OTHERS_ASCII).decode()
     else:
@@ -69,10 +66,7 @@ def sentences(text: str) -> list[str]:
 
 
 def unspaced(texts: Iterable[str]) -> str | None:
-    """Return the language of texts written without spaces: `zh`, `ja`, `ko` or `other`.
-
-    Return None unless such scripts make up at least `MOSTLY` of the letters.
-    """
+    """Return the language of texts mostly written without spaces: `zh`, `ja`, `ko` or `other`; else None."""
     together = "".join(texts)
     n = {language: len(letter.findall(together)) for language, letter in SCRIPTS.items()}
     if not any(n.values()) or sum(n.values()) < MOSTLY * len(LETTER.findall(together)):

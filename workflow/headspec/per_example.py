@@ -1,8 +1,7 @@
 """Labels and predictions of examples, as arrays and as columns of tables.
 
-Single numbers are in the column `label` or `prediction`, several per example in `label_values` or
-`prediction_values`; the other column is null. Lists stay in Arrow, because Python lists of millions of rows
-would take gigabytes.
+Single numbers are in the column `label` or `prediction`, several in `label_values` or `prediction_values`, as
+Arrow lists because Python lists would take gigabytes; the other column is null.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """Return the array stored by `columns`, for rows of one task.
-
-    Raise DataError if examples have different numbers of values.
-    """
+    """Return the array stored by `columns`, for rows of a task; DataError if numbers of values differ."""
     if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
         return frame[name].to_numpy(dtype=float)[rows]
     lists = pa.array(frame[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)

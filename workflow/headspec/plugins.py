@@ -1,7 +1,4 @@
-"""Plugins: modules of users with functions declared by the decorators below.
-
-`headspec.config.plugged` adds declared functions to the library's lists. Jobs import the module again.
-"""
+"""Plugins: modules of users with functions declared by these decorators, for `headspec.config.plugged`."""
 
 from __future__ import annotations
 
@@ -123,9 +120,8 @@ def is_folder(where: str) -> bool:
 
 
 def imported(where: str) -> ModuleType:
-    """Import a plugin by its import name or the path of its file.
+    """Import a plugin by its import name or path, with modules beside it or in the working folder.
 
-    It can import modules beside its file or in the working folder, after installed ones.
     Raise ConfigError if it does not exist, fails to import, or has the name of another module.
     """
     path = Path(where).expanduser().absolute()

@@ -44,10 +44,8 @@ SHORTEST = 8  # characters of a variable's value; shorter ones would match in co
 
 
 def redacted(text: str) -> str:
-    """Return `text` with `HIDDEN` in place of every secret.
-
-    Secrets are user and password in addresses, values of parameters such as ``?token=`` and after names such
-    as ``password:``, tokens of well-known services, private keys, and values of variables such as HF_TOKEN.
+    """Return `text` with `HIDDEN` in place of every secret: passwords in addresses and parameters, tokens of
+    well-known services, private keys, and values of environment variables such as HF_TOKEN.
     """
     values = {v for name, v in os.environ.items() if len(v) >= SHORTEST and NAMES.search(name)}
     for value in sorted(values, key=len, reverse=True):

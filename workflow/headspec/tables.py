@@ -37,10 +37,7 @@ PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a frame and their types; the first `keys` columns identify and sort the rows.
-
-    A schema is defined in the module that fills the table, so that adding one changes no other stage.
-    """
+    """Columns of a frame and their types; the first `keys` columns identify and sort the rows."""
 
     columns: dict[str, pa.DataType]
     keys: int
@@ -99,11 +96,10 @@ def versions() -> dict[str, str]:
 
 
 def job_record(job: Any) -> dict[str, Any]:
-    """Return the record of a job, which decides whether it must run again.
+    """Return the record of a job, which decides whether it must run again (`headspec.pipeline.current`).
 
-    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256
-    (`hashes.record_sha256`), but not outputs that contain the record, or weights, whose SHA-256 is beside
-    them. `headspec.pipeline.current` compares files with it.
+    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256, but not
+    outputs that contain the record, or weights, whose SHA-256 is beside them.
     """
     outputs = dict.fromkeys(job.output)
     for path in job.output:
@@ -148,9 +144,9 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Return the frame given to `write`, without texts and, unless asked for, without `probabilities`.
+    """Return the frame given to `write`, without texts and, by default, `probabilities`.
 
-    Raise DamageError if the file was changed, or was written as another table.
+    Raise DamageError if the file changed or was written as another table.
     """
     written = footer(path)
     left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)

@@ -39,8 +39,7 @@ def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
     """Return the text of a file, with its line ends; raise OSError if it cannot be read or decompressed.
 
-    Raise DataError with the line of the first byte that does not fit the encoding, and the config key `key`.
-    `encoding` defaults to UTF-8, with or without a byte order mark; `errors="replace"` puts � for others.
+    Raise DataError, which names `key`, at the first byte that does not fit the encoding, by default UTF-8.
     """
     with open_bytes(path) as file:
         data = file.read()
