@@ -1,4 +1,4 @@
-"""Whether models have learnt a task: metrics no better than the best constant prediction."""
+"""Whether models have learnt a task: is the metric better than that of the best constant prediction?"""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ RESAMPLES = 300
 def at_chance(
     metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
-    """Whether the interval of the metric less `chance` reaches 0, one-sided: (...).
+    """Whether the one-sided interval of the metric minus `chance` reaches 0, (...).
 
-    Parameters
-    ----------
-    label : (n,) or (n, values)
-    weights : (resamples, n)
-    scores : (resamples, ...), of models in samples with these weights
+    `label` is (n,) or (n, values), `weights` (resamples, n), and `scores` (resamples, ...) are metrics of
+    models in samples with these weights.
     """
     baseline = chance(metric, label, weights).reshape(-1, *[1] * (scores.ndim - 1))
     return np.asarray(np.quantile(scores - baseline, 1 - confidence, axis=0) <= 0)
@@ -42,13 +39,7 @@ def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
 
 
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each task that the unpruned model has not learnt.
-
-    Parameters
-    ----------
-    evaluation : table 'evaluation' of the model
-    metrics : task: its metrics, of which the first decides
-    """
+    """Yield a line for each task that the unpruned model has not learnt, by the first of its `metrics`."""
     for task, rows in evaluation.groupby("task", sort=False):
         metric = metrics[str(task)][0]
         label, prediction = per_example.labels_and_predictions(rows)
@@ -61,7 +52,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
 
 
 def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
-    """Task: `chance` of its metric among the examples of `rows`, one each."""
+    """Return `chance` of each task's metric among the examples of `rows`, one each."""
     return {
         str(task): chance(metrics[str(task)], per_example.array(examples, "label"))
         for task, examples in rows.groupby("task")

@@ -29,29 +29,25 @@ class Interval(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """The variance (...) that random orders add to a mean over seeds, and its degrees of freedom."""
+    """Variance (...) that random orders add to a mean over seeds, and its degrees of freedom."""
 
     variance: Floats
     df: int
 
     @classmethod
     def estimate(cls, values: Floats) -> Orders:
-        """Estimate it from values (S, D, ...) of S seeds with D orders each."""
+        """Estimate from values (S, D, ...) of S seeds with D orders each."""
         seeds, orders = values.shape[:2]
         variance = values.var(axis=1, ddof=1).mean(axis=0) / (seeds * orders)
         return cls(variance, seeds * (orders - 1))
 
     def reach(self, bootstrap: Floats, level: ArrayLike) -> Floats:
-        """Return how far the mean lies from the truth, on either side, with a chance of at most `level`.
+        """Return the distance of the mean from the truth that is exceeded with a chance of at most `level`.
 
         The variance over examples times the squared normal quantile, plus the variance over orders times the
-        squared quantile of t, keeps its level however many orders there are (Banerjee 1960). Satterthwaite's
-        degrees of freedom would not with few orders and small levels.
-
-        Parameters
-        ----------
-        bootstrap : (resamples, S, ...), estimates on resampled examples with the same orders
-        level : broadcast against (...)
+        squared quantile of t, keeps its level with any number of orders (Banerjee 1960). Satterthwaite's
+        degrees of freedom would not with few orders and small levels. `bootstrap` (resamples, S, ...) has
+        estimates on resampled examples with the same orders.
         """
         tail = np.asarray(level) / 2
         examples = bootstrap.mean(axis=1).var(axis=0)
@@ -71,24 +67,13 @@ def over_seeds_and_examples(
 
     From three seeds on, it covers seeds and examples: t times the standard error of a two-way random model
     (see `_t_interval`). With one or two, it is the percentile interval over examples for these seeds alone.
-    If the estimates are means over random orders, it covers these too, with one or two seeds by
-    `Orders.reach`.
+    If the estimates are means over random orders, it covers `orders` too, with one or two seeds by
+    `Orders.reach`. `values` are (S, ...), `bootstrap` (resamples, S, ...) on the same resampled examples for
+    all seeds.
 
     Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5 and 10 seeds, seeds with 0 to 0.8 of the
     variance of a run, and errors over examples correlated by 0.3 to 0.9 between seeds. It is higher without
     correlation.
-
-    Parameters
-    ----------
-    values : (S, ...), estimate of each seed
-    bootstrap : (resamples, S, ...), estimates on resampled examples, the same ones for all seeds
-    orders : random orders over which each estimate is a mean
-
-    Returns
-    -------
-    Interval
-        low, high: (...); over: 'examples', 'seeds and examples', 'examples and orders', or
-        'seeds, examples and orders'
     """
     n = len(values)
     mean = bootstrap.mean(axis=1)
@@ -103,13 +88,12 @@ def over_seeds_and_examples(
 
 
 def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
-    """Two-sided p (...) of a mean over three or more seeds that is 0 in truth; covers other seeds and
-    examples.
+    """Two-sided p (...), covering seeds and examples, of a mean over three or more seeds that is 0 in truth.
 
-    The larger of two. One is the level at which the interval of `over_seeds_and_examples` just misses 0. It
-    is too small far below 0.05, because a few seeds are alike by chance now and then. The other is the normal
-    p, averaged over what the variance between seeds may be: its root has a half-Cauchy prior, scaled by the
-    standard error over examples (Gelman 2006).
+    It is the larger of two. One is the level at which the interval of `over_seeds_and_examples` just misses
+    0. It is too small far below 0.05, because a few seeds are alike by chance now and then. The other is the
+    normal p, averaged over possible variances between seeds: their root has a half-Cauchy prior, scaled by
+    the standard error over examples (Gelman 2006).
 
     It remains too small for few seeds that vary 3 to 15 times as much as means over the examples. With 3, 5
     and 10 seeds, simulated p is at most 0.05 up to 1.4, 1.2 and 1.1 times as often as that, at most 0.01 up
@@ -120,13 +104,7 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
 
 
 def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interaction: Floats) -> Floats:
-    """The p of `p_over_seeds_and_examples`, from mean and variance (...) of the estimates of n seeds.
-
-    Parameters
-    ----------
-    shared : variance of the mean over examples
-    interaction : variance over examples of what is particular to a seed
-    """
+    """The p of `p_over_seeds_and_examples`, from moments (...) of estimates of n seeds; see `_variance`."""
     squared_error, freedom = _variance(n, variance, shared, interaction, np.inf)
     distance, error = np.abs(mean), np.sqrt(squared_error)
     p = 2 * stdtr(freedom, -np.divide(distance, error, out=np.zeros_like(error), where=error > 0))
@@ -145,22 +123,15 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
 
 
 class Components(NamedTuple):
-    """Standard deviations of the two-way random model.
+    """Standard deviations of the two-way random model."""
 
-    Attributes
-    ----------
-    seeds : between seeds, with endless examples
-    examples : over sets of as many examples, the same for all seeds
-    both : over these sets, of what is particular to a seed
-    """
-
-    seeds: Floats
-    examples: Floats
-    both: Floats
+    seeds: Floats  # between seeds, with endless examples
+    examples: Floats  # over sets of as many examples, the same for all seeds
+    both: Floats  # over these sets, of the part peculiar to a seed
 
 
 def components(values: Floats, bootstrap: Floats) -> Components:
-    """Variance components of three or more seeds; parameters as of `over_seeds_and_examples`."""
+    """Variance components of three or more seeds; see `over_seeds_and_examples`."""
     shared, interaction = _components(bootstrap)
     between_seeds = np.maximum(values.var(axis=0, ddof=1) - interaction, 0)
     over_examples = np.maximum(shared - interaction / len(values), 0)
@@ -178,11 +149,9 @@ def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
     """Interval of a mean over S seeds (rows) that learn from the same D draws (columns) of `grid` (S, D).
 
     As `over_seeds_and_examples`, with variance components from the mean squares of the grid. With one or two
-    seeds, it is Student's t interval over draws.
-
-    Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5 and 10 seeds and five draws, whatever the
-    shares of seeds, draws and their interaction. With ten draws and three seeds it can be 92 %, with three
-    draws 98 %; two draws are too few for a guarantee.
+    seeds, it is Student's t interval over draws. Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5
+    and 10 seeds and five draws, whatever the shares of seeds, draws and their interaction. With ten draws and
+    three seeds it can be 92 %, with three draws 98 %; two draws are too few for a guarantee.
     """
     n, draws = grid.shape
     over_draws = grid.mean(axis=0).var(ddof=1) / draws
@@ -198,7 +167,7 @@ def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
 def _t_interval(
     values: Floats, shared: ArrayLike, interaction: ArrayLike, df: float, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return the t interval of the mean of `values` (S, ...); other parameters as of `_variance`."""
+    """Return the t interval of the mean of `values` (S, ...); for other parameters see `_variance`."""
     variance, freedom = _variance(len(values), values.var(axis=0, ddof=1), shared, interaction, df)
     reach = stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variance)
     return values.mean(axis=0) - reach, values.mean(axis=0) + reach
@@ -209,11 +178,11 @@ def _variance(
 ) -> tuple[Floats, Floats]:
     """Variance (...) of a mean over n seeds under a two-way random model, and its degrees of freedom.
 
-    It is `shared` plus 1 / n times what the variance between seeds has beyond the `interaction`, which
-    `shared` already includes (Searle, Casella and McCulloch 1992, ch. 4). Its degrees of freedom are
-    Satterthwaite's (1946), rounded down. If `shared` has finite degrees of freedom, the squared variance of
-    seeds in his formula is replaced by the product of this variance and the remainder after the subtraction:
-    the squared variance makes intervals over few draws too wide, the squared remainder too narrow.
+    It is `shared` plus 1 / n times the excess of `between` over the `interaction`, which `shared` already
+    includes (Searle, Casella and McCulloch 1992, ch. 4). Its degrees of freedom are Satterthwaite's (1946),
+    rounded down. If `df` is finite, the squared variance of seeds in his formula is replaced by the product
+    of this variance and the remainder after the subtraction: the squared variance makes intervals over few
+    draws too wide, the squared remainder too narrow.
 
     Parameters
     ----------

@@ -15,18 +15,11 @@ Floats = NDArray[np.float64]
 
 
 class Predictions(NamedTuple):
-    """Predictions of a task, by example.
+    """Predictions of a task, by example."""
 
-    Attributes
-    ----------
-    example : (n,), increasing numbers
-    label : (n,) or (n, values)
-    prediction : (sets, n) or (sets, n, values)
-    """
-
-    example: NDArray[np.intp]
-    label: Floats
-    prediction: Floats
+    example: NDArray[np.intp]  # (n,), increasing numbers
+    label: Floats  # (n,) or (n, values)
+    prediction: Floats  # (sets, n) or (sets, n, values)
 
     @property
     def content(self) -> bytes:
@@ -35,17 +28,9 @@ class Predictions(NamedTuple):
 
 
 def task_predictions(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
-    """Return the predictions of a task in a table.
+    """Return the predictions of a task under each of `sets`, identified by values of columns of `frame`.
 
-    Parameters
-    ----------
-    sets : values of the columns that identify a set of predictions; rows of other sets are left out
-    where : what is read, for errors
-
-    Raises
-    ------
-    DataError
-        Sets lack predictions of some examples, or have other labels.
+    DataError, which names `where`, if sets lack examples or differ in labels.
     """
     task_rows = np.flatnonzero(frame["task"] == task)
     set_index = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[task_rows]))

@@ -15,16 +15,10 @@ BEST, MEAN = "best", "mean"
 
 
 class Counts(NamedTuple):
-    """How many units probes get right.
+    """Number of units that probes get right; a probe is a head, or a head in one direction."""
 
-    Attributes
-    ----------
-    right : (labels, folds, probes); a probe is a head, or a head in one direction
-    n : (labels, folds)
-    """
-
-    right: Floats
-    n: Floats
+    right: Floats  # (labels, folds, probes)
+    n: Floats  # (labels, folds)
 
     def chosen_right(self, heads: str, by: Counts) -> Floats:
         """Right units (labels, folds) of the `MEAN` of all probes, or of the `BEST` of each label.
@@ -45,22 +39,15 @@ class Counts(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """Counts of one table 'probed'.
-
-    Attributes
-    ----------
-    found : of the labels
-    controls : of each random labelling
-    labels : names; the first is None, all labels
-    """
+    """Counts of one table 'probed'."""
 
     found: Counts
-    controls: list[Counts]
-    labels: list[str | None]
+    controls: list[Counts]  # one for each random labelling
+    labels: list[str | None]  # the first is None, all labels
 
     @classmethod
     def from_table(cls, table: pd.DataFrame) -> Probed:
-        """From rows of the schema `PROBED`."""
+        """Read rows of the schema `PROBED`."""
         label, labels = pd.factorize(table["label"], sort=True)
         direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
         places = np.stack([direction, table["layer"], table["head"]])

@@ -1,9 +1,9 @@
-"""What single heads know of labels, and whether training changes it.
+"""Knowledge that single heads have of labels, and its change by training.
 
 The best head of a label is chosen on one half of the sentences and scored on the other, and the reverse, so
-that its accuracy is no maximum of noise. So is the best head of the control: heads differ in how often a
-probe gives a label at all. Intervals are over seeds and sentences; those of selectivity also cover the random
-labels.
+that its accuracy is no maximum of noise. The same holds for the best head of the control, as heads differ in
+how often a probe gives a label. Intervals are over seeds and sentences, those of selectivity also over the
+random labels.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ UNTRAINED = (PRETRAINED, RANDOM)
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
-    """How often each fold is drawn, (resamples, folds), with the spread of a sample's variance.
+    """Numbers of draws of each fold, (resamples, folds), with the spread of a sample's variance.
 
-    Percentile intervals of one or two seeds get the spread of Student's t of so few folds; they would cover
-    89 %.
+    Percentile intervals of one or two seeds would cover 89 %; they get the spread of Student's t.
     """
     rng = np.random.default_rng(derive(seed, "folds of probes"))
     drawn = rng.multinomial(folds, np.full(folds, 1 / folds), size=resamples)
@@ -86,12 +85,7 @@ def probes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the table `probes`.
-
-    Parameters
-    ----------
-    groups : (model, mixture, method, task): tables 'probed' of the runs of all seeds
-    """
+    """Return the table `probes`; `groups` have the tables 'probed' of the runs of all seeds."""
     rows = []
     for group, found in groups.items():
         runs = [Probed.from_table(table) for table in found]
@@ -134,19 +128,13 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 
 
 def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
-    """Mean (..., labels) over the labellings in which a label has units; nan if it has in none.
-
-    Parameters
-    ----------
-    rates : (..., labellings, labels)
-    units : (labellings, labels)
-    """
+    """Mean of `rates` (..., labellings, labels) over labellings with `units` of a label, else nan."""
     masked = np.ma.array(rates, mask=np.broadcast_to(~units, rates.shape))
     return masked.mean(axis=-2).filled(np.nan)
 
 
 def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
-    """How far one more labelling may be from the mean of these (labels,), by Student's t; 0 for a single one.
+    """Distance of one more labelling from the mean of these (labels,), by Student's t; 0 for a single one.
 
     Squared, it is added to the squared reach over seeds and sentences (Zou and Donner 2008).
     """
@@ -161,12 +149,9 @@ def changes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the table `probe_changes`, from the untrained encoder to models of one task, and from these to
-    others.
+    """Return the table `probe_changes`: untrained encoder to models of one task, and these to others.
 
-    Parameters
-    ----------
-    groups : as for `probes`; runs of two groups are paired by place, and a single one stands for all
+    `groups` are those of `probes`; runs of two groups are paired by place, and a single one stands for all.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), found in groups.items():

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def mapped(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
-    """Apply `function` to each of `items` in `processes`; results are in order."""
+    """Apply `function` to each of `items` in several processes; results are in order."""
     if processes == 1:
         yield from map(function, items)
         return

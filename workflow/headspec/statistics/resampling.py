@@ -18,16 +18,10 @@ CHUNK = 2**22
 
 
 class Units(NamedTuple):
-    """What is drawn: groups of examples, or each example for itself.
-
-    Attributes
-    ----------
-    number : of units
-    unit : (n,) of every example; or a slice of all, if each is one
-    """
+    """Units that are drawn: groups of examples, or single examples."""
 
     number: int
-    unit: NDArray[np.intp] | slice = slice(None)
+    unit: NDArray[np.intp] | slice = slice(None)  # (n,) for every example; a slice if each is a unit
 
 
 def permuted_scores(
@@ -38,16 +32,11 @@ def permuted_scores(
     rng: np.random.Generator,
     units: Units | None = None,
 ) -> Floats:
-    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each example.
+    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each unit of examples.
 
-    All sets are shuffled alike. Draws depend only on `rng`, the number of units and k: seeds evaluated on the
-    same examples err alike, and their errors would average out if each were shuffled separately.
-
-    Parameters
-    ----------
-    label : (n,) or (n, values)
-    predictions : (sets, k, n) or (sets, k, n, values)
-    units : whose examples are shuffled alike; each example by default
+    `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are shuffled
+    alike. Draws depend only on `rng`, the number of units and k: seeds evaluated on the same examples err
+    alike, and separate shuffles would average their errors out.
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]
@@ -73,21 +62,13 @@ def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np
 def paired_differences(
     metric: str, label: Floats, method: Floats, base: Floats, resamples: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Differences between two methods' metrics on resampled examples, and with predictions swapped.
+    """Bootstrap and null distribution of the differences between two methods' metrics, both (resamples, S).
 
-    Examples with the same label and predictions are of one kind: it is enough to draw the number of examples
-    of each kind (multinomial), and how many of these are swapped (binomial).
-
-    Parameters
-    ----------
-    label : (n,) or (n, values)
-    method, base : (S, n) or (S, n, values), predictions of S seeds
-
-    Returns
-    -------
-    bootstrap : (resamples, S), examples drawn with replacement, the same ones for both methods and all seeds
-    null : (resamples, S), predictions of the methods swapped in random examples, the same ones for all seeds:
-        their errors, being on the same examples, would average out otherwise
+    Bootstrap: examples are drawn with replacement. Null: the methods' predictions are swapped in random
+    examples. Both take the same examples for all seeds: their errors, being on the same examples, would
+    average out otherwise. Examples with the same label and predictions are of one kind: it is enough to draw
+    the number of each kind (multinomial), and how many of these are swapped (binomial). `method` and `base`
+    are (S, n) or (S, n, values).
     """
     # the last of several values comes first in the order of kinds, on which the draws depend
     columns = [values if values.ndim == 1 else values[:, ::-1] for values in (label, *method, *base)]

@@ -1,4 +1,4 @@
-"""The places that heads attend to most, as arrays over all places of all sentences."""
+"""The places that heads attend to most, in all sentences."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ from numpy.typing import NDArray
 
 @dataclass
 class Attended:
-    """Where heads attend most, for all places (tokens or words) of all sentences, one after the other.
+    """Places (tokens or words) that heads attend to most, for all places of all sentences in order."""
 
-    Attributes
-    ----------
-    offsets : (places, heads), from the attending place to the one it attends to most; 0 is itself
-    layer, head : (heads,)
-    sentence, place : (places,), number of the sentence and of the place in it, from 0
-    length : (places,), number of places in the sentence
-    """
-
-    offsets: NDArray[np.int32]
-    layer: NDArray[np.int64]
-    head: NDArray[np.int64]
-    sentence: NDArray[np.int64]
-    place: NDArray[np.int64]
-    length: NDArray[np.int64]
+    offsets: NDArray[np.int32]  # (places, heads), to the place attended to most; 0 is itself
+    layer: NDArray[np.int64]  # (heads,)
+    head: NDArray[np.int64]  # (heads,)
+    sentence: NDArray[np.int64]  # (places,), from 0
+    place: NDArray[np.int64]  # (places,), from 0 in each sentence
+    length: NDArray[np.int64]  # (places,), number of places in the sentence
 
     @classmethod
     def from_table(cls, table: pd.DataFrame, unit: str) -> Attended:
-        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys."""
+        """Read the column `unit` (`tokens` or `words`) of the table 'attended', sorted by its keys."""
         places = table[["layer", "head"]].drop_duplicates()
         heads = len(places)
         lengths = table[unit].str.len().to_numpy()[::heads]
@@ -47,5 +39,5 @@ class Attended:
 
     @property
     def causal(self) -> bool:
-        """Whether no head ever attends to what follows, as in decoders."""
+        """Whether no head ever attends to later places, as in decoders."""
         return not (self.offsets > 0).any()

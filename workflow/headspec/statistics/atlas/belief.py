@@ -1,4 +1,4 @@
-"""Which ranking of heads to believe: its agreement with ablation, area and dissociation."""
+"""Agreement of each ranking of heads with ablation, its pruning area and its dissociation."""
 
 from __future__ import annotations
 
@@ -45,14 +45,10 @@ ci_over: of the area; the interval of the difference is over orders, too
 
 
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `belief`, gathered from three tables.
+    """Return the table `belief`: agreement, pruning areas (top heads first) and dissociation of rankings.
 
-    Values of agreement of the task `mean` are means over tasks, and so are the ends of its intervals: these
-    are no narrower than intervals of the mean. Areas are those of pruning the top heads first.
-
-    Parameters
-    ----------
-    agreement, areas, dissociation : tables 'agreement', 'pruning_areas' and 'ranking_dissociation'
+    Agreement of the task `mean` and the ends of its interval are means over tasks: the interval is no
+    narrower than one of the mean.
     """
     areas = areas[areas["order"] == TOP]
     own = areas[areas["against"].isna()].rename(columns=AREA)
@@ -69,7 +65,7 @@ def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFr
 
 
 def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
-    """Agreement of every other measure with `truth`, by task and for the mean over tasks."""
+    """Agreement of every other measure with `truth`, by task and as the mean over tasks."""
     columns = [*KEY, "task", *AGREEMENT]
     sides = [
         agreement.loc[agreement[side] == truth, [*columns, other]].rename(columns={other: "ranking"})

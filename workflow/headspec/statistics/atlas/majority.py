@@ -8,13 +8,7 @@ import pandas as pd
 def majority(roles: pd.DataFrame) -> pd.DataFrame:
     """Role of each head in more than half of the seeds, else none, and its most frequent relation.
 
-    Parameters
-    ----------
-    roles : rows of the table 'head_roles' of one model, mixture and method
-
-    Returns
-    -------
-    index (layer, head); columns role, relation (missing if the role has none)
+    `roles` are rows of 'head_roles' of one model, mixture and method; the index is (layer, head).
     """
     heads = ["layer", "head"]
     counts = roles.groupby([*heads, "role"]).size().rename("n").reset_index("role")

@@ -1,4 +1,4 @@
-"""Measures of heads with intervals, and how far two measures agree on which heads matter."""
+"""Measures of heads with intervals, and how far two measures agree on the heads that matter."""
 
 from __future__ import annotations
 
@@ -50,11 +50,10 @@ top_overlap: Jaccard index of the two sets of top heads, mean over seeds
 
 
 def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Return the rows of table `heads` of a run, with Student's t intervals over folds.
+    """Return rows of the table `heads` for a run, with Student's t intervals over folds.
 
-    Parameters
-    ----------
-    folds : rows task x measure x fold x layer x head with the mean `value` of the fold's `n` examples
+    Rows of `folds` are task x measure x fold x layer x head, with the mean `value` of the fold's `n`
+    examples.
     """
     rows = folds.assign(total=folds["value"] * folds["n"], square=folds["value"] ** 2 * folds["n"])
     groups = rows.groupby(["task", "layer", "head", "measure"], sort=True)
@@ -72,16 +71,13 @@ def agreement(
 ) -> pd.DataFrame:
     """Return the table `agreement`: how far any two measures agree on the heads that matter.
 
-    All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`), which are resampled
-    alike. An interval is the estimate plus and minus t standard deviations of the bootstrap: resampling adds
-    noise, which lowers agreement, so that percentiles would lie too low. Simulated coverage of 95 % intervals
-    is 85 to 96 % for Spearman and 80 to 95 % for the overlap, while a fold's noise is no larger than the
-    differences between heads. Beyond that, noise hides agreement, and the estimate itself is too low.
-
-    Parameters
-    ----------
-    runs : pairs of a run and its fold table (see `head_values`); measures with negative values rank lowest
-    fraction : of heads in the sets whose overlap is measured
+    All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`) and their resamples. An
+    interval is the estimate plus and minus t standard deviations of the bootstrap; percentiles would lie too
+    low, because resampling adds noise, which lowers agreement. Simulated coverage of 95 % intervals is 85 to
+    96 % for Spearman and 80 to 95 % for the overlap while a fold's noise is no larger than the differences
+    between heads. With more noise the estimate itself is too low. `runs` have fold tables as in
+    `head_values`; the overlap is of the top `fraction` of the heads, and measures with negative values rank
+    lowest.
     """
     groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
     measures: dict[tuple[str, ...], list[str]] = {}
@@ -130,12 +126,7 @@ def unbiased(bootstrap: Floats, folds: int) -> Floats:
 
 
 def _agreements(values: Floats, n: Floats, means: Floats, fraction: float) -> tuple[Floats, Floats]:
-    """Spearman and overlap of all pairs of measures, (2, measures, measures), and of every resample.
-
-    Parameters
-    ----------
-    means : (resamples, measures, heads), see `resampled_means`
-    """
+    """Spearman and overlap of all pairs, (2, measures, measures), from `values` and from every resample."""
     estimate = _pairs(np.average(values, axis=0, weights=n)[None], fraction)[0]
     return estimate, unbiased(_pairs(means, fraction), len(n))
 
@@ -150,9 +141,7 @@ def fold_interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: f
 
 
 def _pairs(means: Floats, fraction: float) -> Floats:
-    """Spearman and overlap (r, 2, measures, measures) of all pairs of measures, from means (r, measures,
-    heads).
-    """
+    """Spearman and overlap (r, 2, measures, measures) of all pairs, from means (r, measures, heads)."""
     from scipy.stats import rankdata  # slow to import
 
     ranks = rankdata(means, axis=-1)

@@ -1,4 +1,4 @@
-"""Proportions of cases that come in clusters, as words in sentences."""
+"""Proportions of cases that come in clusters, such as words in sentences."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ Floats = NDArray[np.float64]
 def effective_cases(
     sums: ArrayLike, cases: ArrayLike, squares: ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """Means of scores, and the numbers of independent cases that would estimate them as precisely.
+    """Return means (...) of scores and the effective numbers (...) of independent cases.
 
-    The mean is a ratio of sums over clusters. Its variance, from the clusters' residuals, is compared with
-    that of independent cases (Korn and Graubard 1998). If all clusters have the same mean, nothing is known
-    of the variance, and only clusters are counted.
-
-    Parameters
-    ----------
-    sums : (clusters, ...), sums of the scores of a cluster
-    cases : (clusters,), numbers of cases of a cluster, at least 1
-    squares : (...), mean squared scores; by default the means, as of scores 0 and 1
-
-    Returns
-    -------
-    mean, effective : (...)
+    The mean is a ratio of sums over clusters: `sums` (clusters, ...) of scores and numbers of `cases`
+    (clusters,), at least 1. Its variance, from the clusters' residuals, is compared with that of independent
+    cases (Korn and Graubard 1998), which takes mean squared scores, `squares` (...), by default the means, as
+    for scores 0 and 1. If all clusters have the same mean, the variance is unknown, and only clusters are
+    counted.
     """
     sums, cases = np.asarray(sums, dtype=float), np.asarray(cases, dtype=float)
     clusters, n = len(cases), cases.sum()
@@ -40,9 +32,9 @@ def effective_cases(
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
-    """One-sided p-values that a true mean is at most `threshold`: the exact binomial test.
+    """One-sided p-values, by the exact binomial test, of true means of at most `threshold`.
 
-    Its tail is the incomplete beta function, which takes effective numbers that are not whole.
+    Its tail is the incomplete beta function, so that effective numbers need not be whole.
     """
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits = mean * effective
@@ -53,14 +45,9 @@ def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Fl
 def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, margin: float) -> Floats:
     """One-sided p-values that one method's true rate of hits exceeds another's by at most `margin`.
 
-    A case's score is the first method's hit (1 or 0) minus the second's. Among the share d of cases in which
-    the two differ, the first one's hits are binomial, with probability 1/2 + margin / (2 d) at the margin;
-    with margin 0 this is McNemar's exact test.
-
-    Parameters
-    ----------
-    mean, squares : means of the scores and of their squares; the latter is d
-    effective : effective numbers of cases
+    A case's score is the first method's hit (1 or 0) minus the second's; `squares`, the mean of its square,
+    is the share d of cases in which they differ. Among these, the first method's hits are binomial, with
+    probability 1/2 + margin / (2 d) at the margin; with margin 0 this is McNemar's exact test.
     """
     mean, differing = np.asarray(mean, dtype=float), np.asarray(squares, dtype=float)
     possible = differing > margin

@@ -70,13 +70,7 @@ def _with_mean(values: Floats) -> Floats:
 def _interval_rows(
     tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
 ) -> list[dict[str, Any]]:
-    """A row for each of `tasks` (task: its metric).
-
-    Parameters
-    ----------
-    values : (S, draws, k), of every random order; one draw for other rankings
-    bootstrap : (resamples, S, k), mean over the same draws
-    """
+    """Rows for `tasks` (task: its metric), from `values` (S, draws, k) and `bootstrap` (resamples, S, k)."""
     orders = Orders.estimate(values) if values.shape[1] > 1 else None
     low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
     columns = zip(tasks.items(), values.mean(axis=(0, 1)), low, high, strict=True)
@@ -109,7 +103,7 @@ def _area_rows(
     tasks: dict[str, str],
     confidence: float,
 ) -> list[dict[str, Any]]:
-    """The area of a ranking, and its differences from the baselines."""
+    """Rows of the area of a ranking, and of its differences from the baselines."""
     weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
 
     def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
@@ -139,25 +133,18 @@ def pruning_curves(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables `pruning_curves` and `pruning_areas`, combined over seeds.
 
-    The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule,
-    divided by the range of fractions: a mean of the metric. Small areas mean that the ranking finds heads
-    that matter; with bottom heads first, large ones mean that it finds heads that do not. Intervals of
-    `random`, and of differences from it, are also over orders. Differences are paired.
+    The area under the curve of metric against fraction pruned is by the trapezoid rule, divided by the range
+    of fractions: a mean of the metric. With top heads first, a small area means that the ranking finds heads
+    that matter; with bottom heads first, a large one that it finds heads that do not. Intervals of `random`,
+    and of paired differences from it, also cover orders.
 
-    p-values against `importance` are by permutation (see `sample`), for these masks. Those against `random`
+    p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
     are for the expected area of all random orders, for these models (see `intervals.Orders`). p_holm corrects
-    over the rankings of a model, mixture, method and order that are compared with the same one: over those of
-    the mean, and separately over those of all tasks.
+    over rankings compared with the same one in a model, mixture, method and order, separately for the mean
+    and for all tasks.
 
-    Parameters
-    ----------
-    evaluations : runs, with their tables `cumulative` as predictions; may be a generator
-        Only one run's predictions are in memory at a time.
-
-    Raises
-    ------
-    DataError
-        The rankings, fractions or examples of a task are incomplete, or differ between seeds.
+    `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
+    rankings, fractions or examples of a task are incomplete, or differ between seeds.
     """
     groups: dict[tuple[tuple[str, ...], str], list[Sampled]] = defaultdict(list)
     metrics: dict[tuple[str, ...], dict[str, str]] = {}
@@ -185,7 +172,7 @@ def pruning_curves(
 
 
 def _by_order(evaluation: Evaluation) -> Iterator[tuple[str, Evaluation]]:
-    """Predictions with top heads pruned first, and with bottom heads, each with the random orders."""
+    """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders."""
     frame = evaluation.predictions
     for name in (TOP, BOTTOM):
         chosen = frame["order"] == name
@@ -194,12 +181,12 @@ def _by_order(evaluation: Evaluation) -> Iterator[tuple[str, Evaluation]]:
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
-    """What rows whose p-values are corrected together have in common."""
+    """Columns that are equal in rows whose p-values are corrected together."""
     return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
 def _aligned(seeds: list[Sampled]) -> dict[str, list[Curve]]:
-    """Ranking: its curves of all seeds; DataError if these differ in more than predictions."""
+    """Return the curves of all seeds by ranking; DataError if these differ in more than predictions."""
     first = seeds[0]
     for other in seeds[1:]:
         pairs = {
@@ -223,15 +210,10 @@ def ranking_dissociation(
     distinct: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `ranking_dissociation`: D when the heads pruned for a task are the top ones of a
-    ranking.
+    """Return the table `ranking_dissociation`: D when a task's pruned heads are the top ones of a ranking.
 
-    Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`;
-    other parameters are those of `dissociation_tables`.
-
-    Parameters
-    ----------
-    evaluations : as for `pruning_curves`, of at least two tasks
+    Only rankings that differ between tasks have D. p_holm corrects over rankings, as in `pruning_curves`,
+    which describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
     """
     frames = []
     names = {
@@ -249,7 +231,7 @@ def ranking_dissociation(
 
 
 def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:
-    """The table `predictions` of dissociation, from the rows of one ranking."""
+    """Return rows of one ranking as the table `predictions` of dissociation."""
     rows = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
     plain = rows[(rows["fraction"] == 0) & (rows["pruned_for"] == rows["task"])]
     return pd.concat([plain.assign(pruned_for="none"), rows[rows["fraction"] == fraction]])

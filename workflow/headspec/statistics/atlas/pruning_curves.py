@@ -28,18 +28,11 @@ BASELINES = (RANDOM, IMPORTANCE)
 
 @dataclass(frozen=True)
 class Curve:
-    """Metrics of one run's k tasks under one ranking, at F fractions.
+    """Metrics of one run's k tasks under one ranking, at F fractions."""
 
-    Attributes
-    ----------
-    values : (draws, F, k); one draw unless the ranking is random
-    bootstrap : (resamples, F, k), mean over the same draws
-    null : (permutations, k), of the area minus that of importance; empty without such a test
-    """
-
-    values: Floats
-    bootstrap: Floats
-    null: Floats
+    values: Floats  # (draws, F, k); one draw unless the ranking is random
+    bootstrap: Floats  # (resamples, F, k), mean over the same draws
+    null: Floats  # (permutations, k), area minus that of importance; empty without such a test
 
 
 def area_weights(fractions: Sequence[float]) -> Floats:
@@ -49,7 +42,7 @@ def area_weights(fractions: Sequence[float]) -> Floats:
 
 
 def _ranked_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set of them."""
+    """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set."""
     frame = evaluation.predictions
     rows = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
     rows = rows.assign(draw=rows["draw"].fillna(0))
@@ -69,29 +62,21 @@ def _fractions(sets: pd.MultiIndex) -> list[float]:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The curves of one run.
-
-    Attributes
-    ----------
-    examples : hash of examples and labels
-    curves : ranking: its curve
-    """
+    """The curves of one run."""
 
     run: Run
-    examples: str
+    examples: str  # hash of examples and labels
     fractions: list[float]
-    curves: dict[str, Curve]
+    curves: dict[str, Curve]  # by ranking
 
 
 def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
     """Return the curves of one run, with bootstrap and permutations.
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
-
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
-    not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples.
-
-    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
+    not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples. Examples
+    that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()
@@ -114,7 +99,7 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
 def _task_curves(
     evaluation: Evaluation, task: str, sets: pd.MultiIndex, predicted: Predictions, resamples: int, seed: int
 ) -> dict[str, Curve]:
-    """Ranking: its curve of one task, without the axis k."""
+    """Return the curve of one task by ranking, without the axis k."""
     run, metric = evaluation.run, evaluation.metrics[task]
     label, by_area = predicted.label, area_weights(_fractions(sets))
     names = ("pruning curves", run.model, run.mixture)

@@ -1,11 +1,10 @@
 """Roles of heads: positional, syntactic, rare word (Voita et al. 2019).
 
-A head has a role where the place of its largest weight shows it so often that chance and the dependence of
-words in a sentence do not explain it: a one-sided test on effective numbers of cases (see `proportions`),
-corrected by Holm over all heads of the role, and for syntactic roles over heads x relations x directions.
-
-In simulations of 72 or 1,000 heads that are all exactly at their threshold, on 60 to 500 sentences, some head
-is claimed in 0 to 8 % of studies, and in 13 % where half of a sentence's words are hit or missed together.
+A head has a role if its largest weight shows it more often than chance and the dependence of words in a
+sentence explain: one-sided tests on effective numbers of cases (see `proportions`), corrected by Holm over
+all heads of the role, and for syntactic roles over heads x relations x directions. In simulations of 72 or
+1,000 heads exactly at their threshold, on 60 to 500 sentences, some head is claimed in 0 to 8 % of studies,
+and in 13 % where half of a sentence's words are hit or missed together.
 """
 
 from __future__ import annotations
@@ -68,21 +67,11 @@ CONFIDENCE = 0.95
 
 
 def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `roles`: all roles of all heads, claimed or not; syntactic ones where sentences have
-    trees.
+    """Return the table `roles`: all roles of all heads, claimed or not, from 'attended' and 'treebank'.
 
-    Heads that read target texts, whose words are not known, have positional roles alone, corrected for
-    separately. The frequency of a word is counted in all `sentences`, without regard to case.
-
-    Parameters
-    ----------
-    attended : table 'attended'
-    sentences : table 'treebank'
-
-    Raises
-    ------
-    DataError
-        Fewer than `FEWEST` sentences.
+    Syntactic roles need sentences with trees. Heads that read target texts, whose words are not known, have
+    positional roles alone, corrected separately. Frequencies of words are counted in all `sentences`,
+    ignoring case. DataError if there are fewer than `FEWEST` sentences.
     """
     no_words = attended["words"].isna()
     targets, attended = attended[no_words], attended[~no_words]
@@ -105,9 +94,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 def positional(tokens: Attended) -> pd.DataFrame:
     """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
 
-    The first token of a sentence has none before it, and is no case for the position -1. A head's position is
-    the most frequent one; at most one can reach the threshold, unless sentences are hardly longer than
-    `REACH`, so the choice needs no correction.
+    A head's most frequent position needs no correction: hardly more than one can reach the threshold.
     """
     tables = []
     for offset in range(-REACH, REACH + 1):
@@ -131,9 +118,9 @@ def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
 def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
     """Heads that attend to the least frequent word of the sentence (in decoders: so far).
 
-    Any of several equally rare words is a hit; where all words are equally frequent there is no case. The
-    baseline attends to a word at random. Exceeding it by `MARGIN` is not enough, because every preference for
-    words of content does: at least `MOSTLY` of the words must attend to the rarest one.
+    Any of several equally rare words is a hit; where all are equally frequent there is no case. The baseline
+    is a random word. Any preference for content words exceeds it by `MARGIN`, so at least `MOSTLY` of the
+    words must also attend to the rarest one.
     """
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
@@ -148,7 +135,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
-    """Least and greatest frequency of the words that each word sees; how many are least; how many it sees."""
+    """Least and greatest frequency of the words that each word sees, number of the rarest, number in all."""
     parts: list[list[np.ndarray]] = []
     for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
         n = len(counts)
@@ -166,9 +153,9 @@ def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
 def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.DataFrame:
     """Heads that attend from words to their dependency partners, by relation and direction.
 
-    From a head, any of its dependents of the relation is a hit. The baseline attends to the best fixed offset
-    for the relation and direction on the same cases, a choice in its favour. A head's rate must exceed it by
-    `MARGIN`, tested on the differences of hits case by case. In decoders, partners that follow are no cases.
+    From a head, any of its dependents of the relation is a hit. The baseline is the best fixed offset for the
+    relation and direction, chosen on the same cases, in its favour. A head's rate must exceed it by `MARGIN`,
+    tested on the differences of hits case by case. In decoders, partners that follow are no cases.
     """
     dependents = np.flatnonzero(heads > 0)
     partners = dependents - words.place[dependents] + heads[dependents] - 1
@@ -185,7 +172,7 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
 
 
 def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
-    """Rates of hits of a relation and direction, and of the best offset; None if few sentences have it."""
+    """Rates of hits of a relation and direction, and of its best offset; None if few sentences have it."""
     order = np.argsort(query, kind="stable")
     query, offset = query[order], (target - query)[order]
     if words.causal:
@@ -208,7 +195,7 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
 
 
 def _sentences(sentence: np.ndarray) -> int:
-    """How many sentences the cases come from; `sentence` ascends."""
+    """Number of sentences that the cases come from; `sentence` ascends."""
     return int(np.count_nonzero(np.diff(sentence, prepend=-1)))
 
 
@@ -241,17 +228,10 @@ def _tested(attended: Attended, tables: list[dict[str, Any]], role: str) -> pd.D
 
 
 def one_role(frame: pd.DataFrame) -> pd.DataFrame:
-    """One role for each head: positional, else syntactic, else rare word, else none.
+    """Return a role of each head from `roles`: positional, else syntactic, else rare word, else none.
 
-    Of several claimed relations, a head has the one by which it exceeds the baseline most.
-
-    Parameters
-    ----------
-    frame : table 'roles'
-
-    Returns
-    -------
-    columns layer, head, role, relation, direction, offset, rate, baseline; a row per head
+    Of several claimed relations, a head gets the one by which it exceeds the baseline most. Columns are
+    layer, head, role, relation, direction, offset, rate and baseline.
     """
     columns = ["layer", "head", "role", "relation", "direction", "offset", "rate", "baseline"]
     claimed = frame[frame["claimed"]]

@@ -38,7 +38,7 @@ PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
 def _ablated_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
-    """Predictions of `task`, and the (measure, layer, head) of each set of them, "" without ablation."""
+    """Predictions of `task`, and the (measure, layer, head) of each set, "" without ablation."""
     rows = evaluation.predictions[evaluation.predictions["task"] == task]
     rows = rows.fillna({"measure": "", "layer": -1, "head": -1}).astype({"layer": int, "head": int})
     sets = unique_keys(rows, ABLATION).union(PLAIN)
@@ -48,19 +48,12 @@ def _ablated_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiInd
 def single_heads(
     evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Return the table `single_heads`: the metric with one head ablated, minus the metric of the whole model.
+    """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 
     Intervals are paired. p_value: in each example the two predictions are swapped or not, for all seeds
     together (see `paired_differences`); p_holm corrects over the heads of the same task and measure.
-
-    Parameters
-    ----------
-    evaluations : runs, with their tables `ablated` as predictions
-
-    Raises
-    ------
-    DataError
-        Predictions are missing, or the seeds of a run have different examples.
+    `evaluations` have the tables `ablated` as predictions; DataError if some are missing or seeds differ in
+    examples.
     """
     groups: dict[tuple[str, ...], list[tuple[Run, pd.MultiIndex, Predictions]]] = defaultdict(list)
     metrics: dict[str, str] = {}

@@ -49,20 +49,17 @@ def task_differences(
 ) -> pd.DataFrame:
     """Return the table `task_differences`: every head's measure for a task, minus its mean for the others.
 
-    The losses of tasks differ in size, and with them importance and the size of ablation, which are therefore
-    shares of their sum over all heads: a difference says that the task relies more on this head and less on
-    others. Ablation with its sign has no sum to be a share of, and is left out.
+    Importance and the size of ablation depend on the size of a task's loss, so they are shares of their sum
+    over all heads: a difference says that the task relies more on this head and less on others. Signed
+    ablation has no such sum and is left out.
 
-    Intervals and p are from a bootstrap of folds, each task's for itself, because tasks have examples of
-    their own: t intervals and t tests with one degree of freedom fewer than there are folds. From three seeds
-    on, intervals cover seeds too; p-values are about these models on other examples. p_holm corrects over the
-    heads of a model, mixture, method, task and measure. In simulations without a difference, with skewed
-    values on different scales, 2 to 7 % of maps have a head with p_holm below 0.05, and 95 % intervals cover
-    94 to 98 %.
+    Intervals and p are from a bootstrap of folds, independent for each task: t intervals and t tests with one
+    degree of freedom fewer than there are folds. From three seeds on, intervals cover seeds too; p-values are
+    about these models on other examples. p_holm corrects over the heads of a model, mixture, method, task and
+    measure. In simulations without a difference, with skewed values on different scales, 2 to 7 % of maps
+    have a head with p_holm below 0.05, and 95 % intervals cover 94 to 98 %.
 
-    Parameters
-    ----------
-    runs : pairs of a run and its fold table (see `head_values`)
+    `runs` are pairs of a run and its fold table (see `head_values`).
     """
     groups: dict[tuple[str, ...], list[tuple[Run, pd.DataFrame]]] = defaultdict(list)
     for run, folds in runs:
@@ -119,7 +116,7 @@ def _sampled(
 
 
 def _scaled(means: Floats, measure: str) -> Floats:
-    """Means (..., heads) as they are compared between tasks."""
+    """Scale means (..., heads) so that tasks can be compared."""
     if measure not in SHARES:
         return means
     sums = means.sum(axis=-1, keepdims=True)

@@ -76,7 +76,7 @@ tables/areas.parquet, tables/iat_areas.parquet
 
 
 def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
-    """A row for each of `tasks`."""
+    """Return a row for each of `tasks`."""
     low, high, over = sampled.interval(confidence)
     columns = {
         "task": tasks, "base": sampled.base, "chance": sampled.chance, "dissociation": sampled.mean,
@@ -105,42 +105,28 @@ def dissociation_tables(
     seed: int,
     processes: int = 1,
 ) -> dict[str, pd.DataFrame]:
-    """Dissociation of every run of a study, and combined over seeds.
+    """Return dissociation of every run of a study, and combined over seeds.
+
+    Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and the case
+    is `CHANCE` if an unpruned model is. The tables are
+
+    - 'dissociation': every run, task and fraction; p_holm corrects over the rows of a fraction
+    - 'mixtures': the mean of every run, at the main fraction
+    - 'combined': over seeds, at the main fraction; p_holm corrects over means, separately over other rows
+    - 'fractions': over seeds, at every fraction
+    - 'areas': over seeds, mean over fractions (see `Sampled.area`), p_holm as in 'combined'; empty for a
+      single fraction
 
     Parameters
     ----------
-    evaluations : runs of at least two tasks each; may be a generator
-        Runs of one model and mixture come one after the other, and their seeds too; only their predictions
-            are in
-        memory at a time, for `processes` of them.
+    evaluations : runs of at least two tasks each; those of a model and mixture are adjacent, and so are their
+        seeds (else ValueError); only their predictions are in memory at a time, for `processes` of them
     resamples : number of bootstrap samples, and of permutations
     confidence : level of the intervals, and of at_chance
     distinct : smallest mean at which a double dissociation is distinct
     fraction : main fraction of heads to prune; D is computed at all fractions of the predictions
-    seed : random draws depend on it and on the names of model, mixture and task: results of a run do not
-        depend on
-        other runs, except for p_holm
-    processes : results are the same with any number
-
-    Raises
-    ------
-    ValueError
-        Runs of a model and mixture, or their seeds, are apart.
-
-    Returns
-    -------
-    dict of DataFrame
-        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and the
-            case
-        is `CHANCE` if an unpruned model is.
-
-        - 'dissociation': every run, task and fraction; p_holm corrects over the rows of a fraction
-        - 'mixtures': the mean of every run, at the main fraction
-        - 'combined': combined over seeds, at the main fraction; p_holm corrects over the rows of means, and
-          separately over all other rows
-        - 'fractions': combined over seeds, at every fraction
-        - 'areas': combined over seeds, mean over fractions (see `Sampled.area`); empty for a single fraction;
-          p_holm as in 'combined'
+    seed : draws also depend on the names of model, mixture and task: a run's results do not depend on other
+        runs, except for p_holm
     """
     tables = functools.partial(
         _mixture_tables, fraction=fraction, resamples=resamples, confidence=confidence, distinct=distinct,

@@ -1,4 +1,4 @@
-"""Differences between dissociations of methods, kinds of pairs, and a task and the pairs of its texts."""
+"""Contrasts of dissociation between methods, kinds of pairs, and a task of pairs and its texts."""
 
 from __future__ import annotations
 
@@ -47,20 +47,12 @@ Floats = NDArray[np.float64]
 
 
 class _Mean(NamedTuple):
-    """Mean D over the tasks of a mixture, for S seeds.
+    """Mean D over the tasks of a mixture, for S seeds."""
 
-    Attributes
-    ----------
-    values : (S,)
-    bootstrap : (resamples, S), on the same resampled examples wherever tasks are the same
-    at_chance : whether a pruned model is
-    learnt : whether no unpruned model is at chance
-    """
-
-    values: Floats
-    bootstrap: Floats
-    at_chance: bool
-    learnt: bool
+    values: Floats  # (S,)
+    bootstrap: Floats  # (resamples, S), on the same resampled examples wherever tasks are the same
+    at_chance: bool  # some pruned model
+    learnt: bool  # no unpruned model is at chance
 
     @classmethod
     def over_tasks(cls, combined: Sampled) -> _Mean:
@@ -79,18 +71,16 @@ def contrasts(
     seed: int,
     processes: int = 1,
 ) -> pd.DataFrame:
-    """Return the table `contrasts`, at one fraction of heads.
+    """Return the table `contrasts`, at one fraction of heads; `evaluations` as in `dissociation_tables`.
 
-    Tasks and mixtures are those of the study, no sample of others: intervals cover seeds and examples, or
-    with one or two seeds examples. All mixtures and methods are resampled on the same examples of a task, and
-    differences are taken within a seed and a resample. A mixture of which an unpruned model is at chance
-    counts nowhere for its method. p_holm corrects over the rows of a model and contrast; in `methods`, means
-    over mixtures apart.
+    Tasks and mixtures are fixed, not a sample: intervals cover seeds and examples, or examples alone with one
+    or two seeds. Means are over the mixtures `pairs`. All mixtures and methods are resampled on the same
+    examples of a task, and differences are taken within a seed and a resample. A mixture whose unpruned model
+    is at chance is left out for its method. p_holm corrects over the rows of a model and contrast; in
+    `methods`, separately over means over mixtures.
 
     Parameters
     ----------
-    evaluations : in the order of `dissociation_tables`
-    pairs : mixtures over which means are taken
     paradigms : task: `single` or `pair`
     parents : task of pairs: the task of their texts
     """
@@ -161,9 +151,9 @@ def _methods(
 def _row(
     key: tuple[str, ...], means: Sequence[_Mean], others: Sequence[_Mean], confidence: float
 ) -> dict[str, Any]:
-    """A row of the table: the mean over `means` less that over `others`, without those that learnt nothing.
+    """Return a row: the mean over `means` minus that over `others`, without those that learnt nothing.
 
-    Methods are compared on the same mixtures: one that one of them has not learnt is left out of both.
+    Methods are compared on the same mixtures: one that either has not learnt is left out of both.
     """
     if key[1] == "methods":
         learnt = [pair for pair in zip(means, others, strict=True) if pair[0].learnt and pair[1].learnt]

@@ -59,21 +59,12 @@ verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model is n
 
 
 class _Scores(NamedTuple):
-    """Metrics of the k tasks of one run: unpruned, with the list and with the shared heads pruned; and at
-    random.
+    """Metrics of k tasks of one run: unpruned, with the list or the shared heads pruned, and random heads."""
 
-    Attributes
-    ----------
-    values : (3, k)
-    bootstrap : (resamples, 3, k)
-    random : (draws, k)
-    at_chance : (3, k)
-    """
-
-    values: Floats
-    bootstrap: Floats
-    random: Floats
-    at_chance: NDArray[np.bool_]
+    values: Floats  # (3, k)
+    bootstrap: Floats  # (resamples, 3, k)
+    random: Floats  # (draws, k)
+    at_chance: NDArray[np.bool_]  # (3, k)
 
 
 def head_lists(
@@ -81,21 +72,18 @@ def head_lists(
 ) -> pd.DataFrame:
     """Return the table `head_lists`.
 
-    Important: the list harms the task more than random heads. Random masks are the same for all seeds: the
-    list, if it were one more of them, would have any rank with the same chance. With D masks p is at least 1
-    / (D + 1), so that with fewer than 19 no list is important at 0.95.
+    Important: the list harms the task more than random heads. Random masks are the same for all seeds; if the
+    list were one more of them, each rank would be equally likely. With D masks p is at least 1 / (D + 1):
+    with fewer than 19 no list is important at 0.95.
 
     Specific: it also costs this task more, and the others less, than heads that all tasks need; heads that
     harm a task because it is fragile do not. Both are tested over examples, and from three seeds on over
-    seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further. No list is
-    important to a task that the unpruned model has not learnt.
+    seeds; the larger p counts. A pruned task at chance says nothing, as its metric cannot fall further. No
+    list is important to a task that the unpruned model has not learnt. Both are corrected over the lists and
+    tasks of a model, mixture and method.
 
-    Both are corrected over the lists and tasks of a model, mixture and method.
-
-    Parameters
-    ----------
-    evaluations : runs of at least two tasks, with their tables `listed` as predictions; may be a generator
-        Seeds of a model, mixture and method come one after the other.
+    `evaluations` are of at least two tasks, have the tables `listed` as predictions, and are sorted by model,
+    mixture and method.
     """
     families = []
     for key, group in itertools.groupby(evaluations, lambda e: tuple(getattr(e.run, name) for name in KEY)):
@@ -150,7 +138,7 @@ def _scores(
 
 
 def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
-    """Columns (k,) of k tasks with one list, except names and what is corrected over lists."""
+    """Columns (k,) of k tasks with one list, except names and corrections over lists."""
     values = np.stack([one.values for one in seeds])  # (S, 3, k)
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)
     draws = np.mean([one.random for one in seeds], axis=0)  # (draws, k)
@@ -194,8 +182,8 @@ def ranked(metrics: Floats) -> tuple[Floats, Floats]:
     """Rank p (m,) of the first row of `metrics` (1 + draws, m) among all rows, lower ones harming more.
 
     The second p is corrected for the m columns by the step-down procedure of Westfall and Young (1993,
-    algorithm 4.1), on distances from the mean of a column in its standard deviations: rows are exchangeable
-    if the first is one more draw. Columns of several lists count as independent, as their draws are.
+    algorithm 4.1), on standardised distances from the mean of a column: rows are exchangeable if the first is
+    one more draw. Columns of several lists count as independent, as their draws are.
     """
     spread = metrics.std(axis=0)
     harm = np.divide(metrics.mean(axis=0) - metrics, spread, out=np.zeros_like(metrics), where=spread > 1e-12)

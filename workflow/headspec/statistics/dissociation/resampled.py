@@ -31,25 +31,19 @@ Floats = NDArray[np.float64]
 class Evaluation:
     """Predictions of one run under pruning.
 
-    Attributes
-    ----------
-    metrics : task: its main metric
-    stored : table 'predictions', or its path
-        Every task of the run is evaluated on the same examples without pruning, and with the heads of every
-            task
-        pruned, at every fraction.
-    grouped : task: the source of its texts, and the group of each example by its number, where examples
-        share texts (see `headspec.data.shared_texts`)
+    Every task is evaluated on the same examples without pruning, and with the heads of every task pruned, at
+    every fraction. `grouped` has, for tasks whose examples share texts (`headspec.data.shared_texts`), the
+    source of the texts and the group of each example by its number.
     """
 
     run: Run
-    metrics: Mapping[str, str]
-    stored: pd.DataFrame | str
+    metrics: Mapping[str, str]  # task: its main metric
+    stored: pd.DataFrame | str  # table 'predictions', or its path
     grouped: Mapping[str, tuple[str, NDArray[np.intp]]] = field(default_factory=dict)
 
     @property
     def predictions(self) -> pd.DataFrame:
-        """The table; a path is read every time, so that nothing is kept."""
+        """Return the table; a path is read every time, to keep nothing in memory."""
         return tables.read(self.stored) if isinstance(self.stored, str) else self.stored
 
 
@@ -59,13 +53,13 @@ def evaluations(
     tables: Iterable[pd.DataFrame | str],
     grouped: Mapping[str, tuple[str, NDArray[np.intp]]] | None = None,
 ) -> Iterator[Evaluation]:
-    """Evaluations of runs, given by their fields as rules pass them; other parameters as of `Evaluation`."""
+    """Yield evaluations of runs, given by their fields as rules pass them; see `Evaluation`."""
     for run, stored in zip(runs, tables, strict=True):
         yield Evaluation(Run(**run), metrics, stored, grouped or {})
 
 
 def by_mixture(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Groups of evaluations of one model and mixture, which come one after the other."""
+    """Group adjacent evaluations of one model and mixture."""
     for _, group in itertools.groupby(evaluations, lambda one: (one.run.model, one.run.mixture)):
         yield list(group)
 
@@ -100,15 +94,15 @@ class Sampled:
         return over_seeds_and_examples(self.d, self.bootstrap, confidence)
 
     def at(self, index: int) -> Sampled:
-        """At the fraction with this index."""
+        """Return the results at the fraction with this index."""
         d, bootstrap, null = (values[..., index, :] for values in (self.d, self.bootstrap, self.null))
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[index])
 
     def area(self, fractions: Sequence[float]) -> Sampled:
         """Mean over fractions from 0, where D is 0, to the largest of `fractions`, with linear interpolation.
 
-        It is the area between a task's two curves of relative performance, with other tasks' heads and with
-        its own heads pruned, divided by the width of the range.
+        It is the area between a task's curves of relative performance with other tasks' heads and with its
+        own heads pruned, divided by the range of fractions.
         """
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])
@@ -153,27 +147,21 @@ def resample_runs(
     seed: int,
     permutations: int | None = None,
 ) -> list[Sampled]:
-    """Dissociation of runs of one model and mixture at F fractions of pruned heads, resampled.
+    """Dissociation of runs of one model and mixture at F increasing fractions of pruned heads, resampled.
 
-    All methods, seeds and fractions of a model and mixture use the same resamples and permutations of the
-    same examples, and all mixtures of a task the same resamples: as they err on the same examples, means and
-    differences pair them.
+    All methods, seeds and fractions use the same resamples and permutations of the same examples, and all
+    mixtures of a task the same resamples: as they err on the same examples, means and differences pair them.
 
     Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base and
     every pruning, independently for each task. Examples that share texts are resampled and permuted by
     groups, for tasks of the same texts together.
 
     Permutation: if it makes no difference whose heads are pruned, the predictions under the k prunings are
-    exchangeable within an example, and are permuted within each; the base is not. The hypothesis is about
-    these trained models on other examples, not about other seeds.
+    exchangeable within an example, and are permuted there; the base is not. The hypothesis is about these
+    trained models on other examples, not about other seeds. There are `resamples` permutations by default.
 
     At chance: see `headspec.statistics.chance.at_chance`. A metric cannot fall much below chance, so D means
     little there. If the unpruned model is at chance, D compares noise.
-
-    Parameters
-    ----------
-    fractions : (F,), increasing
-    permutations : their number; `resamples` by default
     """
     permutations = resamples if permutations is None else permutations
     on_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
@@ -212,7 +200,7 @@ def resample_runs(
 
 
 def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
-    """Name of the texts that examples (n,) of a task are of, and the units in which they are drawn."""
+    """Name of the texts that the examples (n,) of a task come from, and the units in which they are drawn."""
     source, group = evaluation.grouped.get(task, (task, numbers))
     others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
     if source == task and not others:  # no pairs of its texts are in the mixture
@@ -255,10 +243,8 @@ def _permuted(
 def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
     """Dissociation of one run, from the scores of each of its k tasks.
 
-    Parameters
-    ----------
-    tasks : for each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
-        at_chance (F,), unpruned_at_chance, and chance
+    Each of `tasks` has point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
+    at_chance (F,), unpruned_at_chance, and chance.
     """
     k = len(tasks)
     point, bootstrap, null, reached, unpruned, constant = zip(*tasks, strict=True)
@@ -284,15 +270,10 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
 
 
 def combine(seeds: Sequence[Sampled]) -> Sampled:
-    """Combine the seeds of one model, mixture and method.
+    """Combine the seeds of one model, mixture and method; DataError if their examples differ.
 
     Null: the mean over seeds, which share permutations: a copy of a seed adds no information. Interval: see
     `headspec.statistics.intervals`. At chance: any seed is.
-
-    Raises
-    ------
-    DataError
-        The seeds are evaluated on different examples.
     """
     first, *others = seeds
     for other in others:

@@ -1,8 +1,8 @@
 """Dissociation scores of pruning matrices, and kinds of dissociation.
 
 Entry (j, i) of a pruning matrix is the metric of the **evaluated** task i when the heads of task j are
-pruned. Dissociation compares entries of a column: the same task with different heads pruned. The code
-released with the paper compares entries of a row, which mixes tasks and their metrics.
+pruned. Dissociation compares entries of a column: the same task with different heads pruned. The paper's
+released code compares entries of a row, which mixes tasks and their metrics.
 """
 
 from __future__ import annotations
@@ -16,16 +16,10 @@ Bounds = tuple[ArrayLike, ArrayLike]
 
 
 def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
-    """Relative performance P(i | prune j) = M_i(prune j) / M_i(base) (Li et al. 2023, Eq. 5).
+    """Relative performance P(i | prune j) = M_i(prune j) / M_i(base) (Li et al. 2023, Eq. 5), (..., k, k).
 
-    Parameters
-    ----------
-    matrix : (..., k, k), metric of evaluated task i (last axis) when the heads of task j are pruned
-    base : (..., k), metric of task i without pruning
-
-    Returns
-    -------
-    (..., k, k), nan where the base is not above 0
+    `matrix` (..., k, k) is the metric of evaluated task i (last axis) when the heads of task j are pruned,
+    `base` (..., k) that without pruning; nan where the base is not above 0.
     """
     matrix, base = np.asarray(matrix, dtype=float), np.asarray(base, dtype=float)[..., None, :]
     shape = np.broadcast_shapes(matrix.shape, base.shape)
@@ -33,18 +27,10 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
 
 
 def scores(matrix: ArrayLike, base: ArrayLike) -> Floats:
-    """Dissociation D_i = mean over j != i of P(i | prune j), minus P(i | prune i) (Eq. 6 and 7).
+    """Dissociation D_i = mean over j != i of P(i | prune j), minus P(i | prune i) (Eq. 6 and 7), (..., k).
 
-    Parameters and nan are as in `relative`.
-
-    Returns
-    -------
-    (..., k), fractions: 0.10 is the paper's 10 %
-
-    Raises
-    ------
-    ValueError
-        There are fewer than two tasks.
+    Arguments and nan are as in `relative`. Values are fractions: 0.10 is the paper's 10 %. ValueError if
+    there are fewer than two tasks.
     """
     performance = relative(matrix, base)
     same_task = np.diagonal(performance, axis1=-2, axis2=-1)

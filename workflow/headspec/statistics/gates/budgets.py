@@ -1,4 +1,4 @@
-"""Pruning methods compared with importance at once and with the whole model, and dynamic with static."""
+"""Pruning methods compared with importance and with the whole model, and dynamic with static pruning."""
 
 from __future__ import annotations
 
@@ -69,19 +69,12 @@ def budgets(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `budgets`.
+    """Return the table `budgets`.
 
     A task is scored on the examples that all methods have: rankings by validation examples leave theirs out.
     p_holm corrects over methods, numbers of heads, tasks and metrics that are compared with the same method
-    in the same runs; means over tasks apart.
-
-    Parameters
-    ----------
-    runs : all pruned runs
-    read : returns the table `evaluation` of one
-    heads : how many each keeps, and its gates leave open
-    metrics : task: names of its metrics
-    seed : random draws depend on it and on the names of model, mixture, method and scope
+    in the same runs, separately over means over tasks. `heads` has how many heads each run keeps, and how
+    many its gates leave open. Draws depend on `seed` and on the names of model, mixture, method and scope.
     """
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
@@ -114,7 +107,7 @@ def _rows(
     confidence: float,
     seed: int,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of the runs of all seeds on one mixture, by one method."""
+    """Yield the rows of the runs of all seeds on one mixture, by one method."""
     frames = {run: read(run) for run in group}
     keys = [frame[["task", "example"]].drop_duplicates() for frame in frames.values()]
     common = keys[0]

@@ -62,14 +62,10 @@ def kept_roles(
     before: Mapping[Run, pd.DataFrame],
     after: Mapping[tuple[PrunedRun, str], pd.DataFrame],
 ) -> pd.DataFrame:
-    """The table `kept_roles`.
+    """Return the table `kept_roles` from 'gates_of_run' of every run that is pruned to a number of heads.
 
-    Parameters
-    ----------
-    gates : table 'gates_of_run' of every run that is pruned to a number of heads
-    before : roles of the heads of every run (`headspec.statistics.atlas.roles.one_role`)
-    after : the same of what was made of it, with the heads closed that the set (a task, or `all`) does not
-        keep; as far as its model was saved
+    Roles are from `headspec.statistics.atlas.roles.one_role`: `before` of every run; `after`, if its model
+    was saved, of the same model trained without the heads that the set (a task, or `all`) does not keep.
     """
     frames = []
     for pruned, table in gates.items():
@@ -96,16 +92,10 @@ def kept_roles(
 def role_counts(
     frame: pd.DataFrame, roles: Sequence[str], seed: int, draws: int = PERMUTATIONS
 ) -> pd.DataFrame:
-    """The table `role_counts`.
+    """Return the table `role_counts`, which counts `roles` in the table 'kept_roles'.
 
-    Seeds of one pretrained model keep similar heads, which have similar roles. So heads are permuted within
-    their layers in the same way in all seeds: what the seeds have in common stays as it is.
-
-    Parameters
-    ----------
-    frame : table 'kept_roles'
-    roles : that are counted
-    draws : permutations
+    Seeds of one pretrained model keep similar heads with similar roles. So heads are permuted within their
+    layers in the same way in all seeds, which keeps what the seeds have in common.
     """
     rows = []
     for model, model_rows in frame.groupby("model", sort=False):
@@ -122,7 +112,7 @@ def role_counts(
 def _rows(
     group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of all seeds of a method, number of heads and set; `order` and `exists` as in `by_layer`."""
+    """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`."""
     ordered = group.sort_values(["seed", "layer", "head"])
     n, saved = group["seed"].nunique(), group["role_after"].notna().all()
     role, then = (np.full((n, *exists.shape), None, dtype=object) for _ in range(2))
@@ -147,18 +137,11 @@ def _rows(
 def by_layer(
     has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.float64]]:
-    """How many heads with a role are kept, mean over seeds, where heads are permuted within their layers.
+    """Number of kept heads with a role, mean over seeds, if heads are permuted within their layers.
 
-    Parameters
-    ----------
-    has, kept : (seeds, layers, heads), the heads with the role, and those that are kept
-    order : as from `within_layers`, the same in all seeds
-    exists : (layers, heads)
-
-    Returns
-    -------
-    expected : over all permutations
-    null : (draws,), in those of `order`
+    Return its expectation over all permutations and its values (draws,) for those in `order`, which are from
+    `within_layers` and the same in all seeds. `has` (the role) and `kept` are (seeds, layers, heads),
+    `exists` is (layers, heads).
     """
     together = np.einsum("slh,slk->lhk", has.astype(int), kept.astype(int))  # with the role at h, kept at k
     layer, head = np.nonzero(has.any(axis=0))

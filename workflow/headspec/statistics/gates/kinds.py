@@ -36,13 +36,9 @@ depth: mean layer of the kept heads less the mean layer of all, mean over seeds;
 def kept_kinds(
     gates: pd.DataFrame, models: Mapping[str, Layers], closing: Sequence[str], confidence: float
 ) -> pd.DataFrame:
-    """The table `kept_kinds`.
+    """Return the table `kept_kinds` from 'gates', for models with several kinds of attention.
 
-    Parameters
-    ----------
-    gates : table 'gates'
-    models : the models with several kinds of attention
-    closing : the kinds of these whose heads can close, all if empty
+    `closing` are the kinds whose heads can close, all if empty.
     """
     group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
@@ -64,12 +60,7 @@ def kept_kinds(
 def _rows(
     kept: np.ndarray, layers: Layers, kinds: Sequence[str], confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one set, for the `kinds` that can close.
-
-    Parameters
-    ----------
-    kept : (seeds, layers of all kinds, heads), 1 or 0; nan where there is no head
-    """
+    """Yield the rows of a set from `kept` (seeds, layers of all kinds, heads), nan where there is no head."""
     by_kind: dict[str, np.ndarray] = {}  # (seeds, share and depth)
     heads = 0.0
     for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:

@@ -1,4 +1,4 @@
-"""How many heads of each layer are kept."""
+"""Number of heads kept in each layer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,7 @@ kept_most: most of a seed
 
 
 def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
-    """The table `kept_layers`.
-
-    Parameters
-    ----------
-    gates : table 'gates'
-    """
+    """Return the table `kept_layers` from 'gates'."""
     group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
     per_seed = last.groupby([*group, "layer", "seed"], dropna=False)["kept"].sum()

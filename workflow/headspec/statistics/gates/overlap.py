@@ -1,4 +1,4 @@
-"""Heads that seeds and tasks keep alike: are they more than the numbers kept in each layer explain?"""
+"""Overlap of the heads that seeds and tasks keep, compared with what the numbers in each layer explain."""
 
 from __future__ import annotations
 
@@ -61,17 +61,11 @@ Bools = NDArray[np.bool_]
 
 
 class Kept(NamedTuple):
-    """One set of kept heads.
+    """One set of kept heads."""
 
-    Attributes
-    ----------
-    name : the seed or task that others are compared with
-    kept, gate : (layers, heads); False and nan where there is no head
-    """
-
-    name: str
-    kept: Bools
-    gate: NDArray[np.float64]
+    name: str  # the seed or task that is compared
+    kept: Bools  # (layers, heads), False where there is no head
+    gate: NDArray[np.float64]  # (layers, heads), nan where there is no head
 
 
 def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
@@ -84,21 +78,16 @@ def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
 
 
 def numbers(pruned: PrunedRun) -> dict[str, float | None]:
-    """What says how many heads a run keeps."""
+    """Columns that say how many heads a run keeps."""
     return {name: getattr(pruned, name) for name in NUMBERS}
 
 
 def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
-    """The table `overlap`.
+    """Return the table `overlap` from 'gates_of_run' of every pruned run that does not keep all heads.
 
-    Heads are permuted within their layers, of each seed (or task) that is compared, independently; all pairs
-    see the same permutations, so that the p of their mean takes into account that they share sets. A seed's
-    sets of several tasks are permuted alike, and a task's sets of several seeds: they may be alike.
-
-    Parameters
-    ----------
-    tables : table 'gates_of_run' of every pruned run that does not keep all heads
-    draws : permutations
+    The heads of each compared seed (or task) are permuted within their layers, independently; all pairs see
+    the same permutations, so that the p of their mean accounts for shared sets. Sets of one seed for several
+    tasks, or of one task for several seeds, may be alike, and are permuted alike.
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for pruned, frame in tables.items():
@@ -171,11 +160,9 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
 
 
 def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArray[np.int_]:
-    """Permutations of heads within their layers: the head whose place each takes, (draws, layers, heads).
+    """Permutations of heads within their layers, (draws, layers, heads): the head whose place each takes.
 
-    Parameters
-    ----------
-    exists : bool (layers, heads); heads come first in a layer, and places without any keep to themselves
+    `exists` is (layers, heads); the heads of a layer come first, and places without a head stay.
     """
     layers, heads = exists.shape
     order = rng.permuted(np.broadcast_to(np.arange(heads), (draws, layers, heads)), axis=-1)

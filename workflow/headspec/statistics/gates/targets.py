@@ -1,4 +1,4 @@
-"""How many heads a run keeps, and whether its gates learnt to leave as many open."""
+"""Number of heads that a run keeps, and whether its gates learnt to leave as many open."""
 
 from __future__ import annotations
 
@@ -12,33 +12,23 @@ TOLERANCE = 0.05
 
 
 class Counts(NamedTuple):
-    """Heads of a run, mean over its sets.
+    """Heads of a run, mean over its sets."""
 
-    Attributes
-    ----------
-    heads : number kept
-    open_heads : number expected to be open by the gates as they were learnt; nan without a target
-    missed : share of the sets whose `open_heads` has missed its target (`TOLERANCE`)
-    """
-
-    heads: float
-    open_heads: float = np.nan
-    missed: float = np.nan
+    heads: float  # number kept
+    open_heads: float = np.nan  # number expected to be open by the gates as learnt; nan without a target
+    missed: float = np.nan  # share of the sets whose `open_heads` missed the target (`TOLERANCE`)
 
 
 def missed(expected: float, target: float, heads: int) -> bool:
-    """Whether the number of heads `expected` to be open is off its target, among `heads` that learn."""
+    """Whether the number of heads `expected` to be open misses its target, among `heads` that learn."""
     return abs(expected - target) > TOLERANCE * heads
 
 
 def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
-    """The heads that a run keeps in the end, from its table 'gates_of_run'.
+    """Return the heads that a run keeps in the end, from its table 'gates_of_run'.
 
-    Gates have a target if they learn for one number of heads and have a probability of being open.
-
-    Parameters
-    ----------
-    open_ended : whether they learn for no number
+    Gates have a target if they have a probability of being open and learn for one number of heads, not
+    `open_ended`.
     """
     last = gates[gates["step"] == gates["step"].max()]
     sets = last.groupby("task", dropna=False)

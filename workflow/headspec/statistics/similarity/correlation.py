@@ -55,9 +55,9 @@ TESTS = {
 
 
 def ordinary_p(r: float, n: int) -> float:
-    """Two-sided p of a correlation r of n independent pairs of values: t test with n - 2 degrees of freedom.
+    """Two-sided p of a correlation r of n independent pairs: t test with n - 2 degrees of freedom.
 
-    The incomplete beta function is also defined at |r| = 1. For ranks the p is approximate.
+    It is defined at |r| = 1, and approximate for ranks.
     """
     return float(betainc((n - 2) / 2, 0.5, 1 - min(r**2, 1)))
 
@@ -104,25 +104,20 @@ def _line(pairs: pd.DataFrame, r: float, rank_r: float) -> dict[str, float]:
 
 
 def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the table `correlation`: dissociation against each measure of similarity, over the pairs of
-    tasks.
+    """Return the table `correlation`: dissociation against each measure of similarity, over pairs of tasks.
 
-    n_pairs counts the pairs that have both values. All other values are null if a pair lacks one, because the
-    permutation tests need complete matrices; for fewer than three pairs; and if similarity or dissociation is
-    constant. The partial correlation is also null if the paradigm is the same for all pairs, or explains
-    similarity or dissociation in full. Pairs that are left out count nowhere.
+    `pairs` are from `headspec.statistics.similarity.paired.paired`; n_pairs counts those that have both
+    values. All other values are null if a pair lacks one, because permutation tests need complete matrices;
+    for fewer than three pairs; and if similarity or dissociation is constant. The partial correlation is also
+    null if the paradigm is the same for all pairs, or explains similarity or dissociation in full. Pairs that
+    are left out count nowhere.
 
-    With several models there are also rows of model `POOLED`. x and y are standardised within each model, so
-    that r is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks
-    alike in all models, because tasks are what is exchangeable: models that learn the same tasks are no
-    independent replications, and separate relabellings would make p too small. For the same reason there is
-    no ordinary p. Values are null if they are for any model; n_pairs is the sum over models, of the pairs
-    that none leaves out.
-
-    Parameters
-    ----------
-    pairs : result of `headspec.statistics.similarity.paired.paired`
-    seed : for the random relabellings of more than eight tasks, the same for all models and measures
+    With several models there are also rows of model `POOLED`. x and y are standardised within each model: r
+    is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks alike
+    in all models: models that learn the same tasks are no independent replications, and separate relabellings
+    would make p too small. For the same reason there is no ordinary p. Values are null if they are for any
+    model; n_pairs is the sum over models, of the pairs that none leaves out. `seed` is for random
+    relabellings of more than eight tasks.
     """
     by_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 

@@ -1,9 +1,9 @@
 """Permutation tests of two matrices over the same tasks (Mantel 1967; QAP, Hubert & Schultz 1976).
 
 The k (k - 1) / 2 pairs of k tasks are not independent: a task that is easily disturbed is so in all of its
-pairs. Tasks are exchangeable: the test permutes their labels in one of the two matrices, rows and columns
-together, and counts how often the matrices agree as well as before. A matrix is given as the vector of its
-pairs, in the order of `itertools.combinations`.
+pairs. The test permutes the labels of tasks in one of the two matrices, rows and columns together, and counts
+how often the matrices agree as well as before. A matrix is the vector of its pairs, in the order of
+`itertools.combinations`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,10 @@ TOLERANCE = 1e-9
 
 
 def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
-    """Permutations of the pairs of k tasks that relabel the tasks.
+    """Permutations of pairs that relabel k tasks, (permutations, k (k - 1) / 2), and whether they are exact.
 
-    Returns
-    -------
-    relabelled : (permutations, k (k - 1) / 2)
-        x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity.
-    exact : whether these are all k! relabellings (up to eight tasks), or random ones drawn with `seed`
+    x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity. Up to eight
+    tasks have all k! relabellings (exact), more have random ones drawn with `seed`.
     """
     exact = k <= EXACT
     if exact:
@@ -70,9 +67,9 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
     """Partial r (permutations,) of x and y given `held` (n,), under double semi-partialling.
 
     The residuals of x given `held` are relabelled, and y is regressed on them and on `held` (Dekker,
-    Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`. Their
-    statistic, the t of the regression coefficient, is a monotonic function of the partial r, which is
-    compared instead.
+    Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`. The
+    partial r is compared, of which their statistic, the t of the regression coefficient, is a monotonic
+    function.
 
     The first value is that of x itself. Another is nan if `held` fully explains the relabelled residuals. All
     are nan if `held`, or the residuals of x or y, are constant, and for fewer than four pairs.
@@ -90,8 +87,8 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
 def p_value(statistics: Floats) -> float:
     """Two-sided p: share of the statistics (permutations,) at least as far from 0 as the first.
 
-    The first, of the identity, counts; so do ties and undefined statistics (nan), which are no evidence. nan
-    if the first is undefined.
+    The first, of the identity, counts; so do ties and undefined statistics (nan), which are no evidence. The
+    p is nan if the first is undefined.
     """
     if np.isnan(statistics[0]):
         return float("nan")

@@ -12,22 +12,12 @@ import pandas as pd
 def paired(
     similarity: pd.DataFrame, combined: pd.DataFrame, paradigms: Mapping[str, str], method: str
 ) -> pd.DataFrame:
-    """Similarity and dissociation of every pair of tasks.
+    """Similarity and dissociation of every model, measure and pair of tasks, in this order.
 
-    Parameters
-    ----------
-    similarity : table 'similarity', of which means over subjects are used
-    combined : table 'combined', of which means over the two tasks of a mixture are used
-    paradigms : task: its input paradigm; tasks in the order in which mixtures name them
-    method : training method of the runs
-
-    Returns
-    -------
-    A row for every model, measure and pair of tasks, in this order
-        Columns model, measure, mixture, same_paradigm, similarity (nan where missing), similarity_low,
-        similarity_high, dissociation, ci_low, ci_high, at_chance, left_out. Left out are all pairs of a task
-            at
-        which an unpruned model is at chance in one of them, because Mantel tests rename whole tasks.
+    They are means over subjects in the table 'similarity', and over the two tasks of a mixture in 'combined'.
+    `paradigms` has the input paradigm of each task, in the order in which mixtures name them. similarity is
+    nan where missing. left_out are all pairs of a task at which an unpruned model is at chance in one of
+    them, because Mantel tests rename whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}

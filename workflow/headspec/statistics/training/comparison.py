@@ -27,20 +27,12 @@ Key = tuple[str, str]  # task and metric
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions of S seeds for the same n examples of a task.
+    """Predictions of S seeds for the same n examples of a task."""
 
-    Attributes
-    ----------
-    run : of the first seed
-    example : (n,)
-    label : (n,) or (n, values)
-    prediction : (S, n) or (S, n, values)
-    """
-
-    run: Run
-    example: Floats
-    label: Floats
-    prediction: Floats
+    run: Run  # of the first seed
+    example: Floats  # (n,)
+    label: Floats  # (n,) or (n, values)
+    prediction: Floats  # (S, n) or (S, n, values)
 
     def check_like(self, other: Predicted, task: str) -> None:
         """Raise `DataError` unless `other` has the same examples and number of seeds."""
@@ -57,12 +49,7 @@ class Predicted:
 
 
 def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Predicted]:
-    """Return the predictions of all seeds, by task.
-
-    Parameters
-    ----------
-    evaluations : runs of all seeds, in order, each with its table `evaluation`
-    """
+    """Return the predictions of all seeds, by task, from their runs in order with tables `evaluation`."""
     seeds: dict[str, list[Predicted]] = defaultdict(list)
     for run, frame in evaluations:
         for task, rows in frame.groupby("task", sort=False):
@@ -81,14 +68,10 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
 def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
     """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
 
-    A further split counts as a task: with MNLI matched and mismatched, GLUE without WNLI has nine tasks, as
-    in the tables of Devlin et al. (2019) and Li et al. (2023), which have one metric per task (F1 for MRPC
-    and QQP, Spearman's correlation for STS-B). The score of the GLUE server instead averages both metrics of
-    a task, counts MNLI once, and includes WNLI.
-
-    Parameters
-    ----------
-    values : (task, metric): array, all of the same shape, which the result has too
+    Keys are (task, metric). A further split counts as a task: with MNLI matched and mismatched, GLUE without
+    WNLI has nine tasks, as in the tables of Devlin et al. (2019) and Li et al. (2023), which have one metric
+    per task (F1 for MRPC and QQP, Spearman's correlation for STS-B). The score of the GLUE server instead
+    averages both metrics of a task, counts MNLI once, and includes WNLI.
     """
     by_task: dict[str, list[Floats]] = defaultdict(list)
     for (task, _), value in values.items():
@@ -105,6 +88,9 @@ def compare(
 ) -> dict[tuple[str, str], tuple[Floats, Floats]]:
     """Bootstrap and null distribution of the difference between two methods with the same S seeds.
 
+    They are (resamples, S), and (resamples,) for the mean over seeds, by (task, metric); the leaderboard mean
+    is (`MEAN`, `MEAN`). DataError if tasks, examples or numbers of seeds differ.
+
     Bootstrap: examples are drawn with replacement, the same ones for both methods and all seeds,
     independently for each task. If the methods disagree on only a handful of examples, intervals are too
     narrow and may end at 0; the p-value remains valid.
@@ -112,21 +98,6 @@ def compare(
     Null: in each example, the predictions of the two methods are swapped or not, for all seeds together. The
     hypothesis is that *these* trained models do equally well on other examples; it says nothing about other
     seeds.
-
-    Parameters
-    ----------
-    method, base : task: predictions of the same seeds
-    metrics : task: names of its metrics
-
-    Returns
-    -------
-    (task, metric): bootstrap (resamples, S) of every seed, and null (resamples,) of their mean
-        The leaderboard mean is (`MEAN`, `MEAN`).
-
-    Raises
-    ------
-    DataError
-        The tasks, examples or numbers of seeds differ.
     """
     samples, nulls = {}, {}
     for task in dict.fromkeys([*method, *base]):
@@ -150,7 +121,7 @@ def compare(
 def values_of(
     predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]
 ) -> dict[Key, Floats]:
-    """Metrics of every seed (S,), and of several tasks their mean."""
+    """Metrics of every seed (S,), and the mean if there are several tasks."""
     found = {
         (task, metric): scores(metric, one.label, one.prediction)
         for task, one in predictions.items()

@@ -79,15 +79,7 @@ def scores(
     metrics: Mapping[str, Sequence[str]],
     shares: Mapping[str, float],
 ) -> pd.DataFrame:
-    """Return the table `iat`.
-
-    Parameters
-    ----------
-    runs : runs, each with its table `evaluation`
-    variants : training methods of mixtures
-    metrics : task: names of its metrics
-    shares : method with a branch: its `rate_share`
-    """
+    """Return the table `iat` from runs and their tables `evaluation`; `shares` has `rate_share` by method."""
     rows = []
     for run, predictions in runs:
         variant = variant_of(run.method, variants)
@@ -103,10 +95,10 @@ def scores(
 
 
 def against(variants: Sequence[Variant]) -> dict[str, str]:
-    """Method: the method it is compared with.
+    """Return the method that each method is compared with.
 
-    A method that branches off from plain training is compared with it; with rewarmed learning rates, with its
-    branch that has them, too. Plain training with another sampling, and training each task alone, are
+    A method that branches off from plain training is compared with it; with rewarmed learning rates, also
+    with its branch that has them. Plain training with another sampling, and training each task alone, are
     compared with the first of `variants`, which has no comparison itself.
     """
     plain = variants[0].method
@@ -121,18 +113,10 @@ def against(variants: Sequence[Variant]) -> dict[str, str]:
 def by_seed(
     table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
 ) -> pd.DataFrame:
-    """Value of every seed, and its difference from the method of the comparison.
+    """Value of every seed for tasks and the leaderboard mean, and its difference from the compared method.
 
-    Parameters
-    ----------
-    table : table `iat`
-    mixtures : mixture: its tasks; their runs alone form the mixture's method `single`
-    variants : training methods of mixtures, plain training first
-
-    Returns
-    -------
-    columns `ROW`, seed, value, against, difference, nothing, other_nothing
-        Nothing: whether the models of any seed learnt nothing. Rows for tasks and for the leaderboard mean.
+    The table is `iat`; the runs of a mixture's tasks alone form its method `single`. Columns are `ROW`, seed,
+    value, against, difference, and nothing and other_nothing: whether the models of any seed learnt nothing.
     """
     frames = []
     for mixture, tasks in mixtures.items():
@@ -162,21 +146,15 @@ def improvement(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `improvement`: every method compared with another (see `against`).
+    """Return the table `improvement`: every method in the table `iat` compared with another (see `against`).
 
     p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
     the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
     model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
     p_seeds_holm: corrected over the study, for means of variants of IAT, and for all other rows.
 
-    Parameters
-    ----------
-    table : table `iat`
-    runs : all runs in the table
-    read : returns the table `evaluation` of a run; called for one model and mixture at a time
-    variants : training methods of mixtures, plain training first
-    metrics : task: names of its metrics
-    seed : random draws depend on it and on the names of model, mixture, method and task
+    `variants` begin with plain training. `read` returns the table `evaluation` of a run, for one model and
+    mixture at a time. Draws depend on `seed` and on the names of model, mixture, method and task.
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
     others = against(variants)
@@ -228,12 +206,7 @@ def clear(improvement: pd.DataFrame) -> pd.Series:
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
-    """Columns of `improvement` about the mean of the `differences` of S seeds.
-
-    Parameters
-    ----------
-    samples, null : (resamples, S) and (resamples,), from `compare`
-    """
+    """Columns of `improvement` about the mean of S `differences`, with samples and null from `compare`."""
     mean = float(differences.mean())
     low, high, over = over_seeds_and_examples(differences, samples, confidence)
     row = {"difference": mean, "ci_low": low, "ci_high": high, "ci_over": over}

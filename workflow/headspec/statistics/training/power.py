@@ -1,4 +1,4 @@
-"""Power of a comparison of two methods of training, from the components of variance of an earlier one."""
+"""Power to tell two methods of training apart, from the variance components of an earlier comparison."""
 
 from __future__ import annotations
 
@@ -21,17 +21,10 @@ STUDIES = 2048
 def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, level: float = 0.05) -> float:
     """Return the chance that `headspec.statistics.intervals.p_over_seeds_and_examples` is at most `level`.
 
-    The test itself, in `STUDIES` simulated studies of normal differences. Studies with more seeds, examples
-    or a larger effect take the same random numbers, points of a golden-ratio lattice, which lie more evenly
-    than random ones: the error of simulation is below 0.005.
-
-    Parameters
-    ----------
-    effect : difference in truth
-    parts : standard deviations of differences with the examples of the earlier study
-    seeds : S, at least three
-    examples : as a multiple of those of the earlier study
-    level : of the two-sided test
+    The test runs in `STUDIES` simulated studies of normal differences with the true difference `effect`.
+    Studies with more seeds, examples or a larger effect take the same points of a golden-ratio lattice, which
+    lie more evenly than random ones: the error of simulation is below 0.005. `parts` are standard deviations
+    with the examples of the earlier study, of which `examples` is a multiple; `seeds` are at least three.
     """
     number = np.arange(STUDIES)
     quantile, other = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
@@ -46,10 +39,7 @@ def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, l
 def seeds_needed(
     effect: float, parts: Components, wanted: float, examples: float = 1.0, level: float = 0.05
 ) -> int | None:
-    """Fewest seeds with which `power` is `wanted`; None if `MOST` are too few.
-
-    The variance over examples stays, however many seeds there are.
-    """
+    """Fewest seeds with which `power` is `wanted` for the given examples; None if `MOST` are too few."""
     seeds = range(FEWEST, MOST + 1)
     place = bisect_left(seeds, wanted, key=lambda number: power(effect, parts, number, examples, level))
     return seeds[place] if place < len(seeds) else None

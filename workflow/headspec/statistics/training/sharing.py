@@ -1,4 +1,4 @@
-"""What tasks gain or lose by sharing an encoder with others."""
+"""Gains and losses of tasks that share an encoder with others."""
 
 from __future__ import annotations
 
@@ -41,14 +41,9 @@ def sharing(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `sharing`.
+    """Return the table `sharing`, from runs of mixtures and of their tasks alone (method `single`).
 
-    Parameters
-    ----------
-    runs : of mixtures, and of their tasks alone (method `single`)
-    read : returns the table `evaluation` of a run
-    metrics : task: names of its metrics
-    seed : random draws depend on it and on the names of model, mixture, method and task
+    Draws depend on `seed` and on the names of model, mixture, method and task.
     """
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:

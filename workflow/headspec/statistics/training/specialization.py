@@ -35,18 +35,11 @@ def specialization(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the table `specialization`: dissociation after IAT, minus that after plain training.
+    """Return the table `specialization`: dissociation after IAT, minus dissociation by the method `before`.
 
     Importance is estimated again in each model: the heads pruned are those that matter after IAT, not those
     that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
-    method.
-
-    Parameters
-    ----------
-    evaluations : runs of two methods with the same seeds; may be a generator
-        Only one run's predictions are in memory at a time.
-    before : the method that the other one is compared with
-    fraction : of heads to prune
+    method. Both have the same seeds; only one run's predictions are in memory at a time.
     """
     samples: dict[tuple[str, str], dict[bool, dict[int, Sampled]]] = defaultdict(
         lambda: {True: {}, False: {}}

@@ -56,17 +56,12 @@ def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confidence: float) -> pd.DataFrame:
-    """Return the table `transfer_summary`, which compares the encoders for each mixture.
+    """Return the table `transfer_summary` from 'transfer', which compares the encoders for each mixture.
 
     They are the pretrained encoder, those trained on one task of the mixture and their mean, and all that
-    were trained on the mixture. Differences from plain multi-task training on the mixture (`tuned`) are
-    paired by seed and draw. Intervals do not cover the validation set, which all fits share; draws from a
-    small training set share examples, so they vary too little.
-
-    Parameters
-    ----------
-    scores : table 'transfer'
-    mixtures : mixture: its tasks; empty if only the pretrained encoder is transferred
+    were trained on the mixture; without mixtures, only the pretrained one. Differences from plain multi-task
+    training on the mixture (`tuned`) are paired by seed and draw. Intervals do not cover the validation set,
+    which all fits share; draws from a small training set share examples, so they vary too little.
     """
     table = []
     n_seeds, n_draws = scores["seed"].nunique(), scores["draw"].nunique()
