@@ -1,4 +1,4 @@
-"""How well the vectors of each task, and other subjects, predict voxels."""
+"""Prediction of voxels by the vectors of each task, and by other subjects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,7 @@ def draw(
 ) -> Figure:
     """Box plots over the voxels of all subjects: a row per task and one for the ceiling.
 
-    Parameters
-    ----------
-    encoding : seed: table 'brain_encoding'
-        The r of a voxel is the mean over seeds.
-    summaries : seed: table 'brain_encoding_summary'
-        A subject counts as predicted if p is at most 0.05 in every seed.
+    The r of a voxel is the mean over seeds. A subject counts as predicted if p is at most 0.05 in every seed.
     """
     keys = ["subject", "voxel"]
     frame = stacked(encoding)

@@ -35,12 +35,7 @@ def draw(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """A block of panels per model, a panel per measure, the strongest correlation first.
-
-    Parameters
-    ----------
-    similarity, combined, paradigms, method : see `paired`
-    """
+    """A block of panels per model, a panel per measure, the strongest correlation first."""
     pairs = paired(similarity, combined, paradigms, method)
     models = list(pairs["model"].unique())
     results = correlation[correlation["model"].isin(models)]

@@ -37,10 +37,7 @@ def draw(
 ) -> Figure:
     """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
 
-    Parameters
-    ----------
-    fraction : main fraction of heads to prune, beside which the random draws are shown
-    counted : whether heads are shown as numbers, and not in per cent
+    Random draws stand beside the main fraction. If `counted`, heads are numbers instead of per cent.
     """
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
@@ -70,7 +67,7 @@ def draw(
 
 
 def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str) -> None:
-    """Draw the curves of one panel from the base on; those of the evaluated task's own heads stand out."""
+    """Draw the curves of one panel from the base on; the evaluated task's own heads stand out."""
     base = panel[panel["pruned_for"] == "none"]
     for task in tasks:
         style, is_evaluated = task_style(tasks, task), task == evaluated

@@ -31,15 +31,9 @@ def draw(
     fraction: float,
     distinct: float,
 ) -> Figure:
-    """Bars of dissociation with intervals, a block per mixture and a panel per model.
+    """Bars of dissociation with intervals and dots for seeds, a block per mixture and a panel per model.
 
-    Parameters
-    ----------
-    combined : table 'combined'
-        Bars, intervals and marks of values at chance.
-    dissociation : table 'dissociation'
-        Single seeds, shown as dots.
-    distinct : mean dissociation (fraction) that counts as distinct, shown as a line
+    A line shows the mean (fraction) that counts as `distinct`.
     """
     figure, panels, rows = mixture_panels(combined, mixtures, "dissociation D (%)")
     methods = [method for method in BARS if method in set(combined["method"])]

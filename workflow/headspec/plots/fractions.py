@@ -40,10 +40,7 @@ def draw(
 ) -> Figure:
     """A panel per mixture: D of every task against the fraction of heads pruned, starting at 0.
 
-    Parameters
-    ----------
-    main : main fraction of heads to prune, shown as a line
-    method : whose dissociation is shown; unless it is `frozen`, the mean for `frozen` is added
+    A line shows the `main` fraction. Unless `method` is `frozen`, the mean for `frozen` is added.
     """
     width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
     columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
@@ -108,7 +105,7 @@ def _cross(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
-    """Line with the mean over tasks and fractions and its interval, in per cent; none for one fraction."""
+    """Line of text with the mean over tasks and fractions and its interval; none for one fraction."""
     keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
     lines = []
     for row in areas[keys].to_dict("records"):

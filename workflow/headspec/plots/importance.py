@@ -28,16 +28,9 @@ def draw(
     fraction: float,
     attention: Layers | None = None,
 ) -> Figure:
-    """Heat maps of importance, a row per task and a column per seed.
+    """Heat maps of importance, a row per task and a column per seed; the top `fraction` is outlined.
 
-    Parameters
-    ----------
-    fraction : main fraction of heads to prune; the top floor(fraction * heads) are outlined
-
-    Returns
-    -------
-    Figure
-        Each map is divided by its maximum, because the scale of gradients differs between tasks.
+    Each map is divided by its maximum, because the scale of gradients differs between tasks.
     """
     heat_maps = {task: _columns(importance, task) for task in tasks}
     columns = len(heat_maps[tasks[0]])

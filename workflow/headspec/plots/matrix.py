@@ -29,11 +29,8 @@ def draw(
 ) -> Figure:
     """Metric of every task with nothing pruned, the top heads of each task, and random heads.
 
-    Returns
-    -------
-    Figure
-        Cells: mean over seeds in per cent, +- the standard deviation over seeds or, for random heads, over
-        the draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
+    Cells: mean over seeds in per cent, +- the standard deviation over seeds or, for random heads, over the
+    draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
     """
     rows = [BASE, *tasks, *RANDOM]
     mean, spread = _cells(pruning, rows, tasks, fraction, metrics)

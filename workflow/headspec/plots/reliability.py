@@ -1,4 +1,4 @@
-"""How reproducible importance is, between halves of the samples and seeds, and how alike between tasks."""
+"""Reproducibility of importance between halves of the samples and seeds, and similarity between tasks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 def draw(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Figure:
     """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
 
-    Parameters
-    ----------
-    reliability : table 'reliability'
-        A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
+    A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
     """
     reliability = reliability[reliability["kind"].isin(KINDS)]
     figure, panels, rows = mixture_panels(reliability, mixtures, "rank correlation of importance (Spearman)")

@@ -31,13 +31,7 @@ def draw(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line.
-
-    Parameters
-    ----------
-    similarity, combined, paradigms, method : see `paired`
-    measure : of similarity
-    """
+    """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line."""
     pairs = paired(similarity, combined, paradigms, method)
     pairs = pairs[pairs["measure"] == measure]
     results = correlation[correlation["measure"] == measure].set_index("model")

@@ -26,10 +26,7 @@ CELL, TREE = 0.27, 0.3
 def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
     """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
-    Parameters
-    ----------
-    similarity : rows of the table 'similarity' of one model
-        Means over subjects are shown.
+    Means over subjects are shown.
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]

@@ -28,10 +28,9 @@ HEIGHT = 1.15
 
 @styled
 def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heads sorted by the increase, a panel per task, for zero- and mean-ablation beside one another.
+    """Heads sorted by the increase, a panel per task, zero- beside mean-ablation.
 
-    Values and intervals are means over seeds. The mean of the seeds' intervals is no narrower than an
-    interval of the mean, however the seeds are correlated.
+    Values and interval ends are means over seeds, so that intervals are no narrower than one of the mean.
     """
     kinds = [kind for kind in KINDS if kind in set(heads["measure"])]
     width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE
@@ -66,7 +65,7 @@ def _sorted(heads: pd.DataFrame, task: str, kind: str) -> pd.DataFrame:
 
 
 def _draw_heads(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw values and intervals of sorted heads, those that differ from 0 in black."""
+    """Draw values and intervals of sorted heads, in black if they differ from 0."""
     axes.axhline(0, color="black", linewidth=0.6)
     axes.grid(axis="y")
     ranks = np.arange(len(rows))
@@ -90,7 +89,7 @@ def _draw_heads(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _name_strongest(axes: Axes, rows: pd.DataFrame, attention: Layers | None) -> None:
-    """Write layer.head at the upper ends of the intervals, of the strongest heads that differ from 0."""
+    """Write layer.head above the intervals of the strongest heads that differ from 0."""
     ranks = np.arange(len(rows))
     ends = np.stack([ranks, rows["ci_high"]], axis=-1)
     intervals = np.hstack([np.stack([ranks, rows["ci_low"]], axis=-1), ends])

@@ -1,4 +1,4 @@
-"""How far any two measures agree on the heads that matter."""
+"""Agreement of any two measures on the heads that matter."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ CELL, ROOM = 0.55, 0.36
 def draw(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
 
-    Parameters
-    ----------
-    agreement : rows of the table 'agreement' of one model, mixture and method
-        Of several tasks, cells show the mean and, in small print, the range over tasks; of one task, its
-        value and interval.
+    Cells show the mean over tasks with its range in small print; for one task, its value and interval.
     """
     shown = {*agreement["measure_a"], *agreement["measure_b"]}
     measures = [measure for measure in labels if measure in shown]
@@ -52,7 +48,7 @@ def draw(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
 
 
 def _write(axes: Axes, cell: tuple[int, int], rows: pd.DataFrame, column: str, small: bool) -> None:
-    """Write the value into a cell (row, column) and, if `small` print has room, the interval or range."""
+    """Write the value into a cell (row, column), and the interval or range if `small` print has room."""
     row, col = cell
     axes.text(
         col, row, number(rows[column].mean()), ha="center", va="bottom" if small else "center",

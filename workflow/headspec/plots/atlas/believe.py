@@ -1,4 +1,4 @@
-"""Which measure to believe: its agreement with ablation, its pruning curve, and the dissociation it finds."""
+"""Agreement of each measure with ablation, its pruning curve, and the dissociation it finds."""
 
 from __future__ import annotations
 
@@ -38,11 +38,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
     """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
 
     Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
-    A marker is filled if the value differs from 0, the area from that of random orders.
-
-    Parameters
-    ----------
-    belief : table 'belief', of which means over tasks are shown
+    A marker is filled if the value differs from 0, or the area from that of random orders.
     """
     means = belief[belief["task"] == MEAN]
     methods = [method for method in METHODS if method in set(means["method"])]
@@ -79,7 +75,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
 
 
 def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
-    """What a panel shows of one method: value, low, high, clear (whether the marker is filled), at chance."""
+    """Columns of a panel for one method: value, low, high, clear (whether a marker is filled), at chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p_holm", "dissociation": "dissociation_p_holm"}.get(column)
     apart = (low > 0) | (high < 0)
@@ -108,7 +104,7 @@ def _name_rows(
     headings: Sequence[str],
     labels: Mapping[str, str],
 ) -> dict[tuple[str, ...], int]:
-    """Write the names of rankings and, above those of a block, its heading; y by model, mixture, ranking."""
+    """Write the names of rankings and headings of blocks; return y by model, mixture, ranking."""
     rows: dict[tuple[str, ...], int] = {}
     y = 0
     for (block, rankings), heading in zip(blocks.items(), headings, strict=True):
@@ -143,7 +139,7 @@ def _draw_results(
 def _mark_random(
     axes: Axes, random: pd.DataFrame, rows: Mapping[tuple[str, ...], int], blocks: Mapping[Any, list[str]]
 ) -> None:
-    """A line through each block at the area of random orders."""
+    """Draw a line through each block at the area of random orders."""
     for model, mixture, value in random[["model", "mixture", "area"]].itertuples(index=False):
         ys = [rows[model, mixture, ranking] for ranking in blocks[model, mixture]]
         axes.vlines(

@@ -1,4 +1,4 @@
-"""How measures of every head change from one method of training to another."""
+"""Change of measures of every head from one method of training to another."""
 
 from __future__ import annotations
 
@@ -27,14 +27,9 @@ LONGEST = 6
 def draw(
     heads: pd.DataFrame, method: str, before: str, tasks: Sequence[str], labels: Mapping[str, str]
 ) -> Figure:
-    """Heat maps of after minus before, mean over seeds: a row per task, a column per measure.
+    """Heat maps of `method` minus `before`, mean over seeds: a row per task, a column per measure.
 
-    Importance is shown as a share of the sum over all heads, because the scale of gradients changes in
-    training.
-
-    Parameters
-    ----------
-    method, before : the methods of which the second is subtracted
+    Importance is a share of the sum over all heads, as training changes the scale of gradients.
     """
     old, new = heads[heads["method"] == before], heads[heads["method"] == method]
     measures = [measure for measure in UNITS if measure in {*old["measure"]} & {*new["measure"]}]

@@ -1,4 +1,4 @@
-"""How measures of every head differ between the tasks of a mixture."""
+"""Differences of measures of every head between the tasks of a mixture."""
 
 from __future__ import annotations
 

@@ -40,12 +40,9 @@ BESIDE = 0.3
 def draw(
     heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A panel per task with a marker per head; its area is the share of the largest importance.
+    """A panel per task with a marker per head, whose area is the share of the largest importance.
 
-    Parameters
-    ----------
-    roles : rows of the table 'head_roles' of the same
-        A role is shown if a head has it in more than half of the seeds; those without a row have none.
+    A role from 'head_roles' is shown if a head has it in more than half of the seeds.
     """
     shares = {}
     for task in tasks:
@@ -81,7 +78,7 @@ def draw(
 
 
 def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
-    """Draw a marker per head, those of each role together; `diameter` of share 1 is in points."""
+    """Draw a marker per head, role by role; `diameter` of share 1 is in points."""
     for role, look in ROLES.items():
         chosen = roles.index[roles["role"] == role]
         layer, head = (chosen.get_level_values(name).to_numpy(dtype=int) for name in ("layer", "head"))
@@ -97,7 +94,7 @@ def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float)
 
 
 def _name_relations(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
-    """Write the relation below each syntactic head, the most important first, where there is room."""
+    """Write the relation below each syntactic head where there is room, the most important first."""
     named = roles.dropna(subset="relation")
     frame = axes.get_window_extent()
     placed: list[Bbox] = []

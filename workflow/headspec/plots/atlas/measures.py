@@ -1,4 +1,4 @@
-"""What figures of single heads share: heat maps of heads, and a grid of panels."""
+"""Heat maps of heads and grids of panels for figures of single heads."""
 
 from __future__ import annotations
 
@@ -27,18 +27,13 @@ BAR = 0.6
 
 
 def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:
-    """Values (layers, heads) of a measure on a task, mean over seeds; nan where there is no head.
-
-    Parameters
-    ----------
-    heads : rows of the table 'heads' of one model, mixture and method
-    """
+    """Values (layers, heads) of a measure on a task, mean over seeds; nan where there is no head."""
     rows = heads[(heads["task"] == task) & (heads["measure"] == measure)]
     return as_array(rows.groupby(["layer", "head"])["value"].mean())
 
 
 def rows_of(n: int, most: int = 3) -> tuple[int, int]:
-    """Rows and columns of `n` panels, as few rows as `most` columns allow, and then as few columns."""
+    """Rows and columns of `n` panels: fewest rows of at most `most` columns, then fewest columns."""
     rows = math.ceil(n / most)
     return rows, math.ceil(n / rows)
 
@@ -54,7 +49,7 @@ def panels(shape: tuple[int, int], n: int, width: float, height: float, below: f
 
 
 def number_heads(axes: Axes, attention: Layers | None = None) -> None:
-    """Whole numbers of layers and heads at the sides of a heat map."""
+    """Number layers and heads at the sides of a heat map."""
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     number_layers(axes, attention)
 
@@ -70,15 +65,7 @@ def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
 def heat_maps(
     shape: tuple[int, ...], rows: Sequence[str], below: float = 0, attention: Layers | None = None
 ) -> Grid:
-    """A figure of heat maps (rows, columns, layers, heads) with shared axes.
-
-    Parameters
-    ----------
-    shape : rows, columns, layers, heads
-    rows : their names
-    below : room under the maps, in inches
-    attention : layers by kind of attention, of a model with several
-    """
+    """A figure of heat maps (rows, columns, layers, heads) with shared axes and `below` inches under them."""
     width, height = panel_size(shape, rows)
     size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7 + below)
     figure = Figure(figsize=size, layout="constrained")
@@ -94,10 +81,7 @@ def heat_maps(
 
 
 def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:
-    """Draw maps (layers, heads) in the panels of a column, on one scale around 0 with its bar below.
-
-    Returns the largest absolute value, 1 if all are 0.
-    """
+    """Draw maps in a column on one scale around 0; return the largest absolute value, 1 if all are 0."""
     largest = float(np.nanmax(np.abs(maps))) or 1.0
     for axes, values in zip(column, maps, strict=True):
         image = axes.imshow(values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower")

@@ -32,12 +32,7 @@ def draw(
     labels: Mapping[str, str],
     places: Mapping[str, int],
 ) -> Figure:
-    """A panel per task and order: metrics (mean over seeds), from no head pruned to all; a line per ranking.
-
-    Parameters
-    ----------
-    labels : ranking: its name in the figure, in the order of the legend
-    """
+    """A panel per task and order: metric (mean over seeds) as all heads are pruned; a line per ranking."""
     unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
     chance = task_chances(unpruned, metrics)
     orders = [order for order in FIRST if (curves["order"] == order).any()]
@@ -58,7 +53,7 @@ def draw(
 
 
 def look(place: int) -> dict[str, Any]:
-    """Colour, marker and line style of a ranking, the same in every figure: after the last marker, hollow."""
+    """Colour, marker and line style of a ranking in every figure; after the last marker, hollow ones."""
     colour = COLOURS[place % len(COLOURS)]
     return {
         "color": colour,

@@ -17,19 +17,13 @@ from headspec.plots.drawing.style import SHADES, SIGNED
 def heat_map(
     scores: NDArray[np.floating], outlined: NDArray[np.bool_] | None = None, axes: Axes | None = None
 ) -> Axes:
-    """Draw a heat map of heads, with a bar of its colours.
+    """Draw a heat map of heads, with a bar of its colours, and return its axes.
 
     Parameters
     ----------
-    scores : (layers, heads), nan where there is no head, which is grey; below zero orange, if there are such
-    outlined : bool (layers, heads), optional
-        Heads with an outline, such as `top_heads(scores, 0.1)`.
-    axes : of matplotlib, optional
-        Where it is drawn; by default in the current ones.
-
-    Returns
-    -------
-    axes
+    scores : (layers, heads), nan where there is no head, which is grey; values below zero are orange
+    outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`
+    axes : of matplotlib, optional; by default the current ones
 
     Examples
     --------
@@ -59,13 +53,9 @@ def draw_heads(
     signed: bool = False,
     line_width: float = 0.9,
 ) -> AxesImage:
-    """The squares of heads, (layers, heads), without labels.
+    """Draw the squares of heads, (layers, heads), without labels.
 
-    Parameters
-    ----------
-    attention : layers by kind of attention, of a model with several
-    largest : score of the darkest colour
-    line_width : of outlines, in points
+    `largest` is the score of the darkest colour; `line_width` of outlines is in points.
     """
     shades = (SIGNED if signed else SHADES).with_extremes(bad=MISSING)
     least = -largest if signed else 0.0

@@ -16,7 +16,7 @@ NUMBERED = 4
 
 
 def number_layers(axes: Axes, attention: Layers | None) -> None:
-    """Number the layers at the side of a map of heads, those of every kind of attention from 0."""
+    """Number the layers at the side of a map of heads, from 0 for every kind of attention."""
     if not attention:
         axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         return
@@ -36,7 +36,7 @@ def shade_gaps(axes: Axes, exists: NDArray[np.bool_]) -> None:
 
 
 def layer_name(row: int, attention: Layers | None) -> str:
-    """What a layer is called: its number, after its kind of attention if there are several."""
+    """Number of a layer, after its kind of attention if there are several."""
     if not attention:
         return str(row)
     kind, first = [each for each in first_rows(attention).items() if each[1] <= row][-1]
@@ -44,13 +44,7 @@ def layer_name(row: int, attention: Layers | None) -> str:
 
 
 def divide(axes: Axes, attention: Layers | None, named: bool) -> None:
-    """Draw lines between the kinds of attention in a map of heads.
-
-    Parameters
-    ----------
-    attention : kind: number of its layers; None for models with one kind
-    named : whether their names stand at the right side
-    """
+    """Draw lines between the kinds of attention in a map of heads, their names at the right if `named`."""
     for kind, first in first_rows(attention or {}).items():
         if first:
             edge = [withStroke(linewidth=4, foreground="white")]  # between black squares, too

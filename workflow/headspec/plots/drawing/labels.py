@@ -27,19 +27,11 @@ def _overlap(boxes: Floats, others: Floats) -> Floats:
 
 
 def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats) -> None:
-    """Write a name beside each point, the most crowded first, at the best place still free.
+    """Write a name beside each of `points` (n, 2), the most crowded first, at the best place still free.
 
     The figure must have its final layout and limits. A thin line joins a name to its point unless they are
-    close. If no place is free, the name goes where it covers least.
-
-    Parameters
-    ----------
-    axes : Axes
-    points : (n, 2)
-        In data units.
-    names : n texts
-    avoid : (m, 4)
-        Boxes to keep clear, such as intervals: two opposite corners, in data units.
+    close. If no place is free, the name goes where it covers least. `avoid` (m, 4) are boxes to keep clear,
+    such as intervals: two opposite corners, in data units like the points.
     """
     scale = axes.figure.dpi / 72  # pixels per point
     centres = axes.transData.transform(points) / scale

@@ -1,4 +1,4 @@
-"""Pairs of tasks as points of dissociation against similarity, for the figures that show them."""
+"""Pairs of tasks as points of dissociation against similarity."""
 
 from __future__ import annotations
 
@@ -24,14 +24,7 @@ CROSSED = {"marker": "x", "color": "0.4", "label": LEFT_OUT}
 
 
 def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
-    """Draw a point for each of `pairs` and, if it is defined, the least-squares line.
-
-    Parameters
-    ----------
-    axes : Axes
-    pairs : rows of `headspec.statistics.similarity.paired.paired` of one model and measure
-    result : row of the table 'correlation'
-    """
+    """Draw a point for each of `pairs`, rows of `paired`, and the least-squares line if it is defined."""
     left_out = pairs["left_out"].to_numpy()
     if left_out.any():
         _dots(axes, pairs[left_out], CROSSED)

@@ -62,7 +62,7 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
 
 
 def wildcard_rows(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """Rows of `frame` of a job's model, mixture, method and task, as far as both have them."""
+    """Rows of `frame` for a job's model, mixture, method and task, as far as both have them."""
     for name in ("model", "mixture", "method", "task"):
         if (value := wildcards.get(name)) and name in frame:
             frame = frame[frame[name] == value]
@@ -75,7 +75,7 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 
 def in_order(found: Iterable[str], order: Collection[str]) -> list[str]:
-    """The names that are `found`, in `order`; those that it lacks follow."""
+    """The names that are `found`, in `order`; names that it lacks follow."""
     found = dict.fromkeys(found)
     return [*(name for name in order if name in found), *(name for name in found if name not in set(order))]
 
@@ -90,15 +90,8 @@ def mixture_panels(
 ) -> tuple[Figure, dict[str, Axes], Rows]:
     """Return a figure with a panel per model and, under the name of each mixture, a row per task.
 
-    Parameters
-    ----------
-    frame : any table with columns model, mixture and task
-    mixtures : mixture: its tasks, in the order of the rows; other mixtures of `frame` follow
-    label : of the x axis, with its unit
-
-    Returns
-    -------
-    figure, {model: axes}, {(mixture, task): y of its row}
+    Further values are {model: axes} and {(mixture, task): y of its row}. `mixtures` gives the order of rows;
+    other mixtures of `frame` follow. `label` of the x axis has its unit.
     """
     rows: Rows = {}
     labels: list[str] = []
@@ -140,7 +133,7 @@ def interval_label(frame: pd.DataFrame) -> str:
 
 
 def draw_intervals(axes: Axes, ys: ArrayLike, rows: pd.DataFrame, label: str = "", **look: Any) -> None:
-    """Draw intervals of `rows` in per cent at heights `ys`; `label` is that of the rows by default."""
+    """Draw intervals of `rows` in per cent at heights `ys`; `label` is by default from the rows."""
     low, high = 100 * rows["ci_low"], 100 * rows["ci_high"]
     axes.hlines(ys, low, high, color="black", label=label or interval_label(rows), **look)
 
@@ -163,9 +156,8 @@ def legend(figure: Figure) -> None:
 def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str, Any] | None = None) -> None:
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
-    The same figure gives the same bytes: no date is written, and ids derive from the content. `record` is the
-    record of the job that draws the figure (`tables.job_record`), kept in the metadata. So is the
-    SHA-256 of the file.
+    The same figure gives the same bytes: no date is written, and ids derive from the content. The metadata
+    hold `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of the file.
     """
     for path in map(Path, paths):
         kind = path.suffix.removeprefix(".")

@@ -1,4 +1,4 @@
-"""The mark of tasks of which unpruned models learnt nothing, after their names."""
+"""Mark after the names of tasks of which unpruned models learnt nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ SAYS = "unpruned model at chance"
 
 
 def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> set[str]:
-    """The tasks of which the unpruned model of some seed has learnt nothing.
-
-    Parameters
-    ----------
-    predictions : seed: table 'predictions' of the run
-    metrics : task: its main metric
-    """
+    """The tasks of which the unpruned model of some seed has learnt nothing."""
     return {
         str(task)
         for table in predictions.values()
@@ -35,6 +29,6 @@ def marked(task: str, nothing: Collection[str]) -> str:
 
 
 def key(axes: Axes, nothing: Collection[str]) -> None:
-    """Add the legend's entry for the mark if any task has it."""
+    """Add the mark to the legend if any task has it."""
     if nothing:
         axes.plot([], linestyle="none", marker="x", color="black", label=f"after a task: {SAYS}")

@@ -1,1 +1,1 @@
-"""Figures of pruning methods to keep a number of heads."""
+"""Figures of methods that prune to a number of heads."""

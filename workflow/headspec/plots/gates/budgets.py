@@ -1,4 +1,4 @@
-"""Metric against the number of heads kept, for every pruning method to choose them."""
+"""Metric against the number of heads kept, for every pruning method."""
 
 from __future__ import annotations
 
@@ -38,14 +38,7 @@ def method_style(places: Mapping[str, int], method: str) -> dict[str, Any]:
 def draw(
     budgets: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str], places: Mapping[str, int]
 ) -> Figure:
-    """A panel for each task and scope: a line for each pruning method, and one for the whole model.
-
-    Parameters
-    ----------
-    budgets : rows of the table 'budgets' of one model, mixture and method
-    metrics : task: its main metric, which is shown
-    labels, places : pruning method: its name, and its place, which gives its look
-    """
+    """A panel for each task and scope: a line for each pruning method, and one for the whole model."""
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
     rows = rows.drop_duplicates(
@@ -79,7 +72,7 @@ def draw(
 def _draw_panel(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
-    """Draw the whole model and all pruning methods, those that keep as many heads side by side."""
+    """Draw the whole model and all pruning methods, side by side where they keep as many heads."""
     _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
     pruning_methods = [method for method in labels if method != WHOLE and method in set(panel["way"])]
     asked = panel.loc[panel["fraction"].notna() & (panel["way"] != WHOLE), "heads"]

@@ -1,4 +1,4 @@
-"""Which heads are kept: three seeds as the three colours of one picture, and the mean over all."""
+"""Kept heads: three seeds as the three colours of one picture, and the mean over all."""
 
 from __future__ import annotations
 
@@ -28,13 +28,6 @@ def draw(
 
     With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
     keeps it, black if all do, a colour if they differ. With fewer seeds it is drawn in grey.
-
-    Parameters
-    ----------
-    gates : rows of the table 'gates' of one model, mixture and method
-    labels : pruning method: its name
-    tasks : in the order of the rows
-    attention : layers by kind of attention, of a model with several
     """
     keys = ["way", "scope", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
@@ -78,7 +71,7 @@ def draw(
 
 
 def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The heads that are kept, (sets, layers, heads), one set after another; nan where there is no head."""
+    """The kept heads, (sets, layers, heads), one set after another; nan where there is no head."""
     sets = rows.groupby(["seed", "fraction", "penalty"], dropna=False)
     maps = [as_array(rows_of_set.set_index(["layer", "head"])["kept"]) for _, rows_of_set in sets]
     return np.stack(maps or [np.where(exists, 0.0, np.nan)])

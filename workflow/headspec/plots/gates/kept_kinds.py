@@ -1,4 +1,4 @@
-"""Kinds of attention that are kept as heads go, and their layers (Voita et al. 2019, figures 7 and 8)."""
+"""Kept kinds of attention and their layers, as heads go (Voita et al. 2019, figures 7 and 8)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,7 @@ VALUES = {
 def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
     """A column for each pruning method (and task with heads of its own): shares kept above, layers below.
 
-    If all heads are of one kind, whose share is the number of heads kept, there are layers alone.
-
-    Parameters
-    ----------
-    kinds : rows of the table 'kept_kinds' of one model, mixture and method
-    labels : pruning method: its name
-    tasks : in the order of the columns
+    If all heads are of one kind, whose share is the number of heads kept, only layers are drawn.
     """
     rows = kinds[kinds["against"].isna()].assign(task=kinds["task"].fillna(""))
     whole, rest = rows[rows["way"] == WHOLE], rows[rows["way"] != WHOLE]

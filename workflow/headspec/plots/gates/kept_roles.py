@@ -1,4 +1,4 @@
-"""Roles of the heads that are kept, as heads go (Voita et al. 2019)."""
+"""Roles of the kept heads, as heads go (Voita et al. 2019)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,7 @@ BY_LAYER = (0, (4, 2))
 
 @styled
 def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A panel for each pruning method (and task with heads of its own): a line per role, up to all heads.
-
-    Parameters
-    ----------
-    counts : rows of the table 'role_counts' of one model, mixture and method
-    labels : pruning method: its name
-    tasks : in the order of the panels
-    """
+    """A panel for each pruning method (and task with heads of its own): a line per role, up to all heads."""
     counts = counts.assign(task=counts["task"].fillna(""))
     whole = counts[counts["way"] == WHOLE]
     rest = counts[counts["way"] != WHOLE]

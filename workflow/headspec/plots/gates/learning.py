@@ -1,4 +1,4 @@
-"""Gates while they learn: how many are open, and how early the heads are found that are kept in the end."""
+"""Gates while they learn: number of open heads, and how early the final heads are found."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, in
     """Two panels against the step: the expected number of open heads, and the share of the final ones.
 
     Each pruning method is shown at the middle of its numbers of heads, as the mean over seeds and tasks.
-
-    Parameters
-    ----------
-    gates : rows of the table 'gates' of one model, mixture and method
-    labels, places : pruning method: its name, and its place, which gives its look
     """
     figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)

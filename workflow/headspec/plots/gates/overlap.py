@@ -1,4 +1,4 @@
-"""How alike the heads are that seeds and tasks keep, beside what the numbers by layer explain."""
+"""Similarity of the heads that seeds and tasks keep, beside what the numbers by layer explain."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ EXPECTED: dict[str, Any] = {
 
 @styled
 def draw(overlap: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel for seeds and one for tasks: mean Jaccard of every pruning method and number of heads.
-
-    Parameters
-    ----------
-    overlap : rows of the table 'overlap' of one model
-    labels : pruning method: its name
-    """
+    """A panel for seeds and one for tasks: mean Jaccard of every pruning method and number of heads."""
     means = overlap[overlap["a"] == "mean"]
     order = {method: i for i, method in enumerate(labels)}
     means = means.assign(place=means["way"].map(order)).sort_values(["place", "fraction"], na_position="last")

@@ -1,4 +1,4 @@
-"""What figures of kept heads share: panels, and scales that no interval leaves."""
+"""Panels of figures of kept heads, and scales that no interval leaves."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ SCOPES = {"shared": "shared heads", "per_task": "own heads"}
 def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> list[tuple[str, str, str]]:
     """(pruning method, scope, task) of every panel: in the order of `labels`, heads that tasks share first.
 
-    Parameters
-    ----------
-    rows : columns way, scope and task, which is empty for heads that all tasks share
-    tasks : in the order of the panels
+    The task is empty for heads that all tasks share.
     """
     found = {*zip(rows["way"], rows["scope"], rows["task"], strict=True)}
     names, order = list(labels), in_order(rows["task"], ("", *tasks))
@@ -26,9 +23,9 @@ def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> l
 
 
 def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
-    """Ends of an axis that has all of the column `value` times `factor`, with the intervals.
+    """Ends of an axis with all of the column `value` times `factor`, and possible values of the intervals.
 
-    Of these, only what the values can be: a fraction is no more than 1, and below 0 only if one is.
+    A fraction is no more than 1, and below 0 only if one is.
     """
     low, high = rows[[value, f"{value}_low"]].min().min(), rows[[value, f"{value}_high"]].max().max()
     if rows[value].between(0, 1).all():

@@ -1,4 +1,4 @@
-"""How much training changes what heads know of labels, by how frequent the labels are."""
+"""Change by training of what heads know of labels, by how frequent the labels are."""
 
 from __future__ import annotations
 
@@ -28,12 +28,7 @@ SHOWN = 20
 
 @styled
 def draw(changes: pd.DataFrame, joint: str | None) -> Figure:
-    """Change of the best head's accuracy: a row for each label, a panel for each comparison.
-
-    Parameters
-    ----------
-    joint : the mixture that is shown
-    """
+    """Change of the best head's accuracy: a row for each label, a panel for each comparison."""
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
     order = best.drop_duplicates("label").set_index("label")["n"][: SHOWN + 1]
@@ -56,7 +51,7 @@ def draw(changes: pd.DataFrame, joint: str | None) -> Figure:
 
 
 def _comparison(axes: Axes, rows: pd.DataFrame) -> None:
-    """A point for each label, filled where its interval leaves out 0."""
+    """Draw a point for each label, filled where its interval leaves out 0."""
     place = np.arange(len(rows))
     clear = ((rows["ci_low"] > 0) | (rows["ci_high"] < 0)).to_numpy()
     axes.axvline(0, color="0.5", linewidth=0.8)

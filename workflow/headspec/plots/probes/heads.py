@@ -1,4 +1,4 @@
-"""What every head knows of the labels of a task."""
+"""Knowledge that every head has of the labels of a task."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ SHOWN = 10
 
 @styled
 def draw(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
-    """A panel for each group, a row for each label, a column for each head, layer by layer.
+    """A panel for each group `shown` (name, number of tables), a row for each label, a column for each head.
 
-    Parameters
-    ----------
-    probed : tables of the groups' runs, one after the other; the shade is the mean of their accuracies, of
-        attention in the better direction, and a dot marks the best head
-    shown : name and number of tables of each group
+    The shade is the mean accuracy of the runs, of attention in the better direction; a dot marks the best
+    head.
     """
     tables = iter(probed)
     groups = {name: list(itertools.islice(tables, n)) for name, n in shown}

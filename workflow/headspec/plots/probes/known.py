@@ -1,4 +1,4 @@
-"""What single heads know of the labels of a task, before and after training."""
+"""Knowledge that single heads have of the labels of a task, before and after training."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ PANELS = {
 
 @styled
 def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
-    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group.
-
-    Parameters
-    ----------
-    joint : the mixture that is shown
-    """
+    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group."""
     probes = probes[probes["method"].isin(FIRST) | (probes["mixture"] == joint)]
     names = probes["mixture"].where(probes["method"] == "tuned", probes["mixture"] + ", " + probes["method"])
     named = probes.assign(
@@ -60,7 +55,7 @@ def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
 
 
 def _group(axes: Axes, rows: pd.DataFrame, column: str, lane: int, lanes: int, name: str) -> None:
-    """The points of a group of runs, with intervals, and crosses for its control."""
+    """Draw the points of a group of runs, with intervals, and crosses for its control."""
     places = [y + 0.8 * ((lane + 0.5) / lanes - 0.5) for y in range(len(rows))]
     look: dict[str, Any] = {"color": COLOURS[lane % len(COLOURS)], "markersize": 3, "linestyle": "none"}
     low, high = (100 * rows[f"{column}_{end}"] for end in ("low", "high"))

@@ -1,4 +1,4 @@
-"""What every task reaches alone, in pairs, and with all others."""
+"""Metric of every task alone, in pairs, and with all others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ SINGLE = "single-task"
 def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     """A row for each task, a column for the task alone, for each partner of a pair, and for each group.
 
-    Returns
-    -------
-    Figure
-        Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star
-        where its p_holm is below `SIGNIFICANCE`, × where neither is better than chance. Blue: lost; orange:
-        gained.
+    Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star where
+    its p_holm is below `SIGNIFICANCE`, × where neither is better than chance. Blue: lost; orange: gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
@@ -66,7 +62,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
 
 
 def _column(row: Any, members: pd.Series) -> str:
-    """What a task was trained with: nothing, another task, or a group, and how if not plainly."""
+    """Partners of a task in training: none, a task, or a group, and the method if it is not plain."""
     if row.method == "single":
         return SINGLE
     others = [task for task in members[row.mixture, row.method] if task != row.task]

@@ -1,4 +1,4 @@
-"""How the improvement by IAT depends on the heads per task (alpha) and the share of training (delta)."""
+"""Improvement by IAT against the heads per task (alpha) and the share of training (delta)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from headspec.plots.drawing.style import SHADES, number, styled
 def draw(improvement: pd.DataFrame) -> Figure:
     """A cell per alpha (columns) and delta (rows): the mean difference to MTL above its interval.
 
-    Parameters
-    ----------
-    improvement : rows of the table 'improvement' of one model and mixture
-        Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
+    Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
     """
     sampling = improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0]
     swept = (improvement["heads"] == "top") & (improvement["sampling"] == sampling)

@@ -51,7 +51,7 @@ BELOW = 0.24
 
 
 def title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> str:
-    """Title of a method's panel, with the sampling unless that is the one of the study's MTL."""
+    """Title of a method's panel, with the sampling unless the study's MTL has the same."""
     if pd.isna(row["heads"]):
         return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
     name = labels[row["heads"]]
@@ -59,7 +59,7 @@ def title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> str:
 
 
 def plain_sampling(improvement: pd.DataFrame) -> str:
-    """How the study's plain multi-task training samples tasks."""
+    """Sampling of tasks by the study's plain multi-task training."""
     return str(improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0])
 
 
@@ -93,12 +93,7 @@ def draw(
 ) -> Figure:
     """A panel per method, a row per task, the mean over tasks on top.
 
-    Methods that continue from MTL share one scale; single-task training and MTL with other samplings share
-    another.
-
-    Parameters
-    ----------
-    variants : fields of each `Variant` of the study
+    Methods that continue from MTL share one scale; single-task training and other MTL share another.
     """
     seeds = by_seed(scores, {mixture: list(tasks)}, [Variant(**fields) for fields in variants])
     improvement = improvement[improvement["mixture"] == mixture]
@@ -148,7 +143,7 @@ def draw_points(axes: Axes, results: pd.DataFrame, ys: Sequence[int]) -> None:
 
 
 def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
-    """Draw the differences of one method: mean, interval and single seeds in the row of each of `tasks`."""
+    """Draw the mean, interval and single seeds of one method in the row of each of `tasks`."""
     axes.axvline(0, color="black", linewidth=0.6)
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))

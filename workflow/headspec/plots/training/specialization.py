@@ -32,12 +32,7 @@ def draw(
 ) -> Figure:
     """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
 
-    Parameters
-    ----------
-    specialization : rows of the table 'specialization' of one model and mixture
-        Differences with their paired intervals.
-    combined, dissociation : rows of the tables 'iat_combined' and 'iat_dissociation' for the same
-        Bars with their intervals, and single seeds.
+    Differences have paired intervals, bars have theirs, and dots are single seeds.
     """
     rows = [MEAN, *tasks]
     label_width = max(0.5, 0.058 * max(map(len, rows)))

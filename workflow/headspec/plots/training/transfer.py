@@ -43,9 +43,7 @@ def draw(
 ) -> Figure:
     """A row of panels per mixture, a column per kind of tuning, a line per encoder.
 
-    Parameters
-    ----------
-    controls : method of a control: its place and name
+    `controls` is method of a control: its place and name.
     """
     summary = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
     sources = SOURCES | {method: (name, _look(place)) for method, (place, name) in controls.items()}

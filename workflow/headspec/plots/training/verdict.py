@@ -1,4 +1,4 @@
-"""Whether IAT helps: the effect of every variant on the mean over tasks, corrected for their number."""
+"""Effect of every variant of IAT on the mean over tasks, corrected for their number."""
 
 from __future__ import annotations
 
