@@ -19,8 +19,8 @@ BLOCK = 1 << 20
 def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> NDArray[np.float64]:
     """Cosines between all of `vectors`, (k, k); nan where either is zero.
 
-    One vector (n,) float32 and a `BLOCK` of each are in memory at a time. The vectors are kept on the disk of
-    `folder` in files without a name, which go with this process even if it is killed.
+    One vector (n,) float32 and a `BLOCK` of each are in memory at a time; the rest is in unnamed files in
+    `folder`, which go with this process even if it is killed.
     """
     with ExitStack() as stack:
         files = []

@@ -23,7 +23,7 @@ def sensitivity(job: StageJob) -> list[Load]:
 
 @stage({"prune": "similarity.max_sentences"}, copies=4)
 def representations(job: StageJob) -> list[Load]:
-    """A sentence counts as an example; stimuli are not read while a study is planned.
+    """Count sentences as examples; stimuli are not read while a study is planned.
 
     Weights are in memory once more, as a model is loaded beside the last one.
     """

@@ -19,7 +19,7 @@ Floats = NDArray[np.floating]
 
 
 class Traits(TypedDict, total=False):
-    """What is known of a task; a measure reads one entry. Arrays of compared tasks have the same shape."""
+    """Traits of a task; a measure reads one. Arrays of compared tasks have the same shape."""
 
     paradigm: str  #: `single` or `pair`: the number of texts in an example
     text: Floats  #: (hidden,): mean pretrained vector of the training texts

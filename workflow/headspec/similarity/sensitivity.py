@@ -1,4 +1,4 @@
-"""How losses depend on the encoder's parameters: Fisher information and gradients."""
+"""Sensitivity of losses to the encoder's parameters: Fisher information and gradients."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def fisher(
 ) -> np.ndarray:
     """Diagonal of the empirical Fisher information, (parameters,) float32: mean squared gradients.
 
-    Gradients of the loss for the true label with respect to `parameters` are squared by batches
-    (`headspec.models.internals.squared_gradients`), or one at a time in models whose modules do not allow
-    it, such as DeBERTa.
+    Gradients of the loss for the true label are squared by batches
+    (`headspec.models.internals.squared_gradients`), or one at a time in models whose modules do not allow it,
+    such as DeBERTa.
     """
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
@@ -61,7 +61,7 @@ def fisher(
 
 
 def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
-    """Whether a batch gives the squared gradients of its examples: tried on `rows`, in float32."""
+    """Whether a batch gives the squared gradients of its examples, tried on `rows` in float32."""
     whole = Squares(model.encoder, parameters(model))
     if not whole.supported:
         return False
@@ -105,7 +105,7 @@ def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tup
 
 
 def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    """The sum of the losses of a batch."""
+    """Sum of the losses of a batch."""
     model.to(device.name).eval()
     model.attend_for_gradients(device)
     with device.cast():

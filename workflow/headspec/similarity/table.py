@@ -1,4 +1,4 @@
-"""The table of task similarities: every pair of tasks by every measure, over seeds and subjects."""
+"""Table of task similarities: every pair of tasks by every measure, over seeds and subjects."""
 
 from __future__ import annotations
 
@@ -40,14 +40,11 @@ def traits(
     importances: Mapping[str, pd.DataFrame],
     fraction: float,
 ) -> dict[str, Traits]:
-    """The traits of every task from the tables of one seed.
+    """Return the traits of every task from the tables of one seed.
 
-    Parameters
-    ----------
-    paradigms : task: `single` or `pair`
-    text, vectors : tables 'representations': mean vectors of training texts, and vectors of the sentences
-    importances : task: table 'importance' of its single-task run
-    fraction : fraction of heads that counts as most important
+    `text` and `vectors` are tables 'representations' of training texts (means) and of sentences;
+    `importances` have the table 'importance' of each task's single-task run, whose top `fraction` of heads
+    counts.
     """
     by_task: dict[str, Traits] = {task: {"paradigm": kind} for task, kind in paradigms.items()}
     if text is not None:
@@ -66,7 +63,7 @@ def traits(
 
 
 def encodings(encoding: pd.DataFrame) -> dict[str, dict[str, Traits]]:
-    """Subject: task: how well the task's model predicts each voxel, from the table 'brain_encoding'."""
+    """Return predictability of each voxel by subject and task, from 'brain_encoding'."""
     by_subject: dict[str, dict[str, Traits]] = {}
     for subject, scores in encoding.groupby("subject"):
         wide = scores.pivot(index="task", columns="voxel", values="r")
@@ -98,14 +95,11 @@ def pairwise(
 def combined(
     model: str, seeds: Sequence[pd.DataFrame], confidence: float, seedless: Sequence[str]
 ) -> pd.DataFrame:
-    """The table `similarity`: means over seeds and, for CNM, over subjects; nan if any seed has nan.
+    """Return the table `similarity`: means over seeds and, for CNM, over subjects; nan if any seed has nan.
 
-    Parameters
-    ----------
-    seeds : results of `pairwise`, because tasks are compared within a seed, where training draws the same
-        random numbers
-    confidence : level of the interval over subjects (Student's t), each the mean over seeds
-    seedless : measures that are the same for every seed
+    `seeds` are from `pairwise`: tasks are compared within a seed, where training draws the same random
+    numbers. Intervals are over subjects (Student's t), each the mean over seeds. `seedless` measures are the
+    same for every seed.
     """
     pairs = pd.concat(seeds, ignore_index=True).groupby(PAIR, sort=False, dropna=False)["similarity"]
     frame = pairs.agg(similarity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()

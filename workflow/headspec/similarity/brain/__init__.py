@@ -1,1 +1,1 @@
-"""Brain responses: reading them, and predicting them voxel by voxel from vectors of the stimuli (CNM)."""
+"""Brain responses and their prediction, voxel by voxel, from vectors of the stimuli (CNM)."""

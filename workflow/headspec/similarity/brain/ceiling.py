@@ -1,7 +1,7 @@
 """Voxels that are reliable across subjects, and the ceiling for models that predict them.
 
 The other subjects' voxels replace a model's vectors as features of the same ridge regression, so voxels need
-not correspond between brains (cf. Schrimpf et al. 2021). These responses are noisy too, so a good model may
+not correspond between brains (cf. Schrimpf et al. 2021). These responses are noisy too: a good model may
 exceed the ceiling.
 """
 
@@ -47,16 +47,10 @@ def reliable(
 ) -> NDArray[np.bool_]:
     """The voxels that the other subjects predict, (voxels,) bool: r above 0 at `FALSE_DISCOVERY_RATE`.
 
-    The null distribution of r comes from circular shifts of the responses against the other subjects'
-    (see `voxelwise.p_value`), pooled over the subject's voxels or a sample of them. The false discovery rate
-    is controlled over the subject's voxels (Benjamini & Hochberg 1995).
-
-    Parameters
-    ----------
-    ridges : from the other subjects, one for each of `inner`
-    inner : folds of the n stimuli
-    responses : (n, voxels)
-    r : (voxels,), mean over the inner folds
+    The null distribution of r comes from circular shifts of `responses` (n, voxels) against the other
+    subjects' (see `voxelwise.p_value`), pooled over the subject's voxels or a sample. The false discovery
+    rate is over the subject's voxels (Benjamini & Hochberg 1995). `ridges` are from the other subjects, one
+    for each inner fold; `r` (voxels,) is the mean over these folds.
     """
     n = len(responses)
     sample = responses[:, rng.permutation(len(r))[:SAMPLE]]
@@ -78,17 +72,11 @@ def analyse(
     only_reliable: bool,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `voxels`: reliability, selection and ceiling of every voxel in every fold.
+    """Return the table `voxels`: reliability, selection and ceiling of every voxel in every fold.
 
-    The held-out part of a fold has no influence on its reliability and selection.
-
-    Parameters
-    ----------
-    responses : subject: its responses; with only one subject, reliability and ceiling are nan
-    passages : (N,)
-    nuisance : (N, regressors)
-    folds : outer folds; within a training part there is one fewer, but at least two
-    only_reliable : select reliable voxels only
+    The held-out part of a fold has no influence on its reliability and selection; with only one subject,
+    reliability and ceiling are nan. `passages` are (N,), `nuisance` (N, regressors). Of outer `folds` a
+    training part has one fewer, but at least two.
     """
     frames = []
     regressors = np.asarray(nuisance, dtype=float)

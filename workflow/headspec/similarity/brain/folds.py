@@ -1,8 +1,8 @@
 """Cross-validation over stimuli: contiguous folds of whole passages, nuisance fitted in training only.
 
 Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other: other folds test on
-near copies of the training stimuli. Neighbours still meet at the edges of folds, so some bias remains for
-continuous speech or text.
+near copies of training stimuli. Neighbours still meet at the edges of folds, so continuous speech or text
+keeps some bias.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ BLOCK = 16384
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
     """The fold of each stimulus, (n,): contiguous folds of about equal size, of whole passages, none empty.
 
-    Parameters
-    ----------
-    passages : (n,), in the order of presentation, at least `folds` distinct ones; one whose stimuli lie
-        apart takes the place of its first stimulus
+    `passages` (n,) are in the order of presentation, at least `folds` distinct ones; a passage whose stimuli
+    are scattered takes the place of its first one.
     """
     passage, names = pd.factorize(np.asarray(passages, dtype=object))
     if len(names) < folds:
@@ -45,23 +43,17 @@ def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
 
 
 def inner_folds(folds: int) -> int:
-    """Folds within a training part: one fewer than over all stimuli, but at least two."""
+    """Number of folds within a training part: one fewer than over all stimuli, but at least two."""
     return max(2, folds - 1)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Training stimuli, held-out stimuli, and the nuisance of all.
+    """Training stimuli, held-out stimuli, and the nuisance of all."""
 
-    Attributes
-    ----------
-    train, test : (n,) and (m,), positions among all N stimuli
-    design : (N, 1 + nuisance), a column of ones, then a column per regressor
-    """
-
-    train: NDArray[np.intp]
-    test: NDArray[np.intp]
-    design: Floats
+    train: NDArray[np.intp]  # (n,), positions among all N stimuli
+    test: NDArray[np.intp]  # (m,), positions among all N stimuli
+    design: Floats  # (N, 1 + nuisance), a column of ones, then one per regressor
 
     @cached_property
     def solver(self) -> Floats:
@@ -74,10 +66,9 @@ class Split:
         return len(self.train) - int(np.linalg.matrix_rank(self.design[self.train]))
 
     def standardised(self, values: Floats) -> tuple[Floats, Floats]:
-        """Training and held-out rows of `values` (N, columns), without nuisance and of unit variance.
+        """Training and held-out rows of `values` (N, columns), without nuisance, of unit variance; float32.
 
-        Coefficients, means and standard deviations come from the training part; float32, and 0 in columns
-        that are constant in training.
+        Coefficients, means and standard deviations are from training, where constant columns become 0.
         """
         train, test = (values[rows].astype(np.float32) for rows in (self.train, self.test))
         largest = np.abs(train).max(axis=0)

@@ -1,7 +1,7 @@
 """Brain responses of Pereira et al. (2018), as the two files that the section `brain` names.
 
-``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub, with
-a row per subject, one of which is in memory at a time.
+``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub, one
+subject at a time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def files(source: str) -> list[Path]:
 
 
 def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-    """The sentences, and the responses to them (sentences, voxels), of every subject."""
+    """Yield the sentences, and the responses to them (sentences, voxels), of every subject."""
     for path in paths:
         try:
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ) as file:
@@ -84,12 +84,10 @@ def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArra
 
 
 def convert(region: str, out: Path, source: str) -> str:
-    """Write stimuli and responses to the folder `out`, and say what they are, in one line.
+    """Write stimuli and responses to the folder `out`, and return a line about them.
 
-    Parameters
-    ----------
-    region : column of the responses, such as ``language_lh``
-    source : ``hub:<owner>/<name>@<revision>``, or a local Parquet file, or a folder of them
+    `region` is a column of the responses, such as ``language_lh``; `source` is
+    ``hub:<owner>/<name>@<revision>``, a local Parquet file, or a folder of them.
     """
     stimuli: list[str] = []
     sizes = []

@@ -1,7 +1,7 @@
 """Regression by a small network instead of ridge, with the hidden layer of Luo et al. (2022).
 
-Unlike there, training stops at the lowest error on the last tenth of the training stimuli, and predictions of
-several initialisations are averaged rather than their scores.
+Unlike theirs, training stops at the lowest error on the last tenth of the training stimuli, and predictions
+of several initialisations are averaged, not their scores.
 """
 
 from __future__ import annotations

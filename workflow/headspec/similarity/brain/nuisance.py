@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in `texts`."""
+    """Number of occurrences of each word in `texts`."""
     return Counter(word for text in texts for word in words_alone(text))
 
 
@@ -56,10 +56,8 @@ BUILT_IN = {"length": length, "position": position, "frequency": frequency}
 def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str, int]) -> Floats:
     """The regressors `names`, built in or columns of `stimuli`, as (n, regressors).
 
-    Parameters
-    ----------
-    stimuli : in the order of presentation, with columns text, passage (null if absent) and regressors
-    counts : word: occurrences in a large sample of texts, for `frequency`
+    `stimuli` in the order of presentation have columns text, passage (null if absent) and regressors;
+    `counts` are occurrences of words in a large sample of texts.
     """
     built = [BUILT_IN[n](stimuli, counts) if n in BUILT_IN else stimuli[n].to_numpy() for n in names]
     return np.column_stack([np.empty((len(stimuli), 0)), *built])

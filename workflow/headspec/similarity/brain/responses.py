@@ -1,8 +1,7 @@
 """Brain responses: a Parquet table of subject, stimulus_id and voxels, read in one pass.
 
-Voxels of a subject with a response that is not finite, or with constant responses, are left out and counted,
-because masks commonly extend beyond what was measured. A response without any finite value is an error: the
-recording is missing.
+A subject's voxels with constant responses, or some that are not finite, are left out and counted: masks
+commonly extend beyond what was measured. A response without finite values is an error: no recording.
 """
 
 from __future__ import annotations
@@ -30,35 +29,21 @@ READ_AHEAD = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Responses:
-    """A subject's responses, averaged over repetitions.
+    """A subject's responses, averaged over repetitions."""
 
-    Attributes
-    ----------
-    values : (stimuli, voxels)
-    voxels : (voxels,), positions in the lists of the file
-    left_out : reason: number of voxels left out
-    """
-
-    values: Voxels
-    voxels: NDArray[np.intp]
-    left_out: dict[str, int]
+    values: Voxels  # (stimuli, voxels)
+    voxels: NDArray[np.intp]  # (voxels,), positions in the lists of the file
+    left_out: dict[str, int]  # reason: number of voxels left out
 
 
 @dataclass
 class VoxelChecks:
-    """What the rows of a subject read so far say about its voxels.
+    """Checks of a subject's voxels in the rows read so far."""
 
-    Attributes
-    ----------
-    rows : (stimuli,), number of rows of each stimulus
-    first : (voxels,), the subject's first row
-    finite, varies : (voxels,), whether every value so far is finite; whether any differs from the first
-    """
-
-    rows: NDArray[np.int64]
-    first: Voxels
-    finite: NDArray[np.bool_]
-    varies: NDArray[np.bool_]
+    rows: NDArray[np.int64]  # (stimuli,), number of rows of each stimulus
+    first: Voxels  # (voxels,), the subject's first row
+    finite: NDArray[np.bool_]  # (voxels,), whether every value so far is finite
+    varies: NDArray[np.bool_]  # (voxels,), whether any value differs from the first
 
     def add(self, stimulus: int, voxels: Voxels) -> None:
         self.rows[stimulus] += 1
@@ -94,17 +79,10 @@ def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
 
 
 def scan(path: Path, ids: Sequence[str], visit: Callable[[str, int, Voxels], None]) -> dict[str, VoxelChecks]:
-    """Read the responses once, a few rows at a time: subject: checks of its voxels.
+    """Read the responses once, a few rows at a time, and return the checks of voxels by subject.
 
-    Parameters
-    ----------
-    ids : stimuli, in order
-    visit : called for every row with subject, position of the stimulus in `ids`, and voxels
-
-    Raises
-    ------
-    DataError
-        One line for each problem, at most one for a subject.
+    `visit` is called for every row with subject, position of the stimulus in `ids`, and voxels. DataError has
+    one line for each problem, at most one for a subject.
     """
     position = {name: i for i, name in enumerate(ids)}
     checks: dict[str, VoxelChecks] = {}

@@ -17,24 +17,16 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression prepared from the singular value decomposition X = U S V' of n training stimuli.
+    """Ridge regression from the singular value decomposition X = U S V' of n training stimuli."""
 
-    Attributes
-    ----------
-    basis : (n, k), U
-    squares : (k,), S squared
-    transfer : (m, k), X* V S with the features X* of the held-out stimuli
-    freedom : degrees of freedom of the responses: n minus those of intercept and nuisance
-    """
-
-    basis: Floats
-    squares: Floats
-    transfer: Floats
-    freedom: int
+    basis: Floats  # (n, k), U
+    squares: Floats  # (k,), S squared
+    transfer: Floats  # (m, k), X* V S with the features X* of the held-out stimuli
+    freedom: int  # of the responses: n minus those of intercept and nuisance
 
     @classmethod
     def from_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
-        """From features (n, d) and (m, d), with mean and nuisance removed."""
+        """Prepare from features (n, d) and (m, d), with mean and nuisance removed."""
         if train.shape[0] <= train.shape[1]:
             double = train.astype(np.float64)
             return cls.from_gram(double @ double.T, test @ double.T, freedom)
@@ -43,7 +35,7 @@ class Ridge:
 
     @classmethod
     def from_gram(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
-        """From products of features, X X' (n, n) and X* X' (m, n), however many features there are."""
+        """Prepare from products of features, X X' (n, n) and X* X' (m, n), with any number of features."""
         squares, basis = np.linalg.eigh(train)
         arrays = (basis, squares.clip(0), test @ basis)
         basis, squares, transfer = (array.astype(np.float32) for array in arrays)
@@ -70,8 +62,8 @@ class Ridge:
     def predict(self, responses: Floats) -> Floats:
         """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
 
-        The penalty of each voxel is chosen by generalised cross-validation in the training part, which comes
-        out too low where neighbouring stimuli are correlated.
+        Generalised cross-validation in the training part chooses each voxel's penalty, which comes out too
+        low where neighbouring stimuli are correlated.
         """
         predicted = np.empty((len(self.transfer), responses.shape[1]), self.transfer.dtype)
         for start in range(0, responses.shape[1], BLOCK):
@@ -83,9 +75,9 @@ class Ridge:
         return predicted
 
     def weights(self, products: Floats) -> Floats:
-        """Weights (m, n) of the responses to training stimuli in the predictions for held-out stimuli.
+        """Weights (m, n) of training responses in the predictions for held-out stimuli.
 
-        Products (n, n) of the responses to training stimuli determine one penalty for all voxels.
+        Products (n, n) of the training responses determine one penalty for all voxels.
         """
         inside = ((self.basis.T @ products) * self.basis.T).sum(axis=1, keepdims=True)
         penalty = self.penalties[self.gcv(np.trace(products), inside).argmin()]

@@ -42,13 +42,8 @@ def encode(
     """Encoding scores (models, voxels): mean r over the folds that select the voxel; nan where none does.
 
     A correlation over all folds at once would include the fold means: each is predicted from the other folds,
-    so it is low where the measured mean is high, and pure noise would score below 0.
-
-    Parameters
-    ----------
-    regressions : for every model, one per split
-    responses : (stimuli, voxels)
-    selected : (folds, voxels)
+    so it is low where the measured mean is high, and pure noise would score below 0. Every model has a
+    regression per split; `responses` are (stimuli, voxels), `selected` (folds, voxels).
     """
     total = np.zeros((len(regressions), responses.shape[1]))
     for i, (split, chosen) in enumerate(zip(splits, selected, strict=True)):

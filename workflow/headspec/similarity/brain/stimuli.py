@@ -29,8 +29,7 @@ COLUMNS = ("stimulus_id", "text", "passage")
 def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
     """Stimuli in the order of presentation; DataError with a line for each problem.
 
-    Columns are stimulus_id, text, passage (null if the file has none), and those `regressors` (names of
-    `brain.nuisance`) that are not built in.
+    Columns are stimulus_id, text, passage (null if absent), and the `regressors` that are not built in.
     """
     path = locate(source, KEY)
     extra = [name for name in regressors if name not in nuisance.BUILT_IN]
@@ -72,7 +71,7 @@ def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: list[str]) -> Iterator[str]:
-    """A line for each problem with a column, naming the first row (from 1, without the header)."""
+    """Yield a line for each problem with a column, naming the first row (from 1, without the header)."""
     identity, passage = stimuli["stimulus_id"], stimuli["passage"]
     wrong = [
         (KEY, "stimulus_id", "is missing", identity.isna()),
@@ -93,5 +92,5 @@ def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: l
 
 
 def units(stimuli: pd.DataFrame) -> list[object]:
-    """What folds keep whole: the passage of each stimulus or, without passages, the stimulus itself."""
+    """Units that folds keep whole: passages or, without passages, stimuli."""
     return stimuli["stimulus_id" if stimuli["passage"].isna().all() else "passage"].to_list()

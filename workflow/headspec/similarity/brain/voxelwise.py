@@ -55,15 +55,8 @@ def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) 
     predictions within folds would be invalid: any two folds predict each other, which makes their scores
     alike, and the first stimuli of a fold resemble the last ones of the fold before.
 
-    Parameters
-    ----------
-    ridges : one for each split
-    products : (stimuli, stimuli), products of the responses, with nuisance removed
-
-    Returns
-    -------
-    float
-        One-sided: (1 + number of shifts that reach the statistic) / (1 + shifts), at least 1 / stimuli.
+    One-sided: (1 + number of shifts that reach the statistic) / (1 + shifts), at least 1 / stimuli.
+    `products` (stimuli, stimuli) are of responses without nuisance.
     """
     weights = np.zeros_like(products)
     for ridge, split in zip(ridges, splits, strict=True):
@@ -90,20 +83,11 @@ def analyse(
     regression: str,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Encoding scores of all subjects for the vectors of all tasks.
+    """Return the tables 'brain_encoding' and 'brain_encoding_summary' of all subjects and tasks.
 
-    Parameters
-    ----------
-    vectors : task: (stimuli, d)
-    responses : subject: its responses
-    voxels : table 'voxels'
-    regression : `ridge` or `network`
-
-    Returns
-    -------
-    tables 'brain_encoding', with the voxels that some fold selects, and 'brain_encoding_summary'
-        `p_value` always tests ridge, and uses every voxel that some fold selects, in all folds. This is valid
-        because vectors do not influence the selection.
+    `vectors` are (stimuli, d) by task; `regression` is `ridge` or `network`. The first table has the voxels
+    that some fold selects. `p_value` always tests ridge on them, in all folds: valid because vectors do not
+    influence the selection.
     """
     ridges = [[ridge(each, split) for split in splits] for each in vectors.values()]
     regressions: Sequence[Sequence[Regression]] = ridges
