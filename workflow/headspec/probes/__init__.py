@@ -1,1 +1,1 @@
-"""Probes without parameters: what single heads know of the labels of words (He and Choi 2021, section 5)."""
+"""Probes without parameters of what single heads know of labels of words (He and Choi 2021, section 5)."""

@@ -1,7 +1,7 @@
 """Probes of attention: a unit is found where the largest weight falls (He and Choi 2021, section 5).
 
-In one direction the first word of a unit attends most to one of its other words; in the other, more than
-half of these attend most to it. The control is the best fixed offset of each label, chosen on one half of the
+In one direction the first word of a unit attends most to one of its other words; in the other, more than half
+of these attend most to it. The control is the best fixed offset of each label, chosen on one half of the
 folds and scored on the other, and the reverse.
 """
 
@@ -25,7 +25,7 @@ REACH = 10
 
 
 def probe(model: MultiTask, cases: Cases, labels: list[str], device: Device) -> pd.DataFrame:
-    """Table 'probed' of the units, in both directions."""
+    """Return the table 'probed' of the units, in both directions."""
     assert cases.examples.words is not None
     order = np.argsort(cases.examples.example)  # as `most_attended` is read
     frame = most_attended(model, WordTokens(cases.examples, cases.examples.words), device)
@@ -52,10 +52,7 @@ def probe(model: MultiTask, cases: Cases, labels: list[str], device: Device) -> 
 def _hits(offsets: np.ndarray, cases: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
     """Whether the largest weights of heads show each unit, (units, heads).
 
-    Parameters
-    ----------
-    offsets : (words, heads), as in `Attended`
-    starts : (sentences,), place of each sentence's first word
+    `offsets` (words, heads) are as in `Attended`; `starts` (sentences,) are places of the first words.
     """
     hits = np.empty((len(cases.label), offsets.shape[1]), dtype=bool)
     units = zip(starts[cases.row], cases.other, cases.first, cases.last, strict=True)

@@ -1,4 +1,4 @@
-"""The annotated units that heads are probed on, and labels that only their words decide."""
+"""Annotated units that heads are probed on, and random labels that depend on their words alone."""
 
 from __future__ import annotations
 
@@ -38,40 +38,25 @@ LABELLINGS = 10
 
 @dataclass
 class Cases:
-    """Units of sentences with a label that training has, as far as the model sees their words.
+    """Labelled units of sentences, in order, whose words the model sees and whose label training has."""
 
-    Attributes
-    ----------
-    examples : the sentences; units are in their order
-    row, fold : (units,), row of the sentence in `examples`, and its fold
-    first, last : (units,), words of the unit that are probed
-    other : (units,), word that attends to them or is attended from them; -1 for probes of outputs
-    label : (units,), index of the label
-    control : (`LABELLINGS`, units), indices of random labels that depend on the words alone
-    """
-
-    examples: Examples
-    row: np.ndarray
-    fold: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    other: np.ndarray
-    label: np.ndarray
-    control: np.ndarray
+    examples: Examples  # the sentences
+    row: np.ndarray  # (units,), row of the sentence in `examples`
+    fold: np.ndarray  # (units,), of the sentence
+    first: np.ndarray  # (units,), first probed word of the unit
+    last: np.ndarray  # (units,), last probed word of the unit
+    other: np.ndarray  # (units,), word that attends to these or is attended from them; -1 for outputs
+    label: np.ndarray  # (units,), index of the label
+    control: np.ndarray  # (`LABELLINGS`, units), indices of random labels that depend on the words alone
 
 
 def cases(
     task: str, tokens: pd.DataFrame, texts: pd.DataFrame, wanted: int, chances: np.ndarray, links: bool
 ) -> Cases:
-    """The units of at most `wanted` sentences of a task.
+    """Return the units of at most `wanted` sentences of a task, from its tables 'tokens' and 'data'.
 
-    Parameters
-    ----------
-    tokens : table 'tokens'
-    texts : table 'data' of the same examples
-    chances : (labels,), chance of each label as the control of a unit; drawn for each labelling once for the
-        same words (Hewitt and Liang 2019)
-    links : `WordTask.links` of the type
+    `chances` (labels,) of each label as a unit's control apply once per labelling to the same words (Hewitt
+    and Liang 2019); `links` is `WordTask.links` of the type.
     """
     drawn = sampled(task, len(tokens), wanted)
     examples = Examples(tokens.iloc[drawn])
@@ -97,7 +82,7 @@ def cases(
 
 
 def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
-    """The share of each label in the units of a table 'tokens', (labels,)."""
+    """Share of each label in the units of a table 'tokens', (labels,)."""
     found = [unit[-1] for units in tokens["units"] for unit in units if unit[-1] != NONE]
     return np.bincount(found, minlength=labels) / max(1, len(found))
 
@@ -110,15 +95,10 @@ def counted(
     controls: Sequence[tuple[np.ndarray, np.ndarray]],
     direction: str | None,
 ) -> pd.DataFrame:
-    """Rows of the table 'probed', of labels that a unit has, in truth or at random.
+    """Return rows of the table 'probed', for labels that a unit has, in truth or at random.
 
-    Parameters
-    ----------
-    labels : their names
-    places : layer and head of each head, (heads,)
-    right : bool (units, heads)
-    controls : of each, the label of every unit (units,), and which are right: as `right`, or (units,) for
-        all heads
+    `places` are layer and head, both (heads,); `right` is (units, heads). Each of `controls` has labels
+    (units,) and which are right, (units, heads) or (units,) for all heads.
     """
 
     def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
 """Probes of head outputs: a unit has the label of the nearest class centroid.
 
 The output of a head for a unit is the mean over its words of the head's context vectors, W_O's input. A
-centroid is the mean of the training units with a label; the nearest one has the largest cosine (He and Choi
-2021, section 5).
+centroid is the mean of the training units with a label; the nearest has the largest cosine (He and Choi 2021,
+section 5).
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ from headspec.progress import Progress
 
 @contextmanager
 def contexts(gates: HeadGates) -> Iterator[list[torch.Tensor]]:
-    """The context vectors of every layer, (batch, tokens, heads * size), of the passes made inside.
-
-    They are as long as the longest of any layer, with zeros at the end.
-    """
+    """Context vectors of every layer in passes made inside, (batch, tokens, heads * size), zero-padded."""
     found: list[torch.Tensor] = []
     size = max(site.size for site in gates.sites)
 
@@ -42,7 +39,7 @@ def contexts(gates: HeadGates) -> Iterator[list[torch.Tensor]]:
 
 @torch.no_grad()
 def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device: Device) -> pd.DataFrame:
-    """Table 'probed' of the units of `test`, with centroids of those of `train`."""
+    """Return the table 'probed' of the units of `test`, with centroids from those of `train`."""
     model.to(device.name).eval()
     progress = Progress(len(train.examples) + len(test.examples), "sentences")
     # (1 + labellings, units) each
@@ -68,7 +65,7 @@ def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device
 def _vectors(
     model: MultiTask, cases: Cases, device: Device, progress: Progress
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-    """Units, and the outputs of all heads for them, (units, heads, size), batch by batch."""
+    """Yield units and the outputs of all heads for them, (units, heads, size), batch by batch."""
     starts = np.searchsorted(cases.row, np.arange(len(cases.examples) + 1))
 
     def compute(batch: Batch) -> tuple[np.ndarray, torch.Tensor]:
