@@ -1,4 +1,4 @@
-"""The explorer of results that are there, and its glossary.
+"""The explorer of finished results, and its glossary.
 
 The stage does not import it: its rule passes the glossary, so that no other text about tables reruns it.
 """
@@ -23,15 +23,15 @@ TERMS = (
 
 
 def glossary() -> dict[str, str]:
-    """Column: its meaning, in the words of the reference of tables."""
+    """Return the meaning of columns, in the words of the reference of tables."""
     return {term: COLUMNS[term] for term in TERMS}
 
 
 def write_explorer(results: Path, output: Path | None = None) -> Path:
     """Write the page of the results of a study, by default beside them, and return its path.
 
-    Results of another config, and results that are to be made again, are left out. MissingError if there are
-    none; UnfinishedError if the study is not finished, which the page says too.
+    Results that are outdated or of another config are left out. MissingError if there are none;
+    UnfinishedError if the study is not finished, which the page says too.
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text(encoding="utf-8") if config.exists() else ""

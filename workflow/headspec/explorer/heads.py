@@ -1,4 +1,4 @@
-"""What is known of single heads: importance over seeds, ranks, other measures, roles, gates."""
+"""Maps of single heads: importance over seeds, ranks, other measures, roles, gates."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Group = tuple[str, str, str]
 def heads(sources: Sources) -> list[dict[str, Any]]:
     """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
 
-    Importance comes from runs, which are pruned by it, or else from the atlas: the mean over seeds, with the
-    smallest and the largest of a seed. Ranks, from 0, are of each seed. Other measures, and the ends of their
-    intervals, are means over seeds. Gates have, for each pruning method, the share of its sets of gates that
-    keep the head. A model with several kinds of attention has them with the first row of each, from 0. Lists
-    are of all places in `layers` rows of `heads`; those without a head are `absent`.
+    Importance is from runs, which are pruned by it, or else from the atlas: mean, smallest and largest over
+    seeds. Ranks, from 0, are of each seed. Other measures and the ends of their intervals are means over
+    seeds. Gates have the share of a pruning method's sets that keep the head. A model with several kinds of
+    attention has the first row of each, from 0. Lists have all places in `layers` rows of `heads`; `absent`
+    ones have no head.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
@@ -94,7 +94,7 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:
-    """Mean, smallest and largest of seeds."""
+    """Mean, smallest and largest over seeds."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
     return {name: listed(end, HEAD_DIGITS) for name, end in ends.items()}
@@ -108,7 +108,7 @@ def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
 
 
 def _every(values: pd.Series) -> list[Any]:
-    """Values of heads, indexed by layer and head, in the list of all places."""
+    """Values of heads, indexed by layer and head, as a list of all places."""
     return listed(as_array(values).ravel(), HEAD_DIGITS)
 
 
@@ -131,7 +131,7 @@ def _atlas_measures(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str
 
 
 def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Measures for one task less those for another, with their corrected p-values."""
+    """Measures for one task minus those for another, with their corrected p-values."""
     ordered = frame.sort_values(["layer", "head"]).set_index(["layer", "head"])
     groups = ordered.groupby(["measure", "task", "against"], sort=False)
     return [
@@ -147,10 +147,7 @@ def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
-    """Role of each head in most seeds, and its relation, or its place as the distance in tokens.
-
-    Both are null for heads of cross-attention, which have no roles.
-    """
+    """Role of each head in most seeds, and its relation or distance in tokens; null for cross-attention."""
     every = pd.MultiIndex.from_product([range(size) for size in shape], names=["layer", "head"])
     shown = majority(frame).reindex(every)
     positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
@@ -160,7 +157,7 @@ def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
 
 
 def _gates(frame: pd.DataFrame) -> Columns:
-    """For each pruning method the share of its sets of gates, as they are at last, that keep a head."""
+    """Share of the final sets of gates that keep a head, for each pruning method."""
     last = ["seed", "way", "scope", "fraction", "task"]
     frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
     shares = frame.groupby(["way", "layer", "head"])["kept"].mean()

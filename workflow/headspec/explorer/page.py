@@ -28,13 +28,8 @@ LEFT_OUT = (
 def build_page(
     paths: Iterable[str | Path], glossary: dict[str, str], config: str = "", unfinished: str = ""
 ) -> str:
-    """The page of these tables of a study.
-
-    Parameters
-    ----------
-    glossary : word: its meaning
-    config : the study's config as YAML
-    unfinished : what the tables lack of the study, with which the page begins
+    """Return the page of a study from its tables, and its config as YAML; it begins with what is
+    `unfinished`.
     """
     return page(data(load_tables(paths), glossary, config) | {"unfinished": unfinished})
 
@@ -62,7 +57,7 @@ def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[s
 def page(content: dict[str, Any]) -> str:
     """HTML with `content` as data that no name in it can end, and a policy that allows no request.
 
-    It shows no secrets, such as those that comments of a config hold.
+    It shows no secrets, such as those in comments of a config.
     """
     content = cleared(content)
     style = (ASSETS / STYLE).read_text(encoding="utf-8")
@@ -93,11 +88,11 @@ def harmless(content: Any) -> str:
 
 
 def _allowed(text: str) -> str:
-    """The source by which a policy allows a script or style."""
+    """Source by which a policy allows a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _record_sha256(footer: dict[str, Any]) -> str:
-    """The first digits of the SHA-256 of the record of a table's job."""
+    """First digits of the SHA-256 of the record of a table's job."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]

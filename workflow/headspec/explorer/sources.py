@@ -1,4 +1,4 @@
-"""The tables of a study that the explorer shows, as they lie in its results."""
+"""Tables of a study that the explorer shows, as they lie in its results."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Sources:
 
     @property
     def study(self) -> str:
-        """Name of the study, as the tables have it."""
+        """Name of the study in the tables."""
         return next(str(footer["study"]) for footer in self.footers.values())
 
     @property
     def attention(self) -> dict[str, Layers]:
-        """Model with several kinds of attention: the number of layers of each."""
+        """Number of layers of each kind of attention, for models with several."""
         return {
             model: layers
             for footer in self.footers.values()
@@ -68,7 +68,7 @@ def find_tables(results: Path) -> list[Path]:
 
 
 def load_tables(paths: Iterable[str | Path]) -> Sources:
-    """Read tables of a study and of its runs; tables that nothing shows are passed over."""
+    """Read tables of a study and of its runs that some view shows."""
     found = Sources({}, [], {})
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):

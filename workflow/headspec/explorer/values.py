@@ -14,7 +14,7 @@ DIGITS, HEAD_DIGITS = 6, 4
 
 
 def plain(value: Any, digits: int = DIGITS) -> Any:
-    """`value` as JSON has it: null for missing numbers, and no more than `digits` significant digits."""
+    """`value` as JSON has it: null for missing numbers, and at most `digits` significant digits."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and not np.isfinite(value)):
         return None
     if isinstance(value, bool | np.bool_):

@@ -1,4 +1,4 @@
-"""What the views of the page show, from the tables."""
+"""Contents of the views of the page, from the tables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def improvement(sources: Sources) -> Columns:
 
 
 def probes(sources: Sources) -> Columns:
-    """What the best heads know of all labels of a task, and how much of it their controls do not."""
+    """Accuracy and selectivity of the best heads for all labels of a task."""
     frame = sources.tables.get("probes", pd.DataFrame(columns=["label", "heads"]))
     names = [*GROUP, "task", "n_seeds", *_bounded("accuracy"), "control", *_bounded("selectivity")]
     return columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
