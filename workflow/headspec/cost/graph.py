@@ -1,4 +1,4 @@
-"""The jobs of a study that has no results yet, as the rules of the workflow make them in an empty folder."""
+"""The jobs of a study without results, as the rules of the workflow make them in an empty folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headspec.data.planned import Planned
 from headspec.pipeline import dag
 from headspec.pipeline.state import SNAKEFILES
 
-#: the study whose jobs are listed, and its tasks: the workflow takes these, and reads and checks nothing
+#: the study whose jobs are listed, and its tasks, so that the workflow reads and checks nothing
 listed: tuple[Study, Planned] | None = None
 
 
@@ -29,14 +29,14 @@ class PlannedJob(NamedTuple):
 
 
 def stage(rule: str) -> str:
-    """The row of a rule in the plan: all `figures` are one, and so are a rule and its variants."""
+    """Return the row of a rule in the plan; all figures share one, and so do a rule and its variants."""
     if rule.startswith("figure_"):
         return "figures"
     return rule.removesuffix("_and_keep").removesuffix("_after")
 
 
 def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
-    """All jobs with outputs, in the order of the rules and of their outputs; `plan` has the tasks as read."""
+    """Return all jobs with outputs, in the order of rules and outputs; `plan` has the tasks as read."""
     global listed
     listed = study, plan
     snakefile = next(path for path in SNAKEFILES if path.exists())
@@ -57,7 +57,7 @@ def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
 
 
 def _in_order(rules: Iterable, jobs: Iterable) -> list[PlannedJob]:
-    """Jobs of Snakemake as ours."""
+    """Return Snakemake's jobs as planned jobs."""
     place = {rule.name: i for i, rule in enumerate(rules)}
     ours = [
         PlannedJob(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
@@ -68,7 +68,7 @@ def _in_order(rules: Iterable, jobs: Iterable) -> list[PlannedJob]:
 
 
 def by_stage(jobs: Iterable[PlannedJob]) -> dict[str, list[PlannedJob]]:
-    """Stage: its jobs."""
+    """Return the jobs of each stage."""
     stages: dict[str, list[PlannedJob]] = {}
     for job in jobs:
         stages.setdefault(job.stage, []).append(job)

@@ -1,8 +1,7 @@
 """Memory that jobs request, by the sizes of their models.
 
 A job holds copies of the weights (gradients, moments, a state to continue from), what the backward pass keeps
-of the forward pass, and the tokens of its examples. docs/performance.md has measurements. Rules ask here
-while they are planned, so nothing imports torch.
+of the forward pass, and tokens; docs/performance.md has measurements. Planning calls this without torch.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MARGIN = 1.2
 ON_GPU = 12_000  # MB requested at least with a GPU: the memory of its host was not measured
 EXAMPLES = 100_000  # training examples of a task for which the config gives no number
 
-#: copies of the weights of a model in bfloat16 that is prompted: what is read of it, and itself
+#: copies of the weights of a prompted model in bfloat16: the file as read, and the model
 HALF = 2
 
 #: names in configs
@@ -50,7 +49,7 @@ class Sizes:
     """Sizes of an encoder."""
 
     layers: int
-    heads: int  #: of the layer with most
+    heads: int  #: of the layer with the most
     hidden: int
     inner: int
     parameters: int
@@ -59,7 +58,7 @@ class Sizes:
 
     @classmethod
     def read(cls, config: dict[str, Any]) -> Sizes:
-        """The sizes in a config.json; parameters as if no layers share weights."""
+        """Return the sizes in a config.json, with parameters as if no layers shared weights."""
         hidden, kinds = _first(config, HIDDEN), heads_by_layer(config)
         if not (kinds and hidden):
             return BERT_LARGE
@@ -77,27 +76,27 @@ class Sizes:
         return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
 
     def prompted(self, dtype: str) -> float:
-        """Bytes of a language model whose linear layers have this `dtype`, and all else float32."""
+        """Return the bytes of a language model with linear layers in `dtype` and all else in float32."""
         linear = self.parameters - self.embedded
         return (NUMBER // 2 if dtype == "bf16" else NUMBER) * linear + NUMBER * (self.embedded + self.head)
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
-        """Bytes in a batch of padded examples while `layers` layers keep what their backward pass reads.
+        """Return the bytes in a padded batch while `layers` layers keep what their backward pass reads.
 
-        A layer keeps 13 vectors per token, two of the inner width, and of each attention map the
-        probabilities, those after dropout and the mask of it. Three more layers cover one at work.
+        Each keeps 13 vectors per token, two of the inner width, and of each attention map the probabilities,
+        those after dropout, and its mask. Three more layers cover the one that computes.
         """
         vectors = tokens * (13 * self.hidden + 2 * self.inner)
         return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
 
 
 def _first(config: dict[str, Any], names: Iterable[str]) -> Any:
-    """The first of these entries that is there."""
+    """Return the first of these entries that is set."""
     return next((config[name] for name in names if config.get(name)), None)
 
 
 def _feed_forward(config: dict[str, Any], inner: int) -> int:
-    """Widths of all matrices of a layer after its attention, including all experts."""
+    """Return the widths of all matrices of a layer after its attention, including all experts."""
     activation, kind = str(_first(config, ACTIVATION)), config.get("model_type", "")
     # gated layers have three matrices, not two; some are gated whatever the activation
     gated = (
@@ -109,18 +108,18 @@ def _feed_forward(config: dict[str, Any], inner: int) -> int:
     return (3 if gated else 2) * inner
 
 
-#: what a model counts as whose config is not here (on the hub and not in the cache yet)
+#: stands for models whose config is not here (on the hub and not yet in the cache)
 BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 
 
 @functools.cache
 def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
-    """The sizes of a model, by its config.json, or as the config describes it; uses no network."""
+    """Return the sizes of a model from its config.json or the study's config; uses no network."""
     return Sizes.read(_content(Model(source=source, transformer=transformer)))
 
 
 def _content(model: Model) -> dict[str, Any]:
-    """The config.json of a model; empty where it is missing or wrong, which checks before a run name."""
+    """Return the config.json of a model; empty if missing or wrong, which checks before a run report."""
     try:
         return content(model, "model") or {}
     except HeadspecError:
@@ -128,12 +127,9 @@ def _content(model: Model) -> dict[str, Any]:
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
-    """Memory of the machine that a process of a job requests, in MB.
+    """Return the memory of the machine, in MB, that a process of a job requests.
 
-    Parameters
-    ----------
-    gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
-    trains : what is trained, of `headspec.config.methods`
+    With `gpu`, activations are not in that memory. `trains` is what is trained (`headspec.config.methods`).
     """
     cost, settings = stage_cost(stage), study.models[model]
     size, length = sizes(settings.source, settings.transformer), settings.max_length
@@ -157,8 +153,8 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 
 
 def writing(study: Study, model: str, examples: int) -> float:
-    """Bytes of the unfinished translations of a batch: log-probabilities of tokens, thrice, and the cache of
-    keys and values. The more beams, the fewer of `examples` are in a batch, but at least one.
+    """Return the bytes of a batch of unfinished translations: log-probabilities, thrice, and cached keys and
+    values. The more beams, the fewer of `examples` are in a batch, but at least one.
     """
     most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
@@ -170,7 +166,7 @@ def writing(study: Study, model: str, examples: int) -> float:
 
 
 def _vectors(study: Study, cost: Stage, hidden: int) -> float:
-    """Bytes of the vectors of training examples on which frozen runs learn, four times: in tables and out."""
+    """Return the bytes of training vectors of frozen runs, four times: in tables and out of them."""
     if "frozen" not in study.methods or not cost.vectors:
         return 0
     numbers = {name: task.train_examples for name, task in study.tasks.items()}
@@ -183,16 +179,14 @@ def _vectors(study: Study, cost: Stage, hidden: int) -> float:
 
 
 def gpus(study: Study, model: str, stage: str) -> int:
-    """GPUs of a job, where there are any: those that share its training (runs of the method frozen take
-    one), or in studies that train nothing those that hold the layers of its model.
-    """
+    """Return the GPUs, if any, of a job: those of its training, or those for a prompted model's layers."""
     shares = stage_cost(stage).gpus
     holding = shares == "layers" and METHODS[alone(study.methods)].trains == "nothing"
     return study.models[model].gpus if shares == "all" or holding else 1
 
 
 def warnings(study: Study) -> list[str]:
-    """A line for each task whose beams take more memory than this machine has."""
+    """Return a line for each task whose beams take more memory than this machine has."""
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
     lines = []
     for name, model in itertools.product(study.tasks, study.models):

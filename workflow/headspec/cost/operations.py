@@ -1,7 +1,7 @@
 """The floating-point operations of the jobs of a study.
 
-``python -m headspec.cost.operations`` reads the config of a study, and rules and wildcards of jobs, as JSON,
-and prints their operations as JSON, for the view of a run.
+``python -m headspec.cost.operations`` reads, as JSON, a study's config and rules and wildcards of jobs, and
+prints their operations as JSON, for the view of a run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headspec.pipeline import preflight
 
 
 def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[tuple[Load, float]]:
-    """Passes of a job, with their operations; none if it runs no model, or an unknown one."""
+    """Yield the passes of a job, with their operations; none if it runs no model, or an unknown one."""
     if stage not in STAGES or not extent.knows(wildcards):
         return
     job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)
@@ -34,13 +34,13 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[
 
 
 def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
-    """Floating-point operations of a job; None if it runs no model, or they are not known here."""
+    """Return the floating-point operations of a job; None if it runs no model, or they are unknown."""
     counts = [count for _, count in loads(extent, graph.stage(rule), wildcards)]
     return sum(counts) if counts else None
 
 
 def operations(extent: Extent, jobs: Iterable[graph.PlannedJob]) -> pd.Series:
-    """Floating-point operations of all jobs, by model, stage, kind of pass and task."""
+    """Return the floating-point operations of all jobs, by model, stage, kind of pass and task."""
     rows = [
         (job.wildcards["model"], job.stage, load.kind, load.task, count)
         for job in jobs

@@ -28,21 +28,14 @@ PREDICTION_BYTES = 16  # of a row in the table of predictions
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a study without results.
-
-    Attributes
-    ----------
-    speed : of jobs with every model of `extent`
-    source : of the speed
-    gpus : for all jobs; without any, a job that runs a model takes one core
-    """
+    """The plan of a study without results."""
 
     extent: Extent
     jobs: list[PlannedJob]
-    speed: Speed
-    source: str
+    speed: Speed  #: of jobs with every model of `extent`
+    source: str  #: of the speed
     cores: int
-    gpus: int
+    gpus: int  #: for all jobs; without any, a job that runs a model takes one core
 
     @functools.cached_property
     def work(self) -> pd.Series:
@@ -51,7 +44,7 @@ class Plan:
 
     @functools.cached_property
     def seconds(self) -> pd.Series:
-        """Seconds of a GPU or core for this work, without the start-up of jobs."""
+        """GPU or core seconds for this work, without the start-up of jobs."""
         rates = [self.speed.rates[model][kind] for model, _, kind, _ in self.work.index]
         return self.work / rates / self.share
 
@@ -89,7 +82,7 @@ class Plan:
         return "\n\n".join(filter(None, map("\n".join, parts)))
 
     def stages(self) -> Iterator[str]:
-        """One line per stage and one for all: jobs, operations, hours of computing, wall time."""
+        """Yield a line per stage and one for all: jobs, operations, hours of computing, wall time."""
         yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {self.unit:>12}   wall time"
         work, seconds = (values.groupby("stage").sum() for values in (self.work, self.seconds))
         every_busy = every_wall = 0.0
@@ -112,12 +105,12 @@ class Plan:
         yield f"{'total':<17} {len(self.jobs):6,} {numbers}   {duration(every_wall)}"
 
     def _gpus_per_job(self, stage: str) -> float:
-        """GPUs that a job of `stage` takes, the mean over models."""
+        """Return the GPUs that a job of `stage` takes, the mean over models."""
         each = [memory.gpus(self.extent.study, name, stage) for name in self.extent.configs if self.gpus]
         return sum(each) / len(each) if each else 1.0
 
     def dearest(self) -> Iterator[str]:
-        """A line on the stage that computes longest, its dearest task, and the setting that reduces it."""
+        """Yield a line on the stage that computes longest, its dearest task, and what setting reduces it."""
         if not (total := self.seconds.sum()):
             return
         stages = self.seconds.groupby("stage", sort=False).sum()
@@ -132,7 +125,7 @@ class Plan:
         )
 
     def models(self) -> Iterator[str]:
-        """One line per model: parameters, hours of the main stages, disk space of its runs."""
+        """Yield a line per model: parameters, hours of the main stages, disk space of its runs."""
         stages = " ".join(f"{stage:>10}" for stage in PASSES)
         yield f"{'model':<20} {'parameters':>12} {stages}    saved"
         saved, seconds = self.saved(), self.seconds.groupby(["model", "stage"]).sum()
@@ -143,7 +136,7 @@ class Plan:
         yield f"{self.unit} of computing, without the start-up of jobs"
 
     def learnt(self, model: str, method: str) -> float:
-        """Bytes of what a run learns of its encoder, and saves; classifiers count for nothing."""
+        """Return the bytes of what a run learns of its encoder and saves, without classifiers."""
         trains = self.extent.layout.trains(method)
         if trains == "adapters":
             lora, empty = self.extent.study.training.lora, throughput.empty(self.extent.configs[model])
@@ -151,7 +144,7 @@ class Plan:
         return NUMBER_BYTES * self.extent.count(throughput.parameters, model) if trains == "all" else 0
 
     def saved(self) -> dict[str, float]:
-        """Model: bytes of what its runs save."""
+        """Return the bytes of what each model's runs save."""
         models = [job for job in self.known if any(path.endswith(".safetensors") for path in job.outputs)]
         saved = dict.fromkeys(self.extent.configs, 0.0)
         for run, n in Counter((job.wildcards["model"], job.wildcards["method"]) for job in models).items():
@@ -159,7 +152,7 @@ class Plan:
         return saved
 
     def disk(self) -> str:
-        """Disk space: what is kept, and the checkpoints while models are trained."""
+        """Return the disk space of what is kept, and of the checkpoints while models are trained."""
         extent, states, tables = self.extent, 0.0, 0.0
         for job in self.known:
             keeps = STAGES[job.stage].keeps if job.stage in STAGES else ""
@@ -190,7 +183,7 @@ class Plan:
         return f"disk           {_space(sum(uses.values()))}: {parts}"
 
     def largest_request(self) -> Iterator[str]:
-        """A line on the job that requests most memory."""
+        """Yield a line on the job that requests most memory."""
         extent, gpu = self.extent, self.gpus > 0
         models = dict.fromkeys(
             (job.stage, job.wildcards["model"], extent.layout.trains(job.wildcards.get("method", "")))
@@ -207,7 +200,7 @@ class Plan:
             yield f"memory         {_space(1e6 * most)} is the largest request of a job: {stage} of {model}"
 
     def assumptions(self) -> Iterator[str]:
-        """The assumptions of the plan, one line each, with their numbers."""
+        """Yield the assumptions of the plan, one line each, with their numbers."""
         extent, study = self.extent, self.extent.study
         trained = any(extent.layout.trains(run.method) != "nothing" for run in study.runs)
         for task, size in extent.sizes.items():
@@ -242,7 +235,7 @@ class Plan:
         )
 
     def _lengths(self, task: str, trained: bool) -> Iterator[str]:
-        """Tokens of a task, with the names of models where they differ."""
+        """Yield the tokens of a task, with the names of models where they differ."""
         lengths: dict[str, list[str]] = {}
         for model in self.extent.configs:
             n = self.extent.lengths[model, task]

@@ -1,7 +1,7 @@
 """What a study will cost, printed before anything runs: ``headspec plan my-study.yaml``.
 
-The study is checked, its jobs are listed (`graph`), its tasks are read (`workload`), operations are counted
-(`operations`), their speed here is measured in a few seconds (`throughput`), and all is added up (`plan`).
+It checks the study, lists its jobs (`graph`), reads its tasks (`workload`), counts operations (`operations`),
+measures their speed for a few seconds (`throughput`), and adds all up (`plan`).
 """
 
 from __future__ import annotations
@@ -33,19 +33,10 @@ STARTS = 6.0, 3.0
 def report(
     file: str | Path, cores: int | None = None, gpus: int | None = None, rate: float | None = None
 ) -> None:
-    """Print the plan of the study in `file`.
+    """Print the plan of the study in `file`, for all cores and GPUs of this machine by default.
 
-    Parameters
-    ----------
-    file : config of the study
-    cores, gpus : all of this machine by default
-    rate : FLOP/s of a job; measured here by default
-
-    Raises
-    ------
-    HeadspecError
-        The study cannot be run, more GPUs than are here are to be measured, or, after the plan is
-        printed, something is missing here.
+    `rate` is in FLOP/s of a job, measured by default. HeadspecError if the study cannot be run, or more GPUs
+    than are here are to be measured; after the plan is printed, if something is missing here.
     """
     config = loading.strict_yaml(file)
     for notice in loading.notices(config):
@@ -75,7 +66,7 @@ def report(
 
 
 def _by(python: str, rest: tuple[Any, ...]) -> tuple[str, str]:
-    """What `counted` returns, by the command `python`, whose process has loaded torch meanwhile."""
+    """Return what `counted` does in a process of `python`, which has loaded torch meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         call = Path(folder, "call")
         call.write_bytes(pickle.dumps(rest))
@@ -87,12 +78,9 @@ def counted(
     study: Study, planned: Planned, jobs: list[PlannedJob], missing: list[str], cores: int, gpus: int,
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
-    """The plan of a study, and what of it could not be counted or checked.
+    """Return the plan of a study, and what of it could not be counted or checked.
 
-    Parameters
-    ----------
-    missing : problems with what is not here
-    python : command by which jobs start
+    `missing` has problems with what is not here; `python` is the command by which jobs start.
     """
     from headspec.cost import memory, workload
     from headspec.cost.plan import Plan, several

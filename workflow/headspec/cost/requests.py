@@ -1,4 +1,4 @@
-"""What jobs request of the machine or the cluster: GPUs, threads, memory and time, and which start first."""
+"""What jobs request of the machine or cluster (GPUs, threads, memory and time), and which start first."""
 
 from __future__ import annotations
 
@@ -27,11 +27,8 @@ COMPARED = 9  # priority of what compares models
 class Requests:
     """Resources, threads and priorities of the rules of a study, as functions of wildcards.
 
-    Parameters
-    ----------
-    inputs : with the study, and its tasks as they were read
-    gpu, threads : of a job that runs a model
-    timed : whether someone reads the time that jobs request: only the scheduler of a cluster does
+    `gpu` and `threads` are for a job that runs a model. `timed` says whether someone, a cluster's scheduler,
+    reads the time that jobs request.
     """
 
     def __init__(self, inputs: Inputs, gpu: int, threads: int, timed: bool) -> None:
@@ -40,13 +37,13 @@ class Requests:
 
     @functools.cached_property
     def extent(self) -> Extent:
-        """The size of the study, read when the first job is asked for."""
-        from headspec.cost import workload  # loads transformers, which planning can do without
+        """The size of the study, read when the first job needs it."""
+        from headspec.cost import workload  # loads transformers, which planning may not need
 
         return workload.read(self.study, self.plan)
 
     def resources(self, stage: str, unknown: int) -> dict[str, Any]:
-        """Resources of a rule that runs a model; `unknown` minutes where its operations are unknown."""
+        """Return resources of a rule that runs a model; `unknown` minutes if its operations are unknown."""
         shares = stage_cost(stage).gpus
         gpus = {"one": self.gpu, "all": self.training_gpus, "layers": self.gpus}[shares]
         return {
@@ -57,7 +54,7 @@ class Requests:
         }
 
     def memory(self, stage: str) -> Request:
-        """MB of a job, more after each failed attempt."""
+        """Return MB of a job, more after each failed attempt."""
         spread = stage_cost(stage).gpus == "all"
 
         @functools.cache
@@ -72,7 +69,7 @@ class Requests:
         return function
 
     def runtime(self, rule: str, unknown: int) -> Request:
-        """Minutes of a job, more after each failed attempt; `unknown` if its operations are."""
+        """Return minutes of a job, more after each failed attempt; `unknown` if its operations are."""
 
         def function(wildcards: Any, attempt: int) -> int:
             return attempt * self.minutes(rule, dict(wildcards.items()), unknown) if self.timed else unknown
@@ -80,7 +77,7 @@ class Requests:
         return function
 
     def minutes(self, rule: str, wildcards: dict[str, str], unknown: int) -> int:
-        """Minutes of a job at the slowest speed; `unknown` if its operations are."""
+        """Return minutes of a job at the slowest speed; `unknown` if its operations are."""
         from headspec.cost.operations import job_operations
 
         if (count := job_operations(self.extent, rule, wildcards)) is None:
@@ -89,27 +86,26 @@ class Requests:
         return LEAST + int(count / rate / 60)
 
     def gpus(self, wildcards: Any) -> int:
-        """GPUs of a job that runs a model: those that hold the layers of one that is prompted, else one."""
+        """Return GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
         prompted = self.layout.trains(wildcards.method) == "nothing"
         return self.gpu * (self.study.models[wildcards.model].gpus if prompted else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """GPUs of a job that trains: those of its model, or one if it trains no encoder."""
+        """Return GPUs of a job that trains: those of its model, or one if it trains no encoder."""
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
         if self.layout.trains(wildcards.method) == "classifiers" or branch_at_trunk:
             return self.gpu
         return self.gpu * self.study.models[wildcards.model].gpus
 
     def training_threads(self, wildcards: Any) -> int:
-        """Threads of a job that trains, the same for each GPU."""
+        """Return threads of a job that trains, the same for each GPU."""
         return self.threads * max(1, self.training_gpus(wildcards))
 
     def by_tasks(self, wildcards: Any) -> int:
-        """Priority of a run's jobs: the number of its tasks.
+        """Return the priority of a run's jobs: its number of tasks, below that of data, tokens and features.
 
-        Chains of jobs (train, importance, prune) of more tasks take longer; started last, they would end
-        alone. Where models are compared, the longest chain begins with single tasks. Data, tokens and
-        features come before all.
+        Jobs of more tasks (train, importance, prune) take longer and would end alone if started last. Where
+        models are compared, the longest chain begins with single tasks.
         """
         if wildcards.method == "single" and self.study.similarity.compares_models:
             return COMPARED
@@ -117,10 +113,10 @@ class Requests:
 
 
 def microbatches(wildcards: Any, attempt: int) -> int:
-    """Microbatches per batch, more after each failed attempt; results stay the same."""
+    """Return microbatches per batch, more after each failed attempt; results stay the same."""
     return 2 ** (attempt - 1)
 
 
 def processes(runs: Iterable[Run]) -> int:
-    """Threads of the statistics of `runs`: one for every 40 models and mixtures, 16 at most (below 8 GB)."""
+    """Return threads of the statistics of `runs`: one per 40 models and mixtures, at most 16 (below 8 GB)."""
     return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)

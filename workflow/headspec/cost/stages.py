@@ -13,7 +13,7 @@ for path in sorted(Path(__file__).parents[1].glob("*/cost.py")):
 
 
 def stage_cost(stage: str) -> Stage:
-    """The costs of a stage; HeadspecError if it has none."""
+    """Return the costs of a stage; HeadspecError if it has none."""
     if stage not in STAGES:
         raise HeadspecError(
             f"stage {stage!r}: expected one of {listing(STAGES)}, or a new one in a module cost.py beside it"

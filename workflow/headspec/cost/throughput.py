@@ -1,7 +1,7 @@
 """The operations of a model, and the operations per second of jobs on this machine.
 
 ``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
-measures and prints JSON; `find_speed` starts as many as jobs will run at once, as jobs of this machine start
+measures and prints JSON; `find_speed` starts as many of these as jobs will run at once, in the way of jobs
 (`headspec.pipeline.warm`).
 """
 
@@ -59,25 +59,19 @@ save(Figure(), [tempfile.mkdtemp() + "/figure.png"], 100)
 
 @dataclass(frozen=True)
 class Speed:
-    """Speed of jobs.
+    """Speed of jobs."""
 
-    Attributes
-    ----------
-    rates : FLOP/s of each model in each of `PASSES`
-    model_start, light_start : seconds to start a job that runs a model, and any other
-    """
-
-    rates: dict[str, dict[str, float]]
-    model_start: float
-    light_start: float
+    rates: dict[str, dict[str, float]]  #: FLOP/s of each model in each of `PASSES`
+    model_start: float  #: seconds to start a job that runs a model
+    light_start: float  #: seconds to start any other job
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """The model that `config` describes, without memory for its weights."""
+    """Return the model that `config` describes, without memory for its weights."""
     if config.is_encoder_decoder:
         return translated.empty(config)
     with torch.device("meta"):
-        # of a mixture of experts it counts those that a token takes, whichever they are
+        # in a mixture of experts, this counts only as many as a token takes
         experts = "batched_mm"
         model = AutoModel.from_config(config, dtype=torch.float32, experts_implementation=experts)
     return model.eval().requires_grad_(False)
@@ -88,24 +82,24 @@ def parameters(config: PretrainedConfig) -> int:
 
 
 def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
-    """Floating-point operations per example of a forward pass of `batch` examples of `tokens` tokens."""
+    """Return operations per example of a forward pass of `batch` examples of `tokens` tokens."""
     encoder = empty(config)
     width = encoder.get_input_embeddings().embedding_dim
     with FlopCounterMode(display=False) as counter:
         try:
             encoder(inputs_embeds=torch.empty(batch, tokens, width, device="meta"))
-        except NotImplementedError:  # what it computes depends on numbers, which are not there
+        except NotImplementedError:  # what it computes depends on values, which are missing here
             return 2.0 * tokens * sum(parameter.numel() for parameter in encoder.parameters())
     return counter.get_total_flops() / batch
 
 
 def reduced(config: PretrainedConfig) -> PretrainedConfig:
-    """The same architecture and widths with few layers and words, which is quick to measure."""
+    """Return the same architecture and widths with few layers and words, which is quick to measure."""
     if config.is_encoder_decoder:
         return translated.reduced(config, LAYERS, VOCABULARY)
     content, layers = config.to_dict(), config.num_hidden_layers
     n = min(LAYERS, layers)
-    # the first layer with attention, which hybrid models begin without, and the layers before it
+    # layers up to the first with attention, which hybrid models have late
     heads = (heads_by_layer(content) or {}).get(SELF, [])
     end = max(n, 1 + next((layer for layer, number in enumerate(heads) if number), 0))
     each = {name: v[end - n : end] for name, v in content.items() if isinstance(v, list) and len(v) == layers}
@@ -116,7 +110,7 @@ def reduced(config: PretrainedConfig) -> PretrainedConfig:
 
 
 def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
-    """`n` examples of `tokens` random tokens, in both texts if a model `writes` the second."""
+    """Return `n` examples of `tokens` random tokens, in both texts if a model `writes` the second."""
     ids = np.random.default_rng(0).integers(8, VOCABULARY, (n, tokens))
     columns = {"example": np.arange(n), "label": np.arange(n) % 2.0, "input_ids": ids.tolist()}
     frame = pd.DataFrame(columns | {"token_type_ids": None})
@@ -124,10 +118,7 @@ def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
 
 
 def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Mean seconds per call of each of `runs`, after a warm-up call.
-
-    They take turns for `seconds`, so that a slow spell of the machine affects all.
-    """
+    """Return mean seconds per call of each of `runs`, which take turns for `seconds` after a warm-up call."""
     for run in runs.values():
         run()
     spent, turns = dict.fromkeys(runs, 0.0), 0
@@ -141,14 +132,14 @@ def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> d
 
 
 def no_checkpoint() -> Checkpoint:
-    """A checkpoint that is never written."""
+    """Return a checkpoint that is never written."""
     return Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
 
 
 def measure(
     config: PretrainedConfig, tokens: int, size: int, device: Device, seconds: float
 ) -> dict[str, float]:
-    """FLOP/s in each of `PASSES`, on examples of `tokens` tokens and training batches of `size` examples."""
+    """Return FLOP/s in each of `PASSES`, for examples of `tokens` tokens and training batches of `size`."""
     small, writes = reduced(config), config.is_encoder_decoder
 
     def build() -> MultiTask:
@@ -180,14 +171,9 @@ def measure(
 def find_speed(
     configs: dict[str, PretrainedConfig], tokens: int, study: Study, python: str, at_once: int, gpu: bool
 ) -> Speed:
-    """The speed of a study's jobs while `at_once` of them run, averaged over that many processes.
+    """Return the mean speed of a study's jobs while `at_once` of them run; equal configs are measured once.
 
-    Equal configs are measured once.
-
-    Parameters
-    ----------
-    tokens : per example
-    python : command by which jobs start; what they import may still be imported
+    Examples have `tokens` tokens. Jobs start by the command `python`, which may still be importing.
     """
     settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings
@@ -227,7 +213,7 @@ def find_speed(
 
 
 def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> int:
-    """The exit status of `code`, run as the script of a job."""
+    """Return the exit status of `code`, run as the script of a job."""
     script = Path(folder, "script.py")
     script.write_text(code)
     return subprocess.run([python, str(script)], env=environment, capture_output=True).returncode

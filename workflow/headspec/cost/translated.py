@@ -20,8 +20,8 @@ Step = tuple[float, Any]  # operations, and the cache after them
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """The encoder-decoder that `config` describes, without memory for its weights."""
-    with torch.device("meta"):  # fused attention would look into masks, which are not there
+    """Return the encoder-decoder that `config` describes, without memory for its weights."""
+    with torch.device("meta"):  # fused attention would read masks, which have no values here
         made = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
         return made.eval().requires_grad_(False)
 
@@ -31,9 +31,7 @@ def _ids(batch: int, tokens: int) -> torch.Tensor:
 
 
 def known(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
-    """Operations per example of a pass in which the target is known, as in training; texts are numbers of
-    tokens.
-    """
+    """Return operations per example of a pass with a known target, as in training; texts in tokens."""
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=_ids(batch, source), decoder_input_ids=_ids(batch, target), use_cache=False)
@@ -41,10 +39,10 @@ def known(config: PretrainedConfig, source: int, target: int, batch: int) -> flo
 
 
 def written(config: PretrainedConfig, source: int, target: int, batch: int, beams: int = 1) -> float:
-    """Operations per example of writing a text token by token.
+    """Return operations per example of writing a text token by token.
 
-    The encoder runs once. The decoder's first step computes keys and values of the source, which are cached;
-    every later step attends to one more token than the one before.
+    The encoder runs once. The decoder's first step caches keys and values of the source; each later step
+    attends to one more token.
     """
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
@@ -65,7 +63,7 @@ def written(config: PretrainedConfig, source: int, target: int, batch: int, beam
 
 
 def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConfig:
-    """The same architecture and widths with few layers and words."""
+    """Return the same architecture and widths with few layers and words."""
     sizes = {"vocab_size": words, "encoder_layers": layers, "decoder_layers": layers}
     sizes |= {"num_layers": layers, "num_decoder_layers": layers}
     special = {"pad_token_id": SPECIAL.index(PAD), "decoder_start_token_id": SPECIAL.index(PAD)}
@@ -76,7 +74,7 @@ def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConf
 
 
 def model(config: PretrainedConfig, target: int) -> MultiTask:
-    """A random model with the task `task`, which writes `target` tokens of every text."""
+    """Return a random model with the task `task`, which writes `target` tokens of every text."""
     encoder = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
     encoder.generation_config.eos_token_id = None
     pieces = [*SPECIAL, *(f"\u2581{i}" for i in range(len(SPECIAL), config.vocab_size))]
@@ -86,7 +84,7 @@ def model(config: PretrainedConfig, target: int) -> MultiTask:
 
 
 def examples(texts: pd.DataFrame) -> Examples:
-    """A table of texts whose targets are their own tokens."""
+    """Return a table of texts whose targets are their own tokens."""
     targets = texts["input_ids"].map(lambda ids: " ".join(map(str, ids)))
     frame = texts.assign(target_ids=texts["input_ids"], target=targets, label=np.float64(0))
     return Examples(frame, Writer)

@@ -1,6 +1,6 @@
 """The size of a study before anything runs: examples of tasks, configs of models, tokens.
 
-Tasks are read as the jobs will read them, if they are available here; what is missing is named and left out.
+Tasks are read as their jobs will read them; what is missing here is named and left out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Extent:
         return {task: size.train for task, size in sizes}, {task: size.validation for task, size in sizes}
 
     def knows(self, wildcards: Mapping[str, str]) -> bool:
-        """Whether the model and the tasks that wildcards of a job name are known."""
+        """Return whether the model and tasks in the wildcards of a job are known."""
         mixture = self.layout.mixtures.get(wildcards.get("mixture", ""), ())
         tasks = [wildcards["task"]] if "task" in wildcards else mixture
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
@@ -109,19 +109,16 @@ class Extent:
         return round(sum(every) / max(len(every), 1))
 
     def heads(self, model: str) -> int:
-        """Heads of all layers."""
+        """Return the number of heads of all layers."""
         kinds = heads_by_layer(self.configs[model].to_dict())
         return sum(map(sum, kinds.values())) if kinds else BERT_LARGE.layers * BERT_LARGE.heads
 
     def forward(
         self, model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
     ) -> float:
-        """Operations of an example's forward pass.
+        """Return the operations of an example's forward pass.
 
-        Parameters
-        ----------
-        evaluated : whether translations are written
-        once : whether the common beginning of prompts is read once for a batch
+        `evaluated` translations are written; with `once`, a batch reads the common beginning of prompts once.
         """
         n, size = self.lengths[model, task], self.study.training.batch_size
         if n.target and evaluated:
@@ -140,19 +137,14 @@ class Extent:
         return whole - self.count(throughput.forward, model, n.shared, size) * (1 - 1 / rows)
 
     def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
-        """A number from the config of a model, computed once."""
+        """Return a number from the config of a model, computed once."""
         if (key := (count, model, *numbers)) not in self.counts:
             self.counts[key] = count(self.configs[model], *numbers)
         return self.counts[key]
 
 
 def read(study: Study, plan: Planned | None = None) -> Extent:
-    """Read the sizes of tasks, the configs of models and the tokens, as far as they are available here.
-
-    Parameters
-    ----------
-    plan : tasks that have been read
-    """
+    """Return sizes of tasks, configs of models and tokens, as far as available; `plan` has tasks as read."""
     silence()
     plan = plan or planned.prepare_possible(study)[0]
     extent = Extent(study)
@@ -179,7 +171,7 @@ def _lengths(
     study: Study, model: str, task: str, config: PretrainedConfig, known: Size,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> Lengths:  # fmt: skip
-    """Tokens of a task for a model, counted if its texts and tokenizer are here."""
+    """Return the tokens of a task for a model, counted if its texts and tokenizer are here."""
     settings, most = study.tasks[task], study.models[model].max_length
     counter, guess = counts(settings), min(TOKENS[settings.paradigm], most)
     found = counter.tokens(tokenizer, most, settings, known.texts)
@@ -195,7 +187,7 @@ def _lengths(
 
 
 def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size:
-    """Examples of a task: read and split as its job will do it, or else the numbers in the config."""
+    """Return examples of a task, read and split as its job will do, or else the numbers in the config."""
     task = study.tasks[name]
     parent = known.get(task.pairs_of or "")
     texts = parent.texts if parent else None
@@ -225,9 +217,9 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
 
 
 def sample(name: str, task: Task) -> pd.DataFrame:
-    """Texts of `SAMPLE` training rows, evenly spaced in a task's source, without rows with an empty text.
+    """Return texts of `SAMPLE` training rows, evenly spaced in a task's source, without empty texts.
 
-    Columns are example, text_a, text_b (null for single texts), and of translation label.
+    Columns are example, text_a, text_b (null for single texts), and label for translation.
     """
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read_split(task, key, task.train_split), task, key, where)
@@ -238,7 +230,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
 
 
 def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
-    """The folder of a model, which need not hold weights, and its config; no folder if that describes it."""
+    """Return a model's folder, which may lack weights, and its config; no folder if that describes it."""
     if described.is_described(model):
         return None, AutoConfig.for_model(**described.config(model))
     try:
@@ -251,7 +243,7 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
 
 
 def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
-    """The tokenizer in a model's folder; None if it is missing here."""
+    """Return the tokenizer in a model's folder; None if it is missing."""
     if path is None:
         return None
     try:

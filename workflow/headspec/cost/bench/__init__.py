@@ -1,1 +1,1 @@
-"""The benchmark: the speed of headspec on this machine against plain ways to compute the same."""
+"""The benchmark: the speed of headspec on this machine, compared with plain ways to compute the same."""

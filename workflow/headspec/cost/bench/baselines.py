@@ -19,7 +19,7 @@ BATCH = 32  # examples
 
 
 def padded(batch: Batch, tokens: int) -> Batch:
-    """`batch` padded to `tokens` columns."""
+    """Return `batch` padded to `tokens` columns."""
     missing = (0, tokens - batch.input_ids.shape[1])
     types = None if batch.token_type_ids is None else F.pad(batch.token_type_ids, missing)
     ids, mask = F.pad(batch.input_ids, missing), F.pad(batch.attention_mask, missing)
@@ -27,7 +27,7 @@ def padded(batch: Batch, tokens: int) -> Batch:
 
 
 def unsorted(examples: Examples, size: int) -> list[np.ndarray]:
-    """Batches of `size` rows in the order of the table."""
+    """Return batches of `size` rows in the order of the table."""
     return np.split(np.arange(len(examples)), range(size, len(examples), size))
 
 
@@ -55,7 +55,7 @@ def train_padded(
 
 
 def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
-    """Derivatives with respect to gates, (n, layers, heads), by a full float32 pass per example.
+    """Return gate derivatives, (n, layers, heads), by a full float32 pass per example.
 
     As in the released code, the backward pass also computes the gradients of the weights.
     """
@@ -77,7 +77,7 @@ def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device
 def predictions_one_by_one(
     model: MultiTask, task: str, examples: Examples, planned: list[Mask], device: Device
 ) -> np.ndarray:
-    """Predictions, (masks, n), by a pass over all batches per mask, examples in the order of the table."""
+    """Return predictions, (masks, n), by a pass over unsorted batches for each mask."""
     model.to(device.name).eval()
     predicted = np.empty((len(planned), len(examples)), dtype=np.float32)
     for i, mask in enumerate(planned):

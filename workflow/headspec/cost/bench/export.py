@@ -1,4 +1,4 @@
-"""Benchmark of exported models in onnxruntime: size and speed by the number of heads that are left."""
+"""Benchmark of exported models in onnxruntime: size and speed by the number of heads that are kept."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ TEXTS, TOKENS = 16, 128
 
 
 def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
-    """Yield a line for each number of heads, which are random ones of the model of `build`, in float32.
+    """Yield a line for each number of random heads kept in the model of `build`, in float32.
 
-    Times are CPU seconds of one thread, in which other programs hardly matter. Attention's share is the time
-    that is saved if no head is left.
-
-    Parameters
-    ----------
-    sentences : run one by one; of their tokens are the texts that run together
+    Times are CPU seconds of one thread, hardly affected by other programs. Attention's share is the time
+    saved if no head is left. `sentences` run one by one; batches are made of their tokens.
     """
     alone = [sentences.batch(np.array([i])) for i in range(len(sentences))]
     together = [whole_batch(sentences)]
@@ -57,14 +53,14 @@ def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
 
 
 def whole_batch(sentences: Examples) -> Batch:
-    """A batch without padding, of the tokens of `sentences` in turn."""
+    """Return a batch without padding from the tokens of `sentences` in turn."""
     ids = torch.from_numpy(np.resize(np.concatenate(sentences.ids), (TEXTS, TOKENS)).astype(np.int64))
     kinds = torch.zeros_like(ids) if sentences.token_types else None
     return Batch(ids, torch.ones_like(ids), kinds, labels=ids[:, 0], rows=np.arange(TEXTS))
 
 
 def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) -> str:
-    """Write `model` with a fraction of its heads; says how many these are."""
+    """Write `model` with a fraction of its heads; return how many these are, in words."""
     exists = model.gates.exists
     n = prune_count(fraction, exists.size)
     kept = random_heads(exists, n, np.random.default_rng(0))

@@ -1,7 +1,4 @@
-"""Benchmark of what grows with a study: planning of its jobs, and statistics of its mixtures.
-
-Both are measured on simulated studies, in CPU seconds of processes of their own.
-"""
+"""Benchmark of planning and statistics of large simulated studies, in CPU seconds of their own processes."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ FRACTIONS = [round(0.05 * i, 2) for i in range(1, 11)]
 
 
 class Cost(NamedTuple):
-    """What a process took: CPU seconds, and GB of memory at its peak."""
+    """CPU seconds and peak memory (GB) of a process."""
 
     seconds: float
     gigabytes: float
@@ -56,7 +53,7 @@ def rows() -> Iterator[str]:
 
 
 def planning_row() -> str:
-    """Planning of a study of pairs; a job costs what two studies differ by, for each job more."""
+    """Return the row on planning a study of pairs; the cost of a job comes from two studies' difference."""
     with tempfile.TemporaryDirectory() as folder:
         configs = [pairs(Path(folder, str(tasks)), tasks, SEEDS) for tasks in SIZES]
         fewer, jobs = (n_jobs(config) for config in configs)
@@ -70,7 +67,7 @@ def planning_row() -> str:
 
 
 def statistics_row(examples: int, seeds: int = 10, resamples: int = 2_000) -> str:
-    """Dissociation of one mixture, in a new process that reads its tables."""
+    """Return the row on the dissociation of one mixture, in a new process that reads its tables."""
     with tempfile.TemporaryDirectory() as folder:
         paths = mixture(Path(folder), examples, seeds)
         cost = elsewhere(analysed, paths, resamples)
@@ -81,20 +78,18 @@ def statistics_row(examples: int, seeds: int = 10, resamples: int = 2_000) -> st
 
 
 def elsewhere(function: Callable[..., Cost], *arguments: object) -> Cost:
-    """What a function costs in a new process, whose parent is new and small, too: Linux counts the memory of
-    the parent in the peak of a program.
-    """
+    """Return a function's cost in a new process with a small parent, whose memory Linux adds to the peak."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def gigabytes(used: resource.struct_rusage) -> float:
-    """The peak of memory; Linux gives it in KiB, macOS in bytes."""
+    """Return the peak of memory; Linux gives it in KiB, macOS in bytes."""
     return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def pairs(folder: Path, tasks: int, seeds: int) -> Path:
-    """Write the config and the texts of a study of all pairs of `tasks`; return its path."""
+    """Write config and texts of a study of all pairs of `tasks`; return the path of the config."""
     folder.mkdir()
     rng, sources = np.random.default_rng(0), {}
     for task in range(tasks):
@@ -115,12 +110,12 @@ def pairs(folder: Path, tasks: int, seeds: int) -> Path:
 
 
 def n_jobs(config: Path) -> int:
-    """Jobs of a study without results."""
+    """Return the number of jobs of a study without results."""
     return len(graph.jobs(loading.load(loading.strict_yaml(config)), Planned()))
 
 
 def planning(config: Path) -> list[str]:
-    """The command that plans a study in the folder of its config, and prints how many jobs it has."""
+    """Return the command that plans a study in the folder of its config, and prints its number of jobs."""
     options = {"--snakefile": SNAKEFILE, "--configfile": config, "--directory": config.parent}
     values = [str(each) for option in options.items() for each in option]
     return ["snakemake", "--dry-run", "--quiet", "rules", "reason", *values]
@@ -139,7 +134,7 @@ def planned(config: Path) -> Cost:
 
 def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
     """Write tables 'predictions' of a pair of tasks, a run for each seed; return their paths."""
-    from headspec.heads.pruning import PREDICTIONS  # loads torch, which statistics do without
+    from headspec.heads.pruning import PREDICTIONS  # loads torch, which statistics do not need
 
     masks = [("none", 0.0), *((task, fraction) for task in TASKS for fraction in FRACTIONS)]
     label = np.random.default_rng(0).integers(2, size=examples)

@@ -1,9 +1,7 @@
-"""Benchmark: the speed of headspec on this machine against plain ways to compute the same.
+"""Benchmark: the speed of headspec on this machine, compared with plain ways to compute the same.
 
-``headspec bench`` prints a table; ``headspec bench docs/performance.md`` also writes it into that file.
-
-Contenders take turns within a round, so that a slow spell of the machine affects them all, and each ratio
-compares two times of the same round.
+``headspec bench FILE`` prints a table and writes it into the file. Contenders take turns within a round, and
+ratios compare times of one round, so that slow spells of the machine affect all.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def train_heads(
 
 
 def layer_shapes(model: MultiTask) -> list[tuple[int, int]]:
-    """(outputs, inputs) of every linear layer that sees all tokens: neither pooler nor classifiers."""
+    """Return (outputs, inputs) of every linear layer that sees all tokens: neither pooler nor classifiers."""
     return [
         (module.out_features, module.in_features)
         for name, module in model.encoder.named_modules()
@@ -74,11 +72,11 @@ def layer_shapes(model: MultiTask) -> list[tuple[int, int]]:
 
 
 def flops(model: MultiTask, lengths: np.ndarray, kinds: int) -> float:
-    """Floating-point operations on examples of `lengths` tokens, without padding.
+    """Return floating-point operations on examples of `lengths` tokens, without padding.
 
-    2 P T for each of the `kinds` of products of weight matrices (see `headspec.cost.bench.timing.products`; P
-    weights, T tokens), and 4 L d t^2 for the attention of an example of t tokens, three times that with its
-    backward pass (L layers, hidden size d). No two layers may share weights.
+    2 P T (P weights, T tokens) for each of the `kinds` of `headspec.cost.bench.timing.products`, and
+    4 L d t^2 for the attention of an example of t tokens (L layers, hidden size d), three times that with a
+    backward pass. No two layers may share weights.
     """
     matrices = sum(n * m for n, m in layer_shapes(model))
     squared_lengths = (lengths.astype(float) ** 2).sum()
@@ -95,13 +93,10 @@ def rows(
     tokens: int = PADDED,
     heads: bool = True,
 ) -> Iterator[str]:
-    """Yield the lines of the table for `work`, as soon as they are measured.
+    """Yield the lines of the table for `work` as they are measured.
 
-    Parameters
-    ----------
-    build : builds a new model, the same every time
-    tokens : length to which the baseline of training pads
-    heads : whether to measure single heads
+    `build` builds the same new model each time; the baseline of training pads to `tokens`; `heads` asks for
+    measures of single heads.
     """
     ours = build()
     yield from training_rows(work, build, ours, settings, device, rounds, tokens)
@@ -128,7 +123,7 @@ def training_rows(
     rounds: int,
     tokens: int,
 ) -> Iterator[str]:
-    """Training, which leaves `ours` trained: against padded float32 training, and against its products."""
+    """Yield training, which leaves `ours` trained, against padded float32 training and its products."""
     plain = build()
     batch = round(settings.batch_size * work.train.lengths.mean())
     multiply, multiplied = products(layer_shapes(ours), batch, 3, device)
@@ -146,7 +141,7 @@ def training_rows(
 
 
 def iat_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
-    """Training that moves only the 30 % of heads that a task owns, against training that moves everything."""
+    """Return training that moves only the 30 % of heads that a task owns, against training of everything."""
     plain, ours = build(), build()
     exists, rng = ours.gates.exists, np.random.default_rng(0)
     heads = np.stack([random_heads(exists, prune_count(0.3, exists.size), rng) for _ in range(2)])
@@ -161,7 +156,7 @@ def iat_row(work: Workload, build: Build, settings: Training, device: Device, ro
 def loss_error(
     work: Workload, build: Build, settings: Training, device: Device, tokens: int, epochs: int = 3
 ) -> float:
-    """Largest relative difference in loss over `epochs` steps, each on all of `check`, without dropout."""
+    """Return the largest relative difference in loss over `epochs` steps on `check`, without dropout."""
     settings = settings.model_copy(update={"epochs": epochs, "batch_size": len(work.check)})
     models = build(), build()
     for module in (m for model in models for m in model.modules()):
@@ -173,7 +168,7 @@ def loss_error(
 
 
 def importance_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
-    """Importance against one float32 pass per example."""
+    """Yield importance against one float32 pass per example."""
     plain, ours = build(), build()
     rows = np.arange(len(work.score))
     contenders: list[Callable[[], np.ndarray]] = [
@@ -190,7 +185,7 @@ def importance_rows(work: Workload, build: Build, device: Device, rounds: int) -
 
 
 def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
-    """Masked evaluation against a pass over unsorted batches per mask, in this precision and in float32."""
+    """Yield masked evaluation against passes over unsorted batches, in this precision and in float32."""
     plain, ours = build(), build()
     rng = np.random.default_rng(0)
     importance = rng.random((ours.gates.layers, ours.gates.heads))
@@ -214,9 +209,9 @@ def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> I
 
 
 def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
-    """Ablation of every head against full passes: over unsorted batches, and over the same ones.
+    """Yield ablation of every head against full passes, over unsorted batches and over the same ones.
 
-    Full passes take the same time whatever head is closed; they are timed with one head of each layer.
+    Full passes are timed with one head of each layer, since their time does not depend on the head.
     """
     model, rows = build().to(device.name).eval(), np.arange(len(work.score))
     grid = (model.gates.layers, model.gates.heads)
@@ -246,7 +241,7 @@ def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> 
 
 
 def atlas_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
-    """All measures of every head, except cumulative pruning, against a pass of training."""
+    """Return all measures of every head, except cumulative pruning, against a pass of training."""
     model, plain = build().to(device.name).eval(), build()
     examples, n = {work.task: work.score}, min(MEASURED, len(work.score))
     rows = sampled(work.task, len(work.score), n)
@@ -278,7 +273,7 @@ def lines() -> Iterator[str]:
 
 
 def report(file: Path | None = None) -> None:
-    """Print the tables, line by line; `file` gets them too, between its markers."""
+    """Print the tables line by line; `file` gets them, too, between its markers."""
     if file:
         between(file.read_text(encoding="utf-8"), BEGIN, END, "")  # refused now, not at the end
     installed()

@@ -42,7 +42,7 @@ class Workload:
 
 
 def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:
-    """Sentences and pairs of long texts, the model, and training for one epoch, of three-tasks.yaml."""
+    """Return sentences and pairs of long texts, the model, and one epoch of training, of three-tasks.yaml."""
     study = loading.load(loading.strict_yaml(CONFIG))
     model = study.models[key].model_copy(update={"max_length": MAX_LENGTH})
     tasks = {name: task.model_copy(update={"train_examples": None}) for name, task in study.tasks.items()}

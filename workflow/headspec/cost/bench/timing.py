@@ -20,13 +20,10 @@ Run = Callable[[], object]
 
 
 def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Device) -> tuple[Run, float]:
-    """A run that only multiplies the matrices of linear layers, and its number of operations.
+    """Return a run that only multiplies matrices of linear layers, and its number of operations.
 
-    Parameters
-    ----------
-    shapes : (outputs, inputs) of each layer
-    tokens : rows of the layers' inputs
-    kinds : 1 for outputs, 2 with gradients of inputs, 3 with gradients of weights, too
+    `shapes` are (outputs, inputs) of the layers, `tokens` the rows of their inputs; `kinds` is 1 for outputs,
+    2 with gradients of inputs, 3 with gradients of weights, too.
     """
     dtype = getattr(torch, device.autocast) if device.autocast else torch.float32
 
@@ -52,7 +49,7 @@ def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Dev
 def measure(
     contenders: list[Run], rounds: int, device: Device, clock: Callable[[], float] = time.perf_counter
 ) -> np.ndarray:
-    """Seconds by `clock`, (contenders, rounds), after a warm-up round; every other one in reverse order."""
+    """Return seconds, (contenders, rounds), after a warm-up round; every other round is in reverse."""
 
     def settle() -> None:
         if device.name == "cuda":
@@ -70,19 +67,19 @@ def measure(
 
 
 def row(label: str, baseline: np.ndarray, ours: np.ndarray, same: str = "") -> str:
-    """A line of the table from rates, (rounds,), measured in the same rounds."""
+    """Return a line of the table from rates, (rounds,), measured in the same rounds."""
     ratio = ours / baseline
     span = f"{figures(np.median(ratio))} ({figures(ratio.min())} to {figures(ratio.max())})"
     return f"| {label} | {figures(np.median(baseline))} | {figures(np.median(ours))} | {span} | {same} |"
 
 
 def figures(value: float) -> str:
-    """At least three significant digits, without an exponent: ``1,234``, ``56.7``, ``0.890``."""
+    """Return at least three significant digits, without an exponent: ``1,234``, ``56.7``, ``0.890``."""
     return f"{value:,.{max(0, 2 - int(np.floor(np.log10(value))))}f}"
 
 
 def machine(device: Device) -> str:
-    """The processor, precision and versions behind the table, in a sentence."""
+    """Return the processor, precision and versions behind the table, in a sentence."""
     threads = torch.get_num_threads()
     where = f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
     if device.name == "cuda":
