@@ -1,6 +1,6 @@
 """How much of a run of the workflow is done, and how long the rest takes.
 
-Jobs that have finished, or say how long they will take, correct the planned seconds of similar jobs.
+Finished jobs, and jobs that estimate their time, correct the planned seconds of similar jobs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a star
 
 @dataclass
 class LiveJob:
-    """A job of a run of the workflow, and how far it is."""
+    """A job of a run of the workflow, with its progress."""
 
     rule: str
     wildcards: Mapping[str, str] = field(default_factory=dict)
@@ -34,16 +34,13 @@ class LiveJob:
 
     @property
     def planned(self) -> float:
-        """Seconds by the plan."""
+        """Planned seconds."""
         model_start, light_start = STARTS
         return light_start if self.operations is None else model_start + self.operations / RATE
 
     @property
     def groups(self) -> Iterator[tuple[object, ...]]:
-        """Similar jobs, the most similar first: of its rule and model, its rule, its kind.
-
-        Jobs of a kind compute, only start a model, or have none.
-        """
+        """Keys of similar jobs, closest first: by rule and model, by rule, by whether they run a model."""
         yield self.rule, self.wildcards.get("model")
         yield (self.rule,)
         yield (None if self.operations is None else self.operations > 0,)
@@ -64,10 +61,10 @@ class Forecast:
 
 
 def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
-    """What is done of `jobs`, by their ids, and what is left at the time `now`.
+    """Return what is done of `jobs`, by their ids, and what is left at the time `now`.
 
-    Stages follow each other, and each keeps as many jobs running as it can; a run lasts at least as long as
-    its longest chain of jobs. A job that has outlasted what was expected takes as long again.
+    Stages follow each other, each with as many jobs at once as it can run; a run lasts at least as long as
+    its longest chain of jobs. A job that has outlasted its expectation takes as long again.
     """
     shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
     for job in jobs.values():
@@ -96,7 +93,7 @@ def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
 
 
 def _longest_chain(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
-    """Seconds of the longest chain of jobs that need each other."""
+    """Return the seconds of the longest chain of jobs that need each other."""
     ends: dict[int, float] = {}
 
     def end(id: int) -> float:
@@ -108,14 +105,14 @@ def _longest_chain(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> fl
 
 
 def _shown(job: LiveJob, now: float) -> float | None:
-    """Seconds that a job took, or says it will have taken."""
+    """Return the seconds that a job took, or expects to take in all."""
     if job.taken is not None:
         return job.taken
     return None if job.left is None or job.begun is None else now - job.begun + job.left
 
 
 def _median(values: list[tuple[float, float]]) -> float:
-    """The median of (value, weight), which neither one paused job nor many small ones move."""
+    """Return the median of (value, weight), which neither one paused job nor many small ones move."""
     ordered = sorted(values)
     sums = list(itertools.accumulate(weight for _, weight in ordered))
     return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= sums[-1] / 2)

@@ -37,7 +37,7 @@ def read_log(job: LiveJob, now: float) -> None:
 
 
 def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
-    """The jobs with outputs that Snakemake will run, by its ids; `limits` are resources that jobs share."""
+    """Return the jobs with outputs that Snakemake will run, by id; `limits` are resources that jobs share."""
     jobs = {}
     for job in dag.needrun_jobs():
         wanted = {name: n for name, n in job.scheduler_resources.items() if n and name in limits}
@@ -54,7 +54,7 @@ def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
 
 
 def seconds(words: str) -> float:
-    """Seconds of a duration in words, the inverse of `headspec.progress.duration`."""
+    """Return the seconds of a duration in words, the inverse of `headspec.progress.duration`."""
     return sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min|h)", words))
 
 
@@ -68,20 +68,20 @@ class Jobs:
     counted: bool = False  #: whether the operations of jobs are known
 
     def start(self, job_id: int, name: str | None, now: float) -> LiveJob | None:
-        """The job that starts, perhaps once more; None for a target, which has no job."""
+        """Return the job that starts, perhaps once more; None for a target, which has no job."""
         if job := self.jobs.get(job_id):
             self.failed = [other for other in self.failed if other != job_id]
             job.begun, job.name = now, name or job.rule
         return job
 
     def finish(self, job_id: int, now: float) -> LiveJob | None:
-        """The job that has finished."""
+        """Return the job that has finished."""
         if job := self.jobs.get(job_id):
             job.taken = now - (now if job.begun is None else job.begun)
         return job
 
     def fail(self, job_id: int) -> LiveJob | None:
-        """The job that has failed; None also if this is known."""
+        """Return the job that has failed; None also if this is known."""
         job = self.jobs.get(job_id)
         if job is None or job_id in self.failed:
             return None
@@ -105,7 +105,7 @@ class Jobs:
 
     @property
     def lost(self) -> set[int]:
-        """Ids of jobs that cannot run, because they need one that failed."""
+        """Return ids of jobs that cannot run, because they need one that failed."""
         lost = set(self.failed)
         size = -1
         while len(lost) > size:
@@ -114,7 +114,7 @@ class Jobs:
         return lost - set(self.failed)
 
     def forecast(self, now: float) -> Forecast:
-        """What is done and left of the jobs that can still run; no time before operations are known."""
+        """Return what is done and left of jobs that can still run; no time before operations are known."""
         lost = self.lost.union(self.failed)
         expected = forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
         return expected if self.counted else replace(expected, wall=None)

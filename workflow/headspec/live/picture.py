@@ -1,4 +1,4 @@
-"""The picture of a run for a terminal, and the lines that it leaves."""
+"""The picture of a run for a terminal, and its closing lines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ BAR = 20  # columns of a running job's bar
 
 
 def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, now: float) -> RenderableType:
-    """The state of the run in at most `height` lines: all of it, running jobs, failures.
-
-    `cores` are those that jobs may use, None if they run elsewhere.
-    """
+    """Return the state of the run in at most `height` lines; `cores` is None if jobs run elsewhere."""
     failures = list(_failures(jobs, FAILED))
     rows = max(height - 2 - len(failures), 1)
     return Group(
@@ -36,7 +33,7 @@ def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, 
 
 
 def _whole(study: str, jobs: Jobs, now: float) -> Table:
-    """The bar of the whole run, by expected seconds, or by jobs while these are unknown."""
+    """Return the bar of the whole run, by expected seconds, or by jobs while these are unknown."""
     forecast, finished = jobs.forecast(now), jobs.finished / max(len(jobs.jobs), 1)
     share = finished if forecast.wall is None or finished == 1 else min(forecast.share, 0.99)
     line = Table.grid(padding=(0, 1), expand=True)
@@ -48,10 +45,7 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
 
 
 def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
-    """A row for each running job, the longest-running first, and another for what it tells, if there is room.
-
-    The last row counts those left out.
-    """
+    """Return rows on running jobs, longest first, with details if they fit, and a count of the rest."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     if width >= NARROW:
@@ -84,7 +78,7 @@ def status(jobs: Jobs, cores: int | None, now: float) -> str:
 
 
 def time_left(jobs: Jobs, now: float) -> list[str]:
-    """``14 min left`` and ``ends 15:42``; nothing while this is unknown, or at the end."""
+    """Return ``14 min left`` and ``ends 15:42``; nothing while this is unknown, or at the end."""
     wall = jobs.forecast(now).wall
     if not wall:
         return []
@@ -96,7 +90,7 @@ def time_left(jobs: Jobs, now: float) -> list[str]:
 
 
 def _failures(jobs: Jobs, most: int | None = None) -> Iterator[str]:
-    """Two lines for each failed job, its name and its log; a last line counts those left out."""
+    """Yield name and log of each failed job, a line each; a last line counts those left out."""
     for id in jobs.failed[:most]:
         yield f"failed: {jobs.jobs[id].name}"
         yield f"  {jobs.jobs[id].log}"
@@ -105,7 +99,7 @@ def _failures(jobs: Jobs, most: int | None = None) -> Iterator[str]:
 
 
 def closing(study: str, jobs: Jobs, now: float) -> list[str]:
-    """The lines that a run leaves: counts, time, and what failed."""
+    """Return the lines that a run leaves: counts, time, and what failed."""
     finished, all_jobs = jobs.finished, len(jobs.jobs)
     first = f"{study}: {finished} of {all_jobs} jobs done in {duration(now - jobs.begun)}"
     if jobs.failed:

@@ -1,4 +1,4 @@
-"""A terminal with a picture at its foot, above which whatever else is written scrolls."""
+"""A terminal with a picture at its foot; other output scrolls above it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK = 1 << 16  # bytes copied at once
 
 
 def usable() -> bool:
-    """Whether standard error is a terminal for a person that can redraw lines."""
+    """Return whether standard error is a terminal for a person that can redraw lines."""
     redraws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return redraws and not os.environ.get("CI") and os.isatty(2)
 
@@ -30,9 +30,8 @@ def usable() -> bool:
 class Terminal:
     """Draws `picture`, a function of width and height called in a thread, until it is closed.
 
-    What this process and its jobs write to the terminal, and would tear the picture, goes to a file, which is
-    copied above it; unlike a pipe, it never makes a job wait. Jobs that read keys find none. `broken` takes
-    an error of the picture or the terminal.
+    What this process and its jobs write to the terminal goes to a file, which unlike a pipe never makes a job
+    wait, and is copied above the picture. Jobs that read keys find none. `broken` takes errors of the view.
     """
 
     def __init__(
@@ -67,11 +66,11 @@ class Terminal:
         self.said.put(text)
 
     def mute(self) -> None:
-        """Leave out what is written to standard output and error from now on, and in the last half second."""
+        """Discard standard output and error from now on, and from the last half second."""
         self.muted = True
 
     def close(self) -> None:
-        """Remove the picture and give the terminal back, with all that has been written."""
+        """Remove the picture and give the terminal back, with all output written."""
         if self.closed.is_set():
             return
         self.closed.set()
@@ -98,10 +97,7 @@ class Terminal:
             self.broken(error)
 
     def _copy(self, all_of_it: bool = False) -> None:
-        """Copy what has been said, and written until the last look, so that `mute` reaches back to there.
-
-        An unfinished line waits.
-        """
+        """Copy new output above the picture, except an unfinished line; half a second late, for `mute`."""
         while not self.said.empty():
             self.console.print(Text.from_ansi(self.said.get()), soft_wrap=True)
         if self.muted:

@@ -1,6 +1,6 @@
 """What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
 
-It is no logger plugin: a profile that names one stops every `snakemake` whose Python cannot import it.
+It is no logger plugin, as a profile with one stops every `snakemake` whose Python lacks it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headspec.live.picture import closing, picture, time_left
 from headspec.live.terminal import Terminal
 from headspec.progress import duration
 
-#: events of Snakemake of which nothing is shown, or something else
+#: events of Snakemake that are not shown, or shown differently
 EVENTS = (
     "workflow_started", "run_info", "resources_info", "job_started", "job_info", "shellcmd", "progress",
     "job_finished", "job_error", "group_info", "group_error",
@@ -37,10 +37,9 @@ STOPPED = "Terminating processes on user request"  # what Snakemake says after C
 
 
 class View(logging.Handler):
-    """Takes the place of `plain`, the handler of Snakemake's `logger` for the terminal.
+    """Replaces `plain`, the handler of Snakemake's `logger` for the terminal.
 
-    Warnings, errors and all that it does not know are shown as Snakemake shows them. An error of its own ends
-    the view and not the run.
+    Warnings, errors and unknown messages are shown as by Snakemake. An error of the view ends only the view.
     """
 
     def __init__(self, logger: logging.Logger, plain: Any) -> None:
@@ -92,7 +91,7 @@ class View(logging.Handler):
             super().close()
 
     def _handled(self, record: logging.LogRecord) -> bool:
-        """Whether the view shows, or leaves out, what `record` says."""
+        """Return whether the view shows, or leaves out, what `record` says."""
         event = getattr(record, "event", None)
         message = str(record.msg)
         if message.startswith(STOPPED):
@@ -108,10 +107,7 @@ class View(logging.Handler):
         return record.levelno <= logging.INFO and message.startswith(CHATTER)
 
     def _happened(self, event: str, record: Any, jobs: Jobs, now: float) -> None:
-        """Take note of an event of a job; without a picture, write a line.
-
-        What a cluster says of a failed job is in no log, so it is always shown.
-        """
+        """Note an event of a job, in a line without a picture or if a cluster says why a job failed."""
         said = getattr(record, "rule_msg", None) if event == "job_error" else None
         with self.state:
             self._count(jobs, now)
@@ -182,7 +178,7 @@ class View(logging.Handler):
             self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
 
     def _leave(self) -> bool:
-        """Leave the rest of the run to Snakemake's handler, if that has not happened yet."""
+        """Leave the rest of the run to Snakemake's handler; return whether it was not yet."""
         self._end()
         self.jobs = None
         if left := self in self.log.handlers:
@@ -192,6 +188,6 @@ class View(logging.Handler):
 
 
 def attach(logger: logging.Logger) -> View | None:
-    """A view in place of Snakemake's handler for the terminal; None without one, as with a plugin."""
+    """Return a view in place of Snakemake's handler for the terminal; None without one, as with a plugin."""
     plain = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
     return View(logger, plain) if plain else None
