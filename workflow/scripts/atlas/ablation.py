@@ -1,4 +1,4 @@
-"""Ablation of every head of one run: model and tokens of validation sets -> loss increases, predictions."""
+"""Ablation of each head of a run: model and validation tokens -> loss increases, predictions."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What heads of one model attend to most: model and table treebank -> table attended."""
+"""What heads of a model attend to most: model and table treebank -> table attended."""
 
 from typing import TYPE_CHECKING
 

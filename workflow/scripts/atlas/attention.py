@@ -1,4 +1,4 @@
-"""What heads of one model attend to: model and tokens of validation sets -> statistics of each head."""
+"""What heads of a model attend to: model and validation tokens -> statistics of each head."""
 
 from typing import TYPE_CHECKING
 

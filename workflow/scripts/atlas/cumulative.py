@@ -1,4 +1,4 @@
-"""Cumulative pruning of one run: model, tables of heads, gates, validation tokens -> predictions."""
+"""Cumulative pruning of a run: model, tables of heads, gates, validation tokens -> predictions."""
 
 from typing import TYPE_CHECKING
 

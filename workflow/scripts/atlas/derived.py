@@ -1,4 +1,4 @@
-"""A measure of heads by a function of its own: another table of heads -> table of heads."""
+"""A measure of heads with its own function: another table of heads -> table of heads."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Measures of all heads: fold tables and roles of every run -> heads, their roles, agreement, differences."""
+"""Measures of all heads: fold tables and roles of all runs -> heads, their roles, agreement, differences."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A measure of heads by a function of its own: model and tokens of validation sets -> table of heads."""
+"""A measure of heads with its own function: model and validation tokens -> table of heads."""
 
 from typing import TYPE_CHECKING
 

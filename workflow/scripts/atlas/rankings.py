@@ -1,4 +1,4 @@
-"""Which ranking finds the heads that matter: table cumulative of every run -> curves, areas, dissociation."""
+"""Which ranking finds the heads that matter: tables cumulative of all runs -> curves, areas, dissociation."""
 
 from typing import TYPE_CHECKING
 

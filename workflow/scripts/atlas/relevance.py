@@ -1,4 +1,4 @@
-"""Importance and relevance of the heads of one run: model and tokens of validation sets -> table of heads."""
+"""Importance and relevance of the heads of a run: model and validation tokens -> table of heads."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Roles of the heads of one model: tables attended and treebank -> table roles."""
+"""Roles of the heads of a model: tables attended and treebank -> table roles."""
 
 from typing import TYPE_CHECKING
 

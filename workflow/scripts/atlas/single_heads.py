@@ -1,4 +1,4 @@
-"""What each head is worth by the metric: tables ablated of every run -> table single_heads."""
+"""How the metric changes without each head: tables ablated of all runs -> table single_heads."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A further split or a test set of a task: source -> data table."""
+"""A further split or test set of a task: source -> data table."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Tokens of a task for one model: data tables -> tables of tokens."""
+"""Tokens of a task for a model: data tables -> tables of tokens."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Tokens of unlabelled texts, sentences or stimuli, for one model."""
+"""Tokens of unlabelled texts, sentences or stimuli, for a model."""
 
 from typing import TYPE_CHECKING
 

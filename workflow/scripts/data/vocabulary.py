@@ -1,4 +1,4 @@
-"""Vocabulary of a model with fresh weights: training tables of all its tasks -> pieces."""
+"""Vocabulary of a model with fresh weights: training tables of all tasks -> pieces."""
 
 from typing import TYPE_CHECKING
 

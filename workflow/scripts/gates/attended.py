@@ -1,4 +1,4 @@
-"""What the heads that a set keeps attend to most: model, gates, table treebank -> table attended."""
+"""What the kept heads attend to most: model, gates, table treebank -> table attended."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""One run pruned to a number of heads and trained on: model, ranking, tokens -> gates and predictions."""
+"""A run pruned to a number of heads and trained on: model, ranking, tokens -> gates and predictions."""
 
 import shutil
 from pathlib import Path
@@ -77,7 +77,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             for task, task_examples in held_out.items()
         }
         evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
-        shutil.rmtree(folder / "model", ignore_errors=True)  # of an earlier job, with other gates
+        shutil.rmtree(folder / "model", ignore_errors=True)  # from an earlier job, with other gates
         if snakemake.output.get("model"):
             model.save(folder / "model")
         footer = job.footer()

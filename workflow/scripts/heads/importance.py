@@ -1,4 +1,4 @@
-"""Head importance of one run: model and tokens of training samples -> table importance."""
+"""Head importance of a run: model and tokens of training samples -> table importance."""
 
 from typing import TYPE_CHECKING
 

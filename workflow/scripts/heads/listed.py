@@ -1,4 +1,4 @@
-"""Pruning of listed heads: model, importance and tokens of validation sets -> predictions."""
+"""Pruning of listed heads: model, importance and validation tokens -> predictions."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Pruning of one run: model, importance and tokens of validation sets -> metrics and predictions."""
+"""Pruning of a run: model, importance and validation tokens -> metrics and predictions."""
 
 from typing import TYPE_CHECKING
 

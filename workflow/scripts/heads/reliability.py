@@ -1,4 +1,4 @@
-"""Reliability of head importance: importance of every run -> table reliability."""
+"""Reliability of head importance: importance of all runs -> table reliability."""
 
 from typing import TYPE_CHECKING
 

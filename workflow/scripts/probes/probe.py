@@ -1,4 +1,4 @@
-"""What the heads of one model know of a task's labels: model, tokens and texts -> table probed."""
+"""What the heads of a model know of a task's labels: model, tokens and texts -> table probed."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Prompts of a task for one model and seed: data tables -> tables of tokens."""
+"""Prompts of a task for a model and seed: data tables -> tables of tokens."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Brain encoding for one model and seed: vectors of stimuli and responses -> r of every voxel."""
+"""Brain encoding for a model and seed: vectors of stimuli and responses -> r of every voxel."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

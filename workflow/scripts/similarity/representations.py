@@ -1,4 +1,4 @@
-"""Vectors of texts from every single-task model: models and tokens -> table of vectors."""
+"""Vectors of texts from all single-task models: models and tokens -> table of vectors."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

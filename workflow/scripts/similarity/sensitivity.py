@@ -1,4 +1,4 @@
-"""Similarity by parameters, one measure: single-task models and tokens of training samples -> cosines."""
+"""One measure of similarity by parameters: single-task models and training samples' tokens -> cosines."""
 
 import itertools
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
         measured = fisher if shared is None else gradient
         for task, path in zip(params.tasks, snakemake.input.models, strict=True):
             model = MultiTask.load(Path(path).parent)
-            if shared is not None:  # the classifier alone differs between tasks
+            if shared is not None:  # only the classifier differs between tasks
                 model.encoder.load_state_dict(shared)
             yield measured(model, task, examples[task], samples[task], device, progress)
 

@@ -1,4 +1,4 @@
-"""Similarity of tasks: traits of every task, by model and seed -> table of similarities."""
+"""Similarity of tasks: traits of all tasks, by model and seed -> table of similarities."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Contrasts of dissociations: predictions of every run -> table."""
+"""Contrasts of dissociations: predictions of all runs -> table."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Dissociation of a study: predictions of every run -> tables of scores, intervals and tests."""
+"""Dissociation of a study: predictions of all runs -> tables of scores, intervals and tests."""
 
 from typing import TYPE_CHECKING
 

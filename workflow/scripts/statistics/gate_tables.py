@@ -1,4 +1,4 @@
-"""Pruning methods compared: gates and predictions of all pruned runs -> gates, budgets and what is kept."""
+"""Comparison of pruning methods: gates and predictions of all pruned runs -> gates, budgets, kept heads."""
 
 from typing import TYPE_CHECKING
 

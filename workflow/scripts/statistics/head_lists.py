@@ -1,4 +1,4 @@
-"""Verdicts on listed heads: predictions of every run with them pruned -> table head_lists."""
+"""Verdicts on listed heads: predictions of all runs with them pruned -> table head_lists."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Scores of every training method: predictions -> tables/iat."""
+"""Scores of all training methods: predictions -> table iat."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Every training method compared with plain multi-task training: predictions -> tables/improvement."""
+"""Comparison of all training methods with plain multi-task training: predictions -> table improvement."""
 
 from typing import TYPE_CHECKING
 

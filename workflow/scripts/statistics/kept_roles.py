@@ -1,4 +1,4 @@
-"""Roles of heads that are kept: gates and roles of all runs -> tables kept_roles, role_counts."""
+"""Roles of kept heads: gates and roles of all runs -> tables kept_roles, role_counts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Dissociation before and after IAT: predictions of both -> tables/specialization."""
+"""Dissociation before and after IAT: predictions of both -> table specialization."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Few-shot transfer of all encoders: scores of every fit -> tables/transfer and tables/transfer_summary."""
+"""Few-shot transfer of all encoders: scores of all fits -> tables transfer and transfer_summary."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Branch of one run: trunk and tokens -> state where IAT begins, and importance there."""
+"""Branch of a run: trunk and tokens -> state where IAT begins, and importance there."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Evaluation of one run: model, tokens of validation sets and further splits -> predictions."""
+"""Evaluation of a run: model, tokens of validation sets and further splits -> predictions."""
 
 from typing import TYPE_CHECKING
 

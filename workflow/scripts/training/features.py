@@ -1,4 +1,4 @@
-"""Features of one task: tokens of its training set -> vectors from the frozen encoder."""
+"""Features of a task: tokens of its training set -> vectors from the frozen encoder."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Predictions of one run for test sets: model and tokens -> table submission."""
+"""Predictions of a run for test sets: model and tokens -> table submission."""
 
 from typing import TYPE_CHECKING
 

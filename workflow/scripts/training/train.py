@@ -1,4 +1,4 @@
-"""Fine-tuning of one run: tokens -> model and training history."""
+"""Fine-tuning of a run: tokens -> model and training history."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Few-shot transfer of one encoder to one task: tokens and draws -> scores of every fit."""
+"""Few-shot transfer of an encoder to a task: tokens and draws -> scores of all fits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
