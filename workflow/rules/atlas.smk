@@ -1,4 +1,4 @@
-# The head atlas: what every single head attends to, what it is worth, and which measure to believe.
+# The head atlas: what each head attends to, how the metric changes without it, which measure to believe.
 rule treebank:
     input:
         treebank_files,
@@ -6,7 +6,7 @@ rule treebank:
         result("atlas/treebank.parquet"),
     log:
         log("atlas/treebank"),
-    priority: 10  # a treebank from the hub is refused here, if it is
+    priority: 10  # so that a bad treebank from the hub fails early
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -165,7 +165,7 @@ rule ablation:
         "../scripts/atlas/ablation.py"
 
 
-# a ranking that a module or a plugin measures by passes through the model
+# a ranking measured by a module or plugin in passes through the model
 rule measured:
     input:
         model=rules.train.output.classifiers,

@@ -1,5 +1,5 @@
-# Loads and checks the study, and defines helpers for the rules. There are no rules here. Paths, settings
-# and inputs are in headspec.pipeline.
+# Loads and checks the study, and defines helpers for the rules. Paths, settings and inputs are in
+# headspec.pipeline.
 
 import contextlib
 import fcntl
@@ -145,8 +145,8 @@ def share_gpus(study: Study) -> None:
 
 
 code_hash.make_importable()
-os.environ.setdefault("TQDM_DISABLE", "1")  # else bars of libraries run over the view of jobs
-os.environ.update(warm.tuned(os.environ))  # of jobs, also on a cluster
+os.environ.setdefault("TQDM_DISABLE", "1")  # otherwise bars of libraries overwrite the view
+os.environ.update(warm.tuned(os.environ))  # for jobs, also on a cluster
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)
@@ -173,7 +173,7 @@ def code(script: str, *modules):
         names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
         paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
-        while modules_of_kinds := INPUTS.kind_modules(wildcards, found):  # which may load further parts
+        while modules_of_kinds := INPUTS.kind_modules(wildcards, found):  # may load more
             paths = [LIBRARY / "headspec" / name for name in modules_of_kinds]
             found = functools.reduce(operator.or_, map(hashes, paths), found)
         return found
@@ -261,7 +261,7 @@ def lock_folder() -> None:
 def warm_up() -> None:
     """Let the jobs of this machine start as forks of a process that has imported what they need."""
     jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
-    # Snakemake writes it unquoted into a shell
+    # Snakemake writes this path into a shell unquoted
     quoted = sys.executable == shlex.quote(sys.executable)
     if workflow.non_local_exec or (len(jobs) < 2 and quoted):
         return

@@ -65,7 +65,7 @@ rule data:
         "../scripts/data/training.py"
 
 
-# of a model that the config describes instead of naming
+# for a model that the config describes, not names
 rule vocabulary:
     input:
         INPUTS.vocabulary_texts,
@@ -117,7 +117,7 @@ rule tokenize:
         "../scripts/data/tokenize.py"
 
 
-# other splits than training and validation; kind is `further` (labelled) or `test`
+# splits besides training and validation; kind is `further` (labelled) or `test`
 rule split:
     input:
         INPUTS.split_files,

@@ -1,5 +1,5 @@
-# Figures, from tables only: one list of them, and the rules made from it.
-# A cluster draws several in one job: the profile says how many are in a group.
+# The list of figures, and the rules made from it; they need only tables. A cluster draws several in a job,
+# as many as the profile puts into a group.
 from headspec.pipeline.figures import Figure
 
 RUN_WILDCARDS = ("model", "mixture", "method")

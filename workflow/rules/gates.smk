@@ -1,8 +1,8 @@
-# Pruned runs: a trained run whose heads a pruning method closes, trained on for the same number of steps
-# whichever method it is.
+# Pruned runs: a pruning method closes heads of a trained run, which is then trained for the same number of
+# steps with every method.
 
 
-# gates that learn without a number of heads in view, once for all numbers, and for each further penalty
+# gates that learn without a target number of heads: once for all numbers, and for each further penalty
 rule learn_gates:
     input:
         unpack(PRUNED_RUNS.learning),
@@ -99,7 +99,7 @@ use rule pruned_run as pruned_run_and_keep with:
 ruleorder: pruned_run_and_keep > pruned_run
 
 
-# roles of the heads that a set keeps, after the further training
+# roles of the kept heads after the further training
 rule attended_after:
     input:
         model=rules.pruned_run_and_keep.output.classifiers,

@@ -1,5 +1,5 @@
-# Fine-tuning; important attention-head training (IAT), which repeats the end of fine-tuning with each task
-# updating its own heads; and few-shot transfer.
+# Fine-tuning, few-shot transfer, and important attention-head training (IAT), which repeats the end of
+# fine-tuning while each task updates only its own heads.
 
 
 # vectors on which the method frozen trains classifiers, the same for every mixture and seed
