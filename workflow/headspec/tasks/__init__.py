@@ -1,8 +1,7 @@
-"""Kinds of tasks: a folder for each, named as its type in the config, and for what families of them share.
+"""Kinds of tasks: a folder each, named as its type in the config, and a folder for each family of kinds.
 
-The parts of a kind are modules that jobs import by name. Those that it lacks are in the folder of its family,
-which its package names as `FAMILY` (default: `texts`). Folders of plugins are found as if they were here;
-jobs know them by an environment variable.
+The parts of a kind are modules that jobs import by name; missing parts come from the folder of its family,
+named by `FAMILY` in its package (default: `texts`). Jobs find folders of plugins by an environment variable.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-#: environment variable: folders of kinds of tasks from plugins
+#: environment variable with the folders of kinds of tasks from plugins
 FOLDERS = "HEADSPEC_TASKS"
-#: the family of kinds that name no other one
+#: family of kinds that name none
 TEXTS = "texts"
 
 
 @cache
 def find_part(kind: str, part: str) -> ModuleSpec | None:
-    """Find the module with a part of a kind of task: its own, or its family's."""
+    """Find the module with a part of a kind of task, in its own or its family's folder."""
     found = find_spec(f"{__name__}.{kind}.{part}")
     if found or kind == TEXTS:
         return found
@@ -34,7 +33,7 @@ def find_part(kind: str, part: str) -> ModuleSpec | None:
 
 
 def load_part(kind: str, part: str) -> ModuleType:
-    """Import the module that `find_part` finds."""
+    """Import the module found by `find_part`."""
     found = find_part(kind, part)
     assert found
     return import_module(found.name)
@@ -47,7 +46,7 @@ def plugged() -> dict[str, Path]:
 
 
 def plug(folders: Iterable[Path]) -> None:
-    """Find kinds of tasks in these folders, in the place of earlier ones."""
+    """Make the kinds of tasks in these folders importable, instead of earlier ones."""
     for name in [name for name in sys.modules if name.split(".")[2:3] and name.split(".")[2] in plugged()]:
         if name.startswith(f"{__name__}."):
             del sys.modules[name]
@@ -56,7 +55,7 @@ def plug(folders: Iterable[Path]) -> None:
 
 
 class _Finder:
-    """Finds the packages of `plugged`."""
+    """Finder of the packages of `plugged`."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

@@ -1,4 +1,4 @@
-"""What is read of the source of a task: the part ``data.py`` of its kind, which jobs import by name."""
+"""Reading of a task's source: the part ``data.py`` of its kind, which jobs import by name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Data:
 
     Attributes
     ----------
-    least : what labels are at least, where one is not enough
-    several : whether a text may have several right labels, which contradict no other
+    least : required labels, in words, where one is not enough
+    several : whether a text may have several right labels that do not contradict each other
     """
 
     least = ""
@@ -35,15 +35,8 @@ class Data:
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return the texts of rows, and labels that are texts; planning counts their tokens.
 
-        Returns
-        -------
-        DataFrame
-            Columns text_a, text_b (null for single texts; missing texts are empty), and perhaps label.
-
-        Raises
-        ------
-        DataError
-            A column holds no texts.
+        Columns are text_a, text_b (null for single texts; missing texts are empty), and perhaps label. Raise
+        DataError if a column does not hold texts.
         """
         text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
         text_b = None
@@ -56,22 +49,10 @@ class Data:
         raise NotImplementedError
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return the checked rows of a split.
+        """Return the checked rows of a split: text_a, text_b and label (text), with the index of `frame`.
 
-        Parameters
-        ----------
-        frame : the stored columns; the index has positions in the source
-        key, where : config key of the task, and name of the split, for errors
-
-        Returns
-        -------
-        DataFrame
-            Columns text_a, text_b and label (text), and the index of `frame`.
-
-        Raises
-        ------
-        DataError
-            A row has no such label; with its number.
+        `frame` has the stored columns, indexed by position in the source; `key` (config key) and `where`
+        (split) are for errors. Raise DataError with the number of a row whose label is invalid.
         """
         texts = self.texts(frame, task, key, where)
         stored = columns.with_lists(frame[str(task.label)])
@@ -81,7 +62,7 @@ class Data:
         return texts.assign(label=label)
 
     def distinct(self, labels: pd.Series) -> list[str]:
-        """Return what differs in the labels of a split, which makes something to learn."""
+        """Return the different labels of a split, to check that there is something to learn."""
         return labels.unique().tolist()
 
     def classes(self, task: Task, labels: pd.Series) -> Classes:
@@ -92,19 +73,19 @@ class Data:
         """Raise DataError if labels of an evaluated split are not in the training split."""
 
     def strata(self, rows: pd.DataFrame) -> pd.Series:
-        """Return the classes whose shares subsets keep; one value for all rows without any."""
+        """Return classes whose shares subsets keep; one value for all rows if there are none."""
         return pd.Series("", index=rows.index)
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return what replaces or adds to `headspec.data.quality.summary` of rows with texts.
+        """Return entries that replace or extend `headspec.data.quality.summary` of rows with texts.
 
-        Under `more`, a list for each kind of warning: the number of rows; the first of them, or two, from 1;
-        what is wrong with them, after their share; and the share that is worth a warning.
+        Under `more`, a list for each kind of warning: the number of rows; the first one or two of them, from
+        1; what is wrong with them, in words; and the share that deserves a warning.
         """
         return {}
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """Give a line for each thing about the classes that the config does not say."""
+        """Yield a line for each fact about the classes that the config does not state."""
         return iter(())
 
 
@@ -114,7 +95,7 @@ def reader(kind: str) -> Data:
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """Raise DataError if all labels are the same where that is not enough, or no word has one."""
+    """Raise DataError if all labels are the same where that is not enough, or no word has a label."""
     data = reader(task.type)
     names = data.distinct(labels)
     if len(names) > 1 or (names and not data.least):

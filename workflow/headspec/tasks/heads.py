@@ -1,7 +1,4 @@
-"""Heads of tasks: from the states of an encoder to losses and predictions.
-
-The part ``head.py`` of a kind of task, which jobs import by name.
-"""
+"""Heads of tasks, from states of an encoder to losses and predictions: the part ``head.py`` of a kind."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Targets:
-    """What the predictions of a batch are compared with: fields that have an item for each example.
-
-    A tensor of labels is used in the same way.
-    """
+    """Labels of a batch, in fields with an item per example, used like a tensor of labels."""
 
     def __getitem__(self, rows: slice) -> Self:
         return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -43,14 +37,9 @@ class Targets:
 
 
 class Gold:
-    """What the predictions of all examples of a task are compared with.
+    """Labels of all examples of a task, used like a tensor of labels.
 
-    A tensor of labels is used in the same way.
-
-    Parameters
-    ----------
-    collate : makes `Targets` from lists, of the items of a batch in each column
-    columns : have an item for each example
+    `columns` have an item per example; `collate` makes `Targets` from lists of the items of a batch.
     """
 
     def __init__(self, collate: Callable[..., Targets | torch.Tensor], **columns: Sequence[Any] | np.ndarray):
@@ -66,8 +55,7 @@ class Predicted(NamedTuple):
 
     Attributes
     ----------
-    values : (batch,) class index or score, or (batch, b) numbers for the metrics; nan where what they follow
-        from is not finite
+    values : (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are not finite
     probabilities : (batch, classes), float32
     texts : written by the model
     """
@@ -78,16 +66,15 @@ class Predicted(NamedTuple):
 
 
 class Head(nn.Module):
-    """What follows the encoder for one task.
+    """The layers and decoding for one task, after the encoder.
 
     Attributes
     ----------
-    own_rate : whether `training.decoder_learning_rate` applies to it
-    longest : most tokens of a text that it writes; 0 for heads that write none
-    beams : texts that are followed at once while it writes one
+    own_rate : whether `training.decoder_learning_rate` applies
+    longest, beams : most tokens of a text that it writes, 0 for none; and texts followed at once meanwhile
     reads_again : whether predictions may take more passes of the encoder than `pool`
     whole_vocabulary : whether embeddings of tokens count that no example has
-    smoothing : in training, share of the probability of what is written that all tokens get alike
+    smoothing : share of the probability of written tokens that training spreads over all tokens
     """
 
     own_rate = False
@@ -112,12 +99,12 @@ class Head(nn.Module):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold | torch.Tensor:
-        """Return what the examples of a table 'tokens' are compared with; by default their labels."""
+        """Return the gold values of examples in a table 'tokens'; by default their labels."""
         return torch.tensor(frame["label"].to_numpy())
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """Return the states that the head takes, (batch, ..., hidden); by default the vectors of texts."""
+        """Return the input states of the head, (batch, ..., hidden); by default the vectors of texts."""
         return model.vectors(batch)
 
     @classmethod
@@ -131,12 +118,9 @@ class Head(nn.Module):
         return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        """Return logits of what is predicted once per example, (batch, classes); (batch, 1) for scores.
+        """Return logits of one prediction per example, (batch, classes); (batch, 1) for scores.
 
-        Parameters
-        ----------
-        states : from `pool`
-        targets : with the tokens of continuations, if these are scored
+        `states` are from `pool`; `targets` have the tokens of continuations, if these are scored.
         """
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
 
@@ -149,7 +133,7 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the logit that each prediction follows from, or their sum or mean, (batch,)."""
+        """Return the logit behind each prediction, or the sum or mean of several, (batch,)."""
         return self.logits(model, states, targets).amax(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
@@ -169,7 +153,7 @@ def small(layer: nn.Linear) -> nn.Linear:
 
 
 def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Return `values` (batch, ...), nan where `seen` (batch, ...), which they follow from, is not finite."""
+    """Return `values` (batch, ...), with nan where `seen` (batch, ...), their origin, is not finite."""
     broken = ~seen.isfinite().flatten(1).all(1)
     return values.masked_fill(broken.reshape(-1, *[1] * (values.dim() - 1)), torch.nan)
 

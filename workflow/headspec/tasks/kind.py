@@ -1,7 +1,7 @@
-"""What the config, planning and the pipeline know of a kind of task.
+"""The base class for ``kind.py`` of a kind of task, as the config, planning and the pipeline use it.
 
-The part ``kind.py`` of a kind holds `KIND`, and imports neither pandas nor torch. Jobs import the other parts
-by name: ``data.py``, ``tokens.py``, ``head.py`` and ``metrics.py``.
+``kind.py`` holds `KIND`, without importing pandas or torch. Jobs import the other parts by name: ``data.py``,
+``tokens.py``, ``head.py`` and ``metrics.py``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Kind:
     called : a task of this kind in messages, after "a task"
     metrics : names of possible metrics, the main one first
     usual : default metrics, if not all
-    beside : metrics by which no models are compared: they have no scale, or fall where models are better
+    beside : metrics that do not compare models: they have no scale, or fall where models are better
     defaults : defaults of keys other than `text_a: text` and `label: label`
     label_columns : number of columns of the label; None for any number
     classes : whether `labels` may name classes
     paired : whether `pairs_of` may pair its texts by their classes
     keys : further keys of such tasks: type and pydantic field
-    evaluated : further keys on which neither tables nor training depend
+    evaluated : further keys that affect neither tables nor training
     unused : keys of all tasks that have no meaning for it
     trained : whether models are trained on it; else they only read it, for the method `prompted`
     prompts : whether the method `prompted` words its examples (``prompts.py``); else it reads their tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
-    refuses : methods that do not take it, and `iat` (with `transfer`), `transfer` alone or `similarity`
-    training : keys of the section `training` that only such kinds use: what the key needs, in a message
-    pooled : whether its head reads one vector of each text, which runs of the method `frozen` keep
+    refuses : excluded methods, and `iat` (with `transfer`), `transfer` alone or `similarity`
+    training : keys of the section `training` for such kinds only: what the key needs, in a message
+    pooled : whether its head reads one vector per text, which runs of the method `frozen` keep
     on_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which only encoder-decoders do
     """
@@ -65,43 +65,38 @@ class Kind:
     writes = False
 
     def all_metrics(self, task: Task) -> list[str]:
-        """The metrics of a task, the main one first."""
+        """Return the metrics of a task, the main one first."""
         return list(task.metrics or self.usual or self.metrics)
 
     def compared_metrics(self, task: Task) -> list[str]:
-        """The metrics of a task by which models are compared."""
+        """Return the metrics of a task that compare models."""
         return [metric for metric in self.all_metrics(task) if metric not in self.beside]
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find problems of keys that not all kinds share."""
+        """Yield problems of keys that not all kinds share."""
         return iter(())
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find problems of the keys of the method `prompted`."""
+        """Yield problems of the keys of the method `prompted`."""
         if task.prompt is not None:
             yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
         yield from prompt_keys.without_prompt(key, task)
 
     def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
-        """Find problems of a task for a model with random weights and a vocabulary of its own.
-
-        Parameters
-        ----------
-        model : its config key
-        """
+        """Yield problems of a task for a `model` (config key) with random weights and its own vocabulary."""
         return iter(())
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
-        """Give a line for each thing about the metrics of a task that the config does not say."""
+        """Yield a line for each fact about the metrics of a task that the config does not state."""
         return iter(())
 
     def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
         """Raise HeadspecError if local models cannot learn these tasks; jobs check other models."""
 
     def languages(self, task: Task) -> list[str]:
-        """Return the languages that the model is told to write; a vocabulary of its own has their tokens."""
+        """Return the languages that the model must write, for the tokens of its own vocabulary."""
         return []
 
     def beams(self, task: Task) -> int:
-        """Return how many unfinished texts evaluations follow at a time; 0 where none is written."""
+        """Return how many unfinished texts evaluations follow at a time; 0 if nothing is written."""
         return 0

@@ -1,7 +1,4 @@
-"""The list of kinds of tasks.
-
-Jobs do not import it, so that a new kind does not change their code; they load parts of kinds by name.
-"""
+"""The list of kinds of tasks; jobs do not import it, so that a new kind does not change their code."""
 
 from __future__ import annotations
 

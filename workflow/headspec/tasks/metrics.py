@@ -1,4 +1,4 @@
-"""Metrics as functions of sums over examples, for many predictions and many samples at once.
+"""Metrics as functions of sums over examples, for many predictions and samples at once.
 
 Accuracy follows from the number of right predictions, F1 from three counts, Pearson's correlation from sums
 of values, squares and products. Each example is a row of summands in a matrix, whose product with weights
@@ -25,9 +25,9 @@ from headspec.registry import Registry
 
 Floats = NDArray[np.float64]
 
-#: most weights converted to floats at a time
+#: most weights converted to floats at once
 CHUNK = 2**22
-#: float32 has every integer up to this one
+#: float32 represents every integer up to this one
 EXACT = 2**24
 
 
@@ -43,8 +43,7 @@ class Metric:
     value : the metric (...) from sums (..., a) and (..., b); 0 where it is undefined
     blind : the best constant prediction for labels, (n,) or (n, values)
     several : whether labels and predictions have several values for each example
-    ranked : whether labels and predictions are replaced by ranks within the sample; then `summed` gets both
-        as (resamples, n)
+    ranked : whether `summed` gets ranks within the sample, (resamples, n), of labels and predictions
     """
 
     name: str
@@ -65,7 +64,7 @@ def kinds() -> Iterator[ModuleType]:
 
 @cache
 def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
-    """Return all metrics, while there are these kinds of plugins."""
+    """Return all metrics, cached per set of plugins."""
     found = Registry[Metric]("metric")
     for kind in kinds():
         found.update(kind.METRICS)
@@ -73,7 +72,7 @@ def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
 
 
 def metric(name: str) -> Metric:
-    """Return the metric with this name; ConfigError if there is none."""
+    """Return the metric with this name; raise ConfigError if there is none."""
     return _known((*tasks.plugged(),))[name]
 
 
@@ -92,8 +91,7 @@ def resampled_scores(
     by : the metric, or its name
     label : (n,) or (n, values)
     predictions : (sets, n) or (sets, n, values)
-    weights : (resamples, n)
-        How often each example occurs in each sample.
+    weights : (resamples, n), how often each example occurs in each sample
 
     Raises
     ------
@@ -117,7 +115,7 @@ def resampled_scores(
 
 
 def scores(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
-    """Return scores (sets,) of predictions, each example once; otherwise as `resampled_scores`."""
+    """Return scores (sets,) of predictions, with each example once; otherwise as `resampled_scores`."""
     return resampled_scores(by, label, predictions, np.ones((1, len(np.asarray(label))), dtype=bool))[0]
 
 
@@ -127,17 +125,16 @@ def shuffled_scores(
     """Return scores (resamples, sets, k) of k alternative predictions, shuffled within each example.
 
     Each alternative is in one slot, so that the sums of the last slot and alternative follow from the others.
+    Arguments and errors are as for `resampled_scores`, except:
 
     Parameters
     ----------
-    by, label : as for `resampled_scores`, which raises the same errors
     predictions : (sets, k, n) or (sets, k, n, values)
-    source : (resamples, n, k)
-        Index of the alternative in each slot, a permutation.
+    source : (resamples, n, k), index of the alternative in each slot, a permutation
     """
     predictions = np.asarray(predictions, dtype=float)
     sets, k, n = predictions.shape[:3]
-    # each alternative of an example is an example of its own, which a slot has or has not
+    # each alternative of an example counts as an example, present in a slot or not
     every = predictions.reshape(sets, k * n, *predictions.shape[3:])
     found, label, every = _scorable(by, np.concatenate([np.asarray(label)] * k), every)
     if found.ranked:
@@ -159,7 +156,7 @@ def shuffled_scores(
 
 
 def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
-    """Return the metric and its arguments as arrays; raises as `resampled_scores`."""
+    """Return the metric and its arguments as arrays; raise as `resampled_scores`."""
     found, name = (by, by.name) if isinstance(by, Metric) else (metric(by), by)
     label, predictions = np.asarray(label, dtype=float), np.asarray(predictions, dtype=float)
     fits = label.ndim == predictions.ndim - 1 == 1 + found.several and predictions.shape[1] == len(label)
@@ -177,7 +174,7 @@ def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tup
 
 
 def _columns(summed_label: NDArray, summed_predictions: NDArray, weights: NDArray) -> NDArray:
-    """Return summands, (n, a + sets * b): in float32 where its sums are exact, which takes half the time."""
+    """Return summands, (n, a + sets * b), in float32 if its sums are exact, which takes half the time."""
     (n, a), (sets, _, b) = summed_label.shape, summed_predictions.shape
     total = float(weights.sum(axis=1, dtype=float).max())
     whole = weights.dtype.kind in "bui" and all(
@@ -190,7 +187,7 @@ def _columns(summed_label: NDArray, summed_predictions: NDArray, weights: NDArra
 
 
 def _sums_are_exact(values: NDArray, total: float) -> bool:
-    """Say whether sums of `values` with whole weights, at most `total` in all, are exact in float32."""
+    """Return whether sums of `values` with whole weights, at most `total` in all, are exact in float32."""
     if not values.size:
         return True
     largest = max(float(values.max()), -float(values.min()))
@@ -213,7 +210,7 @@ def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArra
 
 
 def _midranks(values: Floats, weights: Floats) -> Floats:
-    """Return mid-ranks (resamples, n) of values (n,) in samples that contain each one `weights` times."""
+    """Return mid-ranks (resamples, n) of values (n,) in samples that contain each `weights` times."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     last = np.flatnonzero(np.diff(group[order], append=group.max() + 1))  # the last of each group of ties
@@ -229,14 +226,10 @@ def score(by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: Ar
 def score(
     by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
 ) -> float | Floats:
-    """Return the agreement of a prediction, (n,) or (n, values), with labels.
+    """Return the agreement of a prediction, (n,) or (n, values), with labels, as `resampled_scores`.
 
-    Parameters and errors are as for `resampled_scores`.
-
-    Returns
-    -------
-    float, or (resamples,) with `weights`
-        0 where the metric is undefined because nothing varies (constant predictions, no positives).
+    It is one number, or (resamples,) with `weights`; 0 where the metric is undefined because nothing varies
+    (constant predictions, no positives).
     """
     predictions = np.asarray(prediction, dtype=float)[None]
     if weights is None:
@@ -249,10 +242,9 @@ def chance(by: str | Metric, label: ArrayLike, weights: None = None) -> float: .
 @overload
 def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike) -> Floats: ...
 def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike | None = None) -> float | Floats:
-    """Return the score of the best constant prediction, which needs no input.
+    """Return the score of the best constant prediction, with shapes and errors of `score`.
 
-    The constant is chosen once, on all of `label`, so that weighted chance is paired with a weighted
-    `score`, whose shapes and errors it has.
+    The constant is chosen once, on all of `label`, so that weighted chance pairs with a weighted `score`.
     """
     found, label, _ = _scorable(by, label, np.asarray(label)[None])
     return score(found, label, found.blind(label), weights)

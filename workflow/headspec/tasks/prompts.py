@@ -1,4 +1,4 @@
-"""How examples are put to a language model: the part ``prompts.py`` of a kind of task.
+"""Examples as prompts for a language model: the part ``prompts.py`` of a kind of task.
 
 It is imported when the method `prompted` has such a task.
 """
@@ -40,7 +40,7 @@ class Prompt(NamedTuple):
     ----------
     words : 0 at the mask, -1 elsewhere; None without a mask
     cut : whether one of its texts was cut
-    continuations : tokens of the answers that are scored after it; None if that is the next token alone
+    continuations : tokens of scored answers; None if only the next token is scored
     """
 
     input_ids: list[int]
@@ -50,22 +50,19 @@ class Prompt(NamedTuple):
 
 
 class Prompting:
-    """The examples of a task as prompts for one language model: `PROMPTS` of a kind is a subclass.
+    """The examples of a task as prompts for one language model; `PROMPTS` of a kind is a subclass.
+
+    Raise EncoderError if the tokenizer lacks what the prompts need.
 
     Parameters
     ----------
     wording : how examples become prompts
-    most : tokens that a prompt has at most
+    most : most tokens of a prompt
     key : config key of the task, for errors
 
     Attributes
     ----------
     continues : whether it needs a model that continues texts
-
-    Raises
-    ------
-    EncoderError
-        The tokenizer lacks what the prompts need.
     """
 
     continues = False
@@ -76,19 +73,19 @@ class Prompting:
 
     @property
     def scored(self) -> str:
-        """The config key that asks for whole continuations to be scored; empty where none does."""
+        """The config key that asks to score whole continuations; empty if none does."""
         return f"{self.key}.type"
 
     def labels(self, classes: list[str]) -> list[str]:
-        """Return the names of the continuations that are scored."""
+        """Return the names of scored continuations."""
         return classes
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """Return the token of each class's answer; nothing where continuations are scored."""
+        """Return the token of each class's answer, or nothing where continuations are scored."""
         return []
 
     def content_free(self) -> list[Prompt]:
-        """Return prompts whose texts say nothing."""
+        """Return prompts whose texts have no content."""
         return []
 
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
@@ -98,16 +95,9 @@ class Prompting:
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         """Tokenize the prompts of all examples of a labelled data table.
 
-        Returns
-        -------
-        frame : table 'tokens'; label is the index in `classes`; without classes 0, the index of the right
-            continuation
-        truncated : number of examples of which a text was cut
-
-        Raises
-        ------
-        EncoderError
-            A prompt does not fit, or has no tokens.
+        Return the table 'tokens' and the number of examples with a cut text. The label is the index in
+        `classes` or, without classes, 0, the index of the right continuation. Raise EncoderError if a prompt
+        does not fit or has no tokens.
         """
         prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}
         label = table["label"].map(index) if classes else 0.0
@@ -120,7 +110,7 @@ class Prompting:
     def problems(
         self, model: Model, model_key: str, task: Task, prepared: Prepared
     ) -> Iterator[HeadspecError]:
-        """Find what is wrong with prompts without demonstrations, and with answers, when planning."""
+        """Yield problems, while planning, of answers and of prompts without demonstrations."""
         return iter(())
 
 

@@ -1,4 +1,4 @@
-"""Ratios of sums, for the metrics of several kinds of tasks."""
+"""Ratios of sums, for metrics of several kinds of tasks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def mean(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Divide the first sum of predictions by the first of labels, such as right ones by all."""
+    """Divide the first sum of predictions by that of labels, such as right predictions by all."""
     return ratio(prediction_sums[..., 0], label_sums[..., 0])
 
 
 def f1(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Return F1 from the sum of gold units, and the sums of right and of predicted ones."""
+    """Return F1 from the sum of gold units, and the sums of right and predicted units."""
     return ratio(2 * prediction_sums[..., 0], label_sums[..., 0] + prediction_sums[..., 1])
 
 
 def columns(*rows: NDArray) -> NDArray:
-    """Stack rows (..., n) as columns (..., n, columns), which stay contiguous in memory."""
+    """Stack rows (..., n) as columns (..., n, columns), each contiguous in memory."""
     return np.moveaxis(np.stack(rows), 0, -1)
 
 
 def each(label: Floats) -> NDArray[np.bool_]:
-    """Return the column of labels whose sum is the number of examples."""
+    """Return a column of labels whose sum is the number of examples."""
     return np.ones((len(label), 1), dtype=bool)

@@ -35,40 +35,23 @@ class Encoding:
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
-        """Tokenize all examples of a data table, labelled or not.
+        """Tokenize all examples of a data table, labelled or not, with at most `max_length` tokens each.
 
-        Parameters
-        ----------
-        table : columns example, text_a, text_b and, if labelled, label
-        max_length : most tokens of an example
-        classes : `Classes` of the task
-
-        Returns
-        -------
-        frame : table 'tokens', without columns that are null
-        truncated : number of examples that had more than `max_length` tokens
+        Return the table 'tokens', without null columns, and the number of truncated examples. `table` has
+        columns example, text_a, text_b and, if labelled, label.
         """
         raise NotImplementedError
 
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
-        """Return `Classes` with what a model needs to know beside them.
-
-        Parameters
-        ----------
-        key : config key of the task, for errors
-        family : the model's (`headspec.models.architectures`)
-        """
+        """Return `Classes` with what a model of this `family` needs beside them; errors name `key`."""
         return classes
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
         """Set the languages of a tokenizer, and return the text before every source.
 
-        Raises
-        ------
-        EncoderError
-            The tokenizer lacks a language; it names a key below `key`.
+        Raise EncoderError, which names a key below `key`, if the tokenizer lacks a language.
         """
         return ""
 

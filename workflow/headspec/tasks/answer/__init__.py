@@ -1,1 +1,1 @@
-"""Extractive questions: the answer is a span of the context, or there is none."""
+"""Extractive questions: the answer is a span of the context, or missing."""

@@ -1,4 +1,4 @@
-"""Questions, contexts and gold answers from the columns of a table."""
+"""Questions, contexts and gold answers from columns of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headspec.tasks.data import Data
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: fields of an answer, as SQuAD names them
+#: fields of an answer, as in SQuAD
 TEXT, START = "text", "answer_start"
 
 Answer = tuple[str, int]
@@ -25,14 +25,8 @@ Answer = tuple[str, int]
 def answers(cell: Any, context: str) -> list[Answer]:
     """Return the gold answers of a question: texts, and the places of their first characters in the context.
 
-    Parameters
-    ----------
-    cell : a list of answers, or a mapping of lists of texts and places; or one of both as JSON or Python
-
-    Raises
-    ------
-    ValueError
-        It is something else, or an answer does not stand where it says; in a clause.
+    `cell` is a list of answers, or a mapping of lists of texts and places, also as JSON or Python. Raise
+    ValueError with a clause if it is neither, or an answer is not at its place.
     """
     found = _listed(_parsed(cell) if isinstance(cell, str) else cell)
     for text, start in found:
@@ -78,7 +72,7 @@ def _items(cell: Any, name: str) -> list[Any]:
 
 
 def _elsewhere(text: str, start: int, context: str) -> str:
-    """Say where an answer is that is not at `start`: the nearest of its places."""
+    """Describe where an answer is that is not at `start`: at the nearest of its places."""
     places = [place for place in range(len(context)) if context.startswith(text, place)]
     if not places:
         return ", nor anywhere else"
@@ -111,7 +105,7 @@ class Questions(Data):
         return {"words": []}
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Say whether there are questions without an answer, so that none may be predicted."""
+        """Return whether there are questions without an answer, so that none may be predicted."""
         return {"type": task.type, "unanswerable": bool((labels == "[]").any())}
 
 

@@ -1,8 +1,7 @@
-"""The first and the last token of an answer, from the states of a question and its context.
+"""The first and last token of an answer, from the states of a question and its context.
 
-The first token says that there is no answer, or the last one in models whose tokens see only earlier ones.
-Losses, evidence and importance are of the window that has the answer; the predicted answer is the best of all
-windows.
+The first token of the input stands for no answer, or the last in models whose tokens see only earlier ones.
+Losses, evidence and importance use the window with the answer; predictions take the best of all windows.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class Question:
 
     Attributes
     ----------
-    windows : the one that is learnt from, then the others
-    span : the first and last token of the answer in the first window; `NONE` where there is none
+    windows : first the window used for training, then the others
+    span : first and last token of the answer in the first window; `NONE` without an answer
     """
 
     windows: list[Pair]
@@ -57,7 +56,7 @@ class Question:
         return cls(windows, (first, last), row.context, list(row.answers))
 
     def window(self, k: int) -> Pair:
-        """Return the k-th window, or the first where there are fewer."""
+        """Return the k-th window, or the first if there are fewer."""
         return self.windows[k if k < len(self.windows) else 0]
 
     def text(self, window: int, first: int, last: int) -> str:
@@ -73,8 +72,7 @@ class Targets(heads.Targets):
     Attributes
     ----------
     allowed : bool (batch, tokens), whether an answer can begin or end with a token
-    lengths : (batch,), number of tokens
-    spans : (batch, 2), `Question.span`
+    lengths, spans : (batch,), number of tokens; (batch, 2), `Question.span`
     """
 
     questions: list[Question]
@@ -94,7 +92,7 @@ class Targets(heads.Targets):
         return cls(questions, *map(torch.from_numpy, (allowed, np.array(lengths), spans)))
 
     def in_window(self, k: int, device: str) -> Batch:
-        """Return what the model reads of the k-th window of each question, with its targets."""
+        """Return the model's input for the k-th window of each question, with its targets."""
         targets = Targets.padded([replace(each, windows=[each.window(k)]) for each in self.questions])
         ids, kinds, mask = (np.zeros(targets.allowed.shape, dtype=np.int64) for _ in range(3))
         for row, question in enumerate(targets.questions):
@@ -114,12 +112,10 @@ class Spans(NamedTuple):
 
 
 def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
-    """Return the likeliest spans of at most `LONGEST` tokens; of equal ones the first, then the shortest.
+    """Return the likeliest spans of at most `LONGEST` tokens; on ties the first, then the shortest.
 
-    Parameters
-    ----------
-    logits : (batch, tokens, 2), of a token as the first and as the last of an answer
-    allowed : bool (batch, tokens), tokens of the context; without any, the score is minus infinity
+    `logits` (batch, tokens, 2) are for first and last tokens of answers, `allowed` (batch, tokens) is True in
+    the context; the score is minus infinity if no token is.
     """
     first, last = logits.float().masked_fill(~allowed[..., None], -torch.inf).unbind(-1)
     padded = F.pad(last, (0, LONGEST - 1), value=-torch.inf)
@@ -130,12 +126,7 @@ def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
 
 
 class Answers(Head):
-    """Two logits of each token.
-
-    Attributes
-    ----------
-    unanswerable : whether it may be predicted that there is no answer
-    """
+    """Two logits per token; no answer may be predicted if `unanswerable`."""
 
     reads_again = True
 
@@ -164,12 +155,12 @@ class Answers(Head):
         return F.cross_entropy(masked, spans, reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the sum of both logits of the prediction in the window that is learnt from."""
+        """Return the sum of both logits of the prediction in the window used for training."""
         _, spans, none = self._read(model, states, targets)
         return torch.where(self._absent(spans.scores, none), none, spans.scores)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return F1 and exact match of the best span of all windows, or of no answer, and its text."""
+        """Return F1, exact match and text of the best span of all windows, or of no answer."""
         found = [self._read(model, states, targets)]
         for k in range(1, max(len(question.windows) for question in targets.questions)):
             batch = targets.in_window(k, str(states.device))

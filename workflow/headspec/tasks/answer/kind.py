@@ -1,4 +1,4 @@
-"""Extractive questions: which part of a context is the answer."""
+"""Extractive questions, answered by a part of a context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Answer(Kind):
     pooled = False
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find questions without a context."""
+        """Yield problems of questions without a context."""
         if task.text_b is None:
             yield f"{key}.text_b: missing, expected the column of the contexts that answers are in."
 

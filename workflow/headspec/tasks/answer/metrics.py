@@ -1,7 +1,7 @@
 """Exact match and F1 of predicted answers, normalised as in SQuAD's script (Rajpurkar et al. 2016, 2018).
 
-A prediction has its largest F1 and exact match over the gold answers. The label is the score of predicting
-no answer: 1 where there is none, else 0.
+The prediction has the largest F1 and exact match over gold answers, the label the scores of predicting no
+answer: 1 where there is none, else 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headspec.tasks.sums import each, mean
 
 Floats = NDArray[np.float64]
 
-#: removed from answers before they are compared
+#: removed from answers before comparison
 PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
 
 
@@ -32,10 +32,7 @@ def normalised(text: str) -> list[str]:
 def agreement(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
     """Return F1 and exact match of a predicted answer, each the largest over gold answers.
 
-    Parameters
-    ----------
-    prediction : empty for no answer
-    golds : empty without an answer; articles and punctuation alone do not count as one
+    An empty prediction is no answer, and so are empty `golds`, or golds of articles and punctuation alone.
     """
     found = normalised(prediction)
     expected = [words for gold in golds if (words := normalised(gold))] or [[]]
@@ -54,7 +51,7 @@ def _agreeing(place: int, label: Floats, predictions: Floats) -> tuple[NDArray, 
 
 
 def _none(label: Floats) -> Floats:
-    """No answer to any question: no other text is an answer to many."""
+    """Predict no answer to any question, since no other text answers many."""
     return np.repeat(label, 2, axis=-1)
 
 

@@ -18,11 +18,11 @@ from headspec.tasks.tokens import Encoding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: share of the tokens of context in a window that the next window has, too
+#: share of the context tokens in a window that the next window repeats
 OVERLAP = 1 / 3
-#: smallest share of the tokens of an example that are left for its context
+#: smallest share of the tokens of an example left for its context
 LEAST = 1 / 4
-#: place of tokens that no answer can begin at or end with
+#: place of tokens at which no answer can begin or end
 NONE = -1
 COLUMNS = {
     "span": pa.list_(INT),
@@ -49,8 +49,8 @@ class Pair(NamedTuple):
 
     Attributes
     ----------
-    ids, kinds : tokens, and the text that each is of (empty where the model has no such types)
-    offsets : (tokens, 2), the characters of the context that each token is of, `NONE` elsewhere
+    ids, kinds : tokens, and token types (empty where the model has none)
+    offsets : (tokens, 2), characters of the context in each token, `NONE` elsewhere
     """
 
     ids: list[int]
@@ -94,10 +94,7 @@ def pairs(
 def windows(pair: Pair, max_length: int) -> list[Pair]:
     """Return a question with each part of its context that fits in `max_length` tokens.
 
-    Raises
-    ------
-    ValueError
-        The question leaves less than `LEAST` of them; in a clause.
+    Raise ValueError with a clause if the question leaves less than `LEAST` of them.
     """
     if len(pair.ids) <= max_length:
         return [pair]
@@ -115,14 +112,10 @@ def windows(pair: Pair, max_length: int) -> list[Pair]:
 
 
 def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
-    """Return the window in which an answer is learnt, and the answer's first and last token there.
+    """Return the window used to train on an answer, and the answer's first and last token there.
 
-    It has most tokens of the answer and, among several such windows, most context on both sides; it is the
-    first window if there is no answer.
-
-    Parameters
-    ----------
-    start, stop : characters of the answer; equal where there is none
+    It has most tokens of the answer and, on ties, most context on both sides; it is the first window without
+    an answer, when `start` and `stop` (characters) are equal.
     """
     spans = [window.span(start, stop) for window in cut]
 
@@ -137,9 +130,9 @@ def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tupl
 
 
 class QuestionEncoding(Encoding):
-    """Questions with the window of their context that is learnt from, and the other windows.
+    """Questions with the window used for training, and the other windows.
 
-    Questions count as truncated if no window has their whole first answer.
+    Questions are truncated if no window has their whole first answer.
     """
 
     columns = COLUMNS
@@ -167,7 +160,7 @@ class QuestionEncoding(Encoding):
 
 
 def _row(cut: list[Pair]) -> dict[str, Any]:
-    """Return windows in the columns of the table; the first is learnt from."""
+    """Return windows as columns of the table; the first is used for training."""
     first, *others = cut
     return {
         "input_ids": first.ids,

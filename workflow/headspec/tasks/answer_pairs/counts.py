@@ -1,4 +1,4 @@
-"""Tokens of prompts that answers follow, as planning counts them."""
+"""Counts of tokens of prompts with answers, for planning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AnswerCounts(Counts):
-    """Answers of one letter stand for the answers in columns."""
+    """Counts with one letter in place of each answer in columns."""
 
     labels = ('[" a", " b"]',)
 

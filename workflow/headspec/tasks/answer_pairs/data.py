@@ -1,4 +1,4 @@
-"""Texts, and a right and a wrong answer to each."""
+"""Texts with a right and a wrong answer each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 class AnswerPairs(Pairs):
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """The label has both answers, as `headspec.tasks.continuations.data.answers` reads them."""
+        """Return rows labelled by both answers, as `headspec.tasks.continuations.data.answers` reads."""
         texts, names = self.texts(frame, task, key, where), self.columns(task)
         for name in names:
             columns.check_plain(frame[name], f"{key}.label", where)
-        # spaces before an answer are its own, so that text stays as it is
+        # text stays unstripped, because spaces before an answer are part of it
         pairs = frame[names].map(lambda value: value if isinstance(value, str) else as_text(value))
         pairs = pairs.where(frame[names].notna(), "")
         check(pairs, names, key, where)

@@ -1,4 +1,4 @@
-"""Which of two answers of an example to a prompt is likelier."""
+"""Which of two answers to a prompt is likelier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts that answers of the data follow."""
+"""Prompts followed by answers from the data."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from headspec.data.prepare import Prepared
 
-#: distinct pairs of answers that are read while planning; jobs read all
+#: distinct pairs of answers read while planning; jobs read all
 PAIRS = 300
 
 
 class AnswerPairs(Prompts):
-    """Prompts that are followed by the right or the wrong answer of an example."""
+    """Prompts followed by the right or the wrong answer of an example."""
 
     continues = True
     scored = Prompting.scored

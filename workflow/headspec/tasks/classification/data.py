@@ -1,4 +1,4 @@
-"""Classes of texts, from a column of their names or numbers."""
+"""Classes of texts, from a column of names or numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
 
-#: most numbers that are taken as classes, such as 77 intents, and not as scores
+#: most numbers taken as classes, such as 77 intents, instead of scores
 MOST_NUMBERS = 100
 
 
@@ -24,7 +24,7 @@ class Classification(Data):
     least = "two classes"
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-        """Return the class of each row: the stored label, mapped by `task.labels` if it is set."""
+        """Return the class of each row: the stored label, mapped by `task.labels` if set."""
         labels = columns.to_text(stored)
         mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
         unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
@@ -36,7 +36,7 @@ class Classification(Data):
         return labels.map(mapping)
 
     def classes(self, task: Task, labels: pd.Series) -> list[str]:
-        """Return names in the order of `task.labels`, else sorted."""
+        """Return class names in the order of `task.labels`, else sorted."""
         return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
@@ -46,7 +46,7 @@ class Classification(Data):
         return rows["label"]
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """Give a line if the classes look like scores."""
+        """Yield a line if the classes look like scores."""
         numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
         scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
         if scores and not task.labels:

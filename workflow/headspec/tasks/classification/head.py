@@ -1,6 +1,6 @@
 """A class for each text, by cross-entropy.
 
-Logits are from a linear layer; a prompted language model has the logits of answers' tokens, or the
+Logits come from a linear layer or, in prompted language models, from the tokens of answers, or are the
 log-likelihoods of answers of several tokens.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ClassHead(Head):
-    """Losses and predictions from the logits of classes."""
+    """Losses and predictions from logits of classes."""
 
     @classmethod
     def for_classes(cls, classes: Any) -> type[Head]:
@@ -49,7 +49,7 @@ class Classifier(Linear, ClassHead):
 
 
 class Answers(ClassHead):
-    """The head of a language model, restricted to the tokens of the classes' answers."""
+    """Head of a language model, restricted to the tokens of the classes' answers."""
 
     def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
         nn.Module.__init__(self)
@@ -69,14 +69,14 @@ class Answers(ClassHead):
 
 
 def _as_now(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
-    """Rename the weights of a restricted head that was saved by itself."""
+    """Rename the weights of a restricted head that was saved separately."""
     now = f"{prefix}language."
     for name in [name for name in state if name.startswith(prefix) and not name.startswith(now)]:
         state[now + name.removeprefix(prefix)] = state.pop(name)
 
 
 class Likeliest(Likelihoods):
-    """The class whose answer is likeliest."""
+    """The class with the likeliest answer."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)

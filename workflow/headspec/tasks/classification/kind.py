@@ -19,7 +19,7 @@ class Classification(Kind):
     classes = paired = True
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find classes that F1, which is of the second of two, cannot take."""
+        """Yield problems of F1 with these classes; F1 is for the second of two."""
         if task.labels is None:
             if "f1" in self.all_metrics(task) and task.source:
                 yield (

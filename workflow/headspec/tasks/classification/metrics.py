@@ -1,4 +1,4 @@
-"""Metrics of classes: accuracy, F1 of class 1, and Matthews' correlation of any number of classes."""
+"""Metrics of classes: accuracy, F1 of class 1, and Matthews' correlation for any number of classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _positive(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
 
 
 def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
-    """Count examples and each class; right predictions and each predicted class."""
+    """Return counts of examples and of each class; right predictions and counts of each predicted class."""
     classes = np.union1d(label, predictions)
     every = np.ones(len(label), dtype=bool)
     return (
@@ -32,7 +32,7 @@ def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
 
 
 def _matthews(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """R_K (Gorodkin 2004), from the margins and the diagonal of the confusion matrix."""
+    """Return R_K (Gorodkin 2004), from the margins and the diagonal of the confusion matrix."""
     total, actual = label_sums[..., 0], label_sums[..., 1:]
     correct, predicted = prediction_sums[..., 0], prediction_sums[..., 1:]
     spread = [total**2 - (margin**2).sum(axis=-1) for margin in (actual, predicted)]

@@ -1,4 +1,4 @@
-"""Constituents in brackets, as the Penn Treebank writes them."""
+"""Constituents in brackets, as in the Penn Treebank."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 TOKEN = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<word>[^\s()]+)|\)")
-#: how brackets are written in words of a tree
+#: escapes of brackets in words of a tree
 ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 
 #: first and last word, and label
@@ -14,10 +14,7 @@ Span = tuple[int, int, str]
 
 
 def parse_tree(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
-    """Return the constituents of a tree, parents first, and (tag, word) of its leaves.
-
-    ValueError, with a clause, if it is no tree.
-    """
+    """Return constituents, parents first, and (tag, word) of the leaves of a tree; ValueError if invalid."""
     nodes: list[list] = []
     leaves: list[tuple[str, str]] = []
     path: list[list] = []  # open brackets: first word, last word, and label, or None for the tag of a word

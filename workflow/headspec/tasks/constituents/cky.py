@@ -1,4 +1,4 @@
-"""The binary tree with the highest sum of the scores of its spans (Stern, Andreas and Klein 2017)."""
+"""The binary tree with the highest sum of span scores (Stern, Andreas and Klein 2017)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ Floats = NDArray[np.float64]
 def best_spans(scores: Floats, lengths: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Return (first, last) of the spans of the best binary tree of each sentence, parents first.
 
-    Dynamic programming over all sentences at once, shorter spans first.
-
-    Parameters
-    ----------
-    scores : (sentences, words, words), by first and last word
+    Dynamic programming over all sentences at once, shorter spans first. `scores` are (sentences, words,
+    words) by first and last word.
     """
     sentences, words = scores.shape[:2]
     # best sum of the spans in a span, by its first and its last word, and number of words after or before it

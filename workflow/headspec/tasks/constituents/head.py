@@ -15,15 +15,15 @@ SIZE = 128  # of the projections
 
 
 class Constituents(Decoder):
-    """Units are (first, last, labels): cross-entropy of the label of every span, or that it has none.
+    """Units are (first, last, labels): cross-entropy of the label of every span, or of no label.
 
-    The spans of a tree have the highest product of probabilities, among all sets of spans that do not cross.
+    A tree's spans have the highest product of probabilities among all sets of spans that do not cross.
     """
 
     def add_layers(self, hidden: int) -> None:
         self.marks = [index for index, name in enumerate(self.labels) if name == PUNCTUATION]
         self.first, self.last = Projection(hidden, SIZE), Projection(hidden, SIZE)
-        self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is for none
+        self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is for no label
 
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         scores = self._scores(states)
@@ -57,13 +57,13 @@ class Constituents(Decoder):
 
     @staticmethod
     def _spans(gain: torch.Tensor, lengths: Lengths) -> list[list[tuple[int, int]]]:
-        """Return the spans of the best trees that are better with a label."""
+        """Return the spans of the best trees that are likelier with a label."""
         gains = gain.detach().clamp(min=0).cpu().double().numpy()
         best = best_spans(gains, lengths)
         return [[span for span in spans if row[span] > 0] for row, spans in zip(gains, best, strict=True)]
 
     def _gains(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return how much the best label of a span beats none, and this label, (batch, words, words)."""
+        """Return the gain of each span's best label over none, and this label, (batch, words, words)."""
         scores = self._scores(states).nan_to_num(0)
         best, label = scores[..., :-1].max(-1)
         return best - scores[..., -1], label

@@ -1,7 +1,4 @@
-"""Constituents, compared as EVALB does with the parameters COLLINS.prm (nlp.cs.nyu.edu/evalb).
-
-These leave out TOP; other names of it are left out, too.
-"""
+"""Constituents, compared as in EVALB with COLLINS.prm (nlp.cs.nyu.edu/evalb), TOP under any name left out."""
 
 from __future__ import annotations
 
@@ -14,29 +11,29 @@ from typing import Any
 from headspec.tasks.constituents.brackets import check_words, parse_tree
 from headspec.tasks.words.base import Units
 
-#: label of words that are left out before spans are compared
+#: label of words left out before spans are compared
 PUNCTUATION = "."
 #: their tags
 DELETED = {",", ":", "``", "''", "."}
-#: labels, in capitals, of the node above a sentence, which is no constituent
+#: labels, in capitals, of the node above a sentence, which is not a constituent
 TOPS = {"", "ROOT", "TOP", "S1", "VROOT"}
-#: between labels of constituents of the same words, from above to below
+#: separates labels of constituents with the same words, from top to bottom
 JOINT = "+"
 
 
 class Constituents:
     """Units are (first, last, labels), one for each span of words that is a constituent, and punctuation.
 
-    The label of NP-SBJ is NP; the labels of a constituent and its only child are joined, and counted one by
-    one. A bracket is right if a gold bracket, each once, has its label and its words except punctuation. PRT
-    counts as ADVP.
+    NP-SBJ becomes NP; labels of a constituent and its only child are joined but counted singly. A bracket is
+    right if a gold bracket, each used once, has its label and its words except punctuation. PRT counts as
+    ADVP.
     """
 
     places, links = 2, False
     given = frozenset({PUNCTUATION})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Read a tree in brackets with one leaf for each word."""
+        """Read a tree in brackets with one leaf per word."""
         if not isinstance(cells[0], str):
             raise ValueError(f"it has {cells[0]!r}, expected a tree in brackets")
         nodes, leaves = parse_tree(cells[0])
@@ -50,7 +47,7 @@ class Constituents:
         return [(*span, label) for span, label in labels.items()] + marks
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Count right brackets, and predicted ones."""
+        """Return the numbers of right brackets and of predicted brackets."""
         deleted = _deleted(gold)
         right, found = _brackets(gold, deleted), _brackets(predicted, deleted)
         return (right & found).total(), found.total()
@@ -58,8 +55,7 @@ class Constituents:
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict right-branching trees: each word except the last begins a constituent to the end.
 
-        The first has the most frequent label of whole sentences, the others the most frequent label of such
-        ends; equal labels: the first by name.
+        The first has the most frequent label of whole sentences, the others of such ends; ties go by name.
         """
         labels: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for units, length in zip(sentences, lengths, strict=True):

@@ -1,1 +1,1 @@
-"""What tasks on pairs of continuations share."""
+"""Common parts of tasks on pairs of continuations."""

@@ -1,4 +1,4 @@
-"""Pairs of continuations, the first of which a language model should find likelier."""
+"""Pairs of continuations, the first of which should be likelier for a language model."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ class Pairs(Data):
 
 
 def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
-    """Raise DataError if a continuation is empty, or both of an example are the same.
-
-    Parameters
-    ----------
-    pairs : two columns of continuations
-    names : their columns
-    """
+    """Raise DataError if a continuation is empty, or equal to the other of its pair."""
     empty = (pairs.map(str.strip) == "").any(axis=1)
     same = pairs.iloc[:, 0] == pairs.iloc[:, 1]
     if (wrong := empty | same).any():

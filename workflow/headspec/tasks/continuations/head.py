@@ -1,4 +1,4 @@
-"""Likelihoods of the continuations of texts under a language model."""
+"""Likelihoods of continuations of texts in a language model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Continuations(Targets):
 
     Attributes
     ----------
-    right : (batch,), which of them is right
-    places : (batch, k, tokens), the place in the row of the token that predicts each token
-    targets : (batch, k, tokens), the tokens; `NONE` where a continuation has no more
+    right : (batch,), index of the right one
+    places : (batch, k, tokens), place in the row of the token that predicts each token
+    targets : (batch, k, tokens), the tokens; `NONE` after the end of a continuation
     """
 
     right: torch.Tensor
@@ -54,12 +54,7 @@ class Continuations(Targets):
         return cls(*map(torch.from_numpy, (np.array(right, dtype=np.int64), places, targets)))
 
     def states(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the states that predict the targets, (batch, k, tokens, hidden).
-
-        Parameters
-        ----------
-        states : (batch, tokens, hidden)
-        """
+        """Select from states (batch, tokens, hidden) those for the targets, (batch, k, tokens, hidden)."""
         rows = torch.arange(len(states), device=states.device)
         return states[rows[:, None, None], self.places]
 
@@ -67,11 +62,7 @@ class Continuations(Targets):
 class Likelihoods(Head):
     """Log-likelihoods of k continuations under a language model, and a bias for each.
 
-    The loss is the cross-entropy restricted to them.
-
-    Attributes
-    ----------
-    bias : (k,), 0 unless calibrated
+    The loss is the cross-entropy restricted to them. `bias` (k,) is 0 unless calibrated.
     """
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
@@ -104,7 +95,7 @@ class Likelihoods(Head):
 
 
 class Pair(Likelihoods):
-    """Two continuations, the first of which is right; the prediction is how much likelier it is."""
+    """Two continuations, the first one right; the prediction is how much likelier it is."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)

@@ -1,4 +1,4 @@
-"""What kinds of tasks on two continuations share."""
+"""Common settings of kinds of tasks on two continuations."""
 
 from headspec.tasks.kind import Kind
 

@@ -1,7 +1,4 @@
-"""Metrics of pairs of continuations, from the log-likelihood of the right one less the wrong one's.
-
-Labels do not matter. Chance is a difference of 0.
-"""
+"""Metrics of the log-likelihood of the right continuation minus the wrong one's; chance is 0."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The dependency tree with the highest score (Chu and Liu 1965, Edmonds 1967).
 
-networkx finds the same trees in 10 ms for 20 words and 300 ms for 80, longer than an encoder takes; this
-module in 0.7 and 3 ms.
+For 20 and 80 words this takes 0.7 and 3 ms; networkx takes 10 and 300 ms, longer than an encoder.
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ Heads = NDArray[np.int64]
 def best_tree(scores: Floats) -> Heads:
     """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    These are the best heads, if they form a tree. Otherwise arcs from the root cost more than any tree can
-    gain by a second one, so that the best arborescence has one.
-
-    Parameters
-    ----------
-    scores : (words, words + 1), the root and each word as heads; finite except for the word itself
+    These are the best heads if they form a tree. Otherwise arcs from the root are made to cost more than a
+    second one can gain, so that the best arborescence has one root. `scores` (words, words + 1) are for the
+    root and each word as head, and finite except for the word itself.
     """
     words = len(scores)
     padded = np.concatenate([np.full((1, words + 1), -np.inf), scores])
@@ -41,9 +37,9 @@ def _best(scores: Floats) -> Heads:
 
 
 def _cycle(heads: Heads) -> Heads:
-    """Return the nodes of a cycle of heads; none if all lead to node 0, the root, which is its own head."""
+    """Return the nodes of a cycle of heads, or none if all lead to the root 0, which is its own head."""
     above = heads
-    for _ in range(len(heads).bit_length()):  # as many steps up as there are nodes, by doubling
+    for _ in range(len(heads).bit_length()):  # doubling takes as many steps up as there are nodes
         above = above[above]
     cycle = above[above > 0][:1].tolist()
     while cycle and (head := int(heads[cycle[-1]])) != cycle[0]:
@@ -54,11 +50,8 @@ def _cycle(heads: Heads) -> Heads:
 def _arborescence(scores: Floats) -> Heads:
     """Return the best head of each node, (nodes,), such that all lead to node 0.
 
-    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside.
-
-    Parameters
-    ----------
-    scores : (nodes, nodes), of heads for each node; -inf for itself
+    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside. `scores`
+    (nodes, nodes) are for heads of each node; -inf for itself.
     """
     heads = _best(scores)
     cycle = _cycle(heads)

@@ -16,10 +16,10 @@ ARC, LABEL = 128, 64  # sizes of the projections
 
 
 class Dependencies(Decoder):
-    """Units are (word, head, relation): cross-entropy of each word's head, and of its relation to it.
+    """Units are (word, head, relation): cross-entropy of each word's head and of its relation.
 
-    The root is the head 0, a state that is learnt, and the words follow. The tree has the heads with the
-    highest sum of scores, and each word the likeliest relation to its head there.
+    Head 0 is the root, a learnt state; words follow. The tree has the highest sum of head scores, and each
+    word its likeliest relation in it.
     """
 
     def add_layers(self, hidden: int) -> None:

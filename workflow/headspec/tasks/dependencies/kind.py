@@ -1,4 +1,4 @@
-"""The syntactic head of every word, and its relation to it."""
+"""The syntactic head of every word, and their relation."""
 
 from headspec.tasks.words.kind import Words
 

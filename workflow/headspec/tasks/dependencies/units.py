@@ -12,10 +12,10 @@ from headspec.tasks.words.base import Units
 
 
 class Dependencies:
-    """Units are (word, head, relation), one for each word; the root is its own head.
+    """Units are (word, head, relation), one per word; the root is its own head.
 
-    Labelled attachment is the share of words, punctuation included, with the right head and relation;
-    unlabelled attachment ignores relations. Relations are whole, with subtypes.
+    Labelled attachment is the share of words, punctuation included, with the right head and whole relation;
+    unlabelled attachment ignores relations.
     """
 
     places, links = 2, True
@@ -32,15 +32,15 @@ class Dependencies:
         ]
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Count words with the right head and relation, and with the right head."""
+        """Return the numbers of words with the right head and relation, and with the right head."""
         heads = {unit[:2] for unit in gold}
         return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict each head at the distance that is right most often, with its most frequent relation.
 
-        Words without a word there are roots. Equal distances: the shorter one, then the one to the left;
-        equal relations: the first by name.
+        Words without a word there are roots. Ties: the shorter, then the left distance; the first relation by
+        name.
         """
         arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
         relations: dict[int, str] = {}

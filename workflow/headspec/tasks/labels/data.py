@@ -27,7 +27,7 @@ BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
 class LabelSets(Data):
-    """Texts or pairs of texts, each with any number of labels; labels are as `sets.written`."""
+    """Texts or pairs of texts, each with any number of labels, written as in `sets.written`."""
 
     least = "two sets of labels"
 
@@ -83,7 +83,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
 
 
 def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
-    """Return the labels in the cells of a column: lists, texts with commas, or lists written as text."""
+    """Return labels from the cells of a column: lists, texts with commas, or lists written as text."""
     stored = frame[str(task.label)]
     missing = stored.map(_missing)
     if missing.any():
@@ -105,12 +105,12 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
 
 
 def _missing(cell: Any) -> bool:
-    """Say whether a cell has neither a label nor an empty list."""
+    """Return whether a cell has neither a label nor an empty list."""
     return not isinstance(cell, (list, tuple, np.ndarray)) and (pd.isna(cell) or not str(cell).strip())
 
 
 def _names(cell: Any) -> list[str]:
-    """Return the labels of a cell; ValueError with a clause if they are no set of names."""
+    """Return the labels of a cell; raise ValueError with a clause if they are not a set of names."""
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) else str(cell).split(SEPARATOR)
     if any(isinstance(item, (list, tuple, dict, bytes, np.ndarray)) for item in items):
         raise ValueError("expected a list of names")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Labels(Linear):
-    """A logit for each label: above 0, it is predicted."""
+    """A logit per label; the label is predicted above 0."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model.hidden, len(classes["labels"]))
@@ -29,16 +29,16 @@ class Labels(Linear):
         return torch.from_numpy(per_example.array(frame, "label"))
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return means over labels."""
+        """Return the mean over labels for each example."""
         logits = self.logits(model, states).float()
         return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the sum of the logits for what is decided on each label."""
+        """Return the sum of the logits for the decision on each label."""
         return self.logits(model, states).abs().sum(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return probabilities in float64, in which values near 1 still differ, for rankings."""
+        """Return probabilities in float64, which keeps values near 1 apart for rankings."""
         logits = self.logits(model, states).float()
         likely = logits.double().sigmoid()
         return Predicted(unless_broken(likely, logits), likely.float())

@@ -22,7 +22,7 @@ class Labels(Kind):
     refuses = frozenset({"prompted", "transfer"})
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find single labels, and `labels` that are not the columns of 0 and 1."""
+        """Yield problems of single labels, and of `labels` that are not the columns of 0 and 1."""
         columns = task.label if isinstance(task.label, list) else []
         if len(columns) == 1:
             yield (

@@ -13,18 +13,18 @@ from headspec.tasks.sums import each, f1, mean, ratio
 
 Floats = NDArray[np.float64]
 
-#: least probability of a label that is predicted
+#: least probability of a predicted label
 THRESHOLD = 0.5
 
 
 def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
-    """Count each label; each right prediction and each prediction of it."""
+    """Return counts of each label; right predictions and predictions of each."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     return actual, np.concatenate([actual & predicted, predicted], axis=-1)
 
 
 def _together(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
-    """Count as `_per_label`, all labels together."""
+    """Return counts as `_per_label`, for all labels together."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     right = (actual & predicted).sum(axis=-1)
     return actual.sum(axis=-1)[:, None], np.stack([right, predicted.sum(axis=-1)], axis=-1)
@@ -40,20 +40,15 @@ def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
 
 
 def average_precision(label: Floats, predictions: Floats) -> Floats:
-    """Return label-ranking average precision of examples (Tsoumakas et al. 2010), (..., n).
+    """Return label-ranking average precision (Tsoumakas et al. 2010), (..., n), as scikit-learn.
 
-    The mean, over an example's labels, of the share of its labels among those that are at least as likely; 1
-    for examples without labels, as in scikit-learn.
-
-    Parameters
-    ----------
-    label : (n, labels)
-    predictions : (..., n, labels)
+    For each of an example's labels, the share of its labels among those at least as likely, averaged; 1 for
+    examples without labels. `label` is (n, labels), `predictions` (..., n, labels).
     """
     order = np.argsort(-predictions, axis=-1, kind="stable")
     ranked = np.take_along_axis(predictions, order, axis=-1)
     right = np.take_along_axis(np.broadcast_to(label, predictions.shape), order, axis=-1)
-    # equally likely ones have the rank of the last of them
+    # equally likely labels have the rank of the last of them
     places = np.arange(label.shape[-1])
     last = np.full(ranked.shape, places[-1])
     last[..., :-1] = np.where(ranked[..., :-1] != ranked[..., 1:], places[:-1], places[-1])
@@ -77,7 +72,7 @@ def _most_frequent(label: Floats) -> Floats:
 def _good_ranking(label: Floats) -> Floats:
     """Predict one ranking for all examples, in which each next label adds most to average precision.
 
-    No fast way to the best ranking is known; frequency can be far from it where labels go together.
+    No fast way to the best ranking is known; frequency can be far from it where labels occur together.
     """
     share = label / np.maximum(label.sum(axis=1, keepdims=True), 1)
     scores, among = np.full(label.shape[1], -np.inf), np.zeros(len(label))

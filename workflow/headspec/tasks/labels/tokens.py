@@ -1,4 +1,4 @@
-"""Tokens of texts and of pairs of texts, with their labels as rows of 0 and 1."""
+"""Tokens of texts and pairs, with their labels as rows of 0 and 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LabelEncoding(TextEncoding):
-    """The label is 1 for each of `classes["labels"]` that an example has, else 0."""
+    """Encoding with label 1 for each of `classes["labels"]` of an example, else 0."""
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

@@ -1,3 +1,3 @@
-"""Pairs of texts, the first of which should be the likelier."""
+"""Pairs of texts, the first of which should be likelier."""
 
 FAMILY = "continuations"

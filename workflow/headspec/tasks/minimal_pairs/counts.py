@@ -1,4 +1,4 @@
-"""Tokens of pairs of texts, all of which are scored, as planning counts them."""
+"""Counts of tokens of pairs of texts, all of which are scored, for planning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PairCounts(Counts):
     def prompts(
         self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """Return the first text, and the second without the beginning that it shares."""
+        """Return the first text, and the second without the shared beginning."""
         if texts is None:
             return None
         words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)

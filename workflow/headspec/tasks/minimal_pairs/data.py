@@ -1,4 +1,4 @@
-"""Pairs of texts, which are the continuations themselves."""
+"""Pairs of texts, which serve as continuations."""
 
 from __future__ import annotations
 

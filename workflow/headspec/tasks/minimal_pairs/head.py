@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MinimalPair(Pair):
-    """The loss is the log-likelihood of the wrong text less the right one's."""
+    """Loss: the log-likelihood of the wrong text minus the right one's."""
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         logits = self.logits(model, states, targets)

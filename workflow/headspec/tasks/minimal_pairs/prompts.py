@@ -1,4 +1,4 @@
-"""Tokens of minimal pairs: two texts, of which the first should be the likelier."""
+"""Tokens of minimal pairs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 class Pairs(Prompting):
-    """Pairs of texts, which are the continuations themselves.
+    """Pairs of texts, which serve as continuations; their common beginning is read once.
 
-    The first token of a text is predicted after the token with which the tokenizer starts texts, or else
-    after the one that begins or ends one. What both texts begin with is read once.
+    The first token is predicted after the tokenizer's initial token, or else after its token for text ends.
     """
 
     continues = True
@@ -40,7 +39,7 @@ class Pairs(Prompting):
         return CLASSES
 
     def prompt(self, good: str, bad: str) -> Prompt:
-        """Return the beginning that two texts share, and how each goes on; both end after `most` tokens."""
+        """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
         whole = [
             self.start + self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
             for text in (good, bad)

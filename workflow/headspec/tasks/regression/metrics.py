@@ -1,4 +1,4 @@
-"""Metrics of scores: correlations of Pearson and, of ranks, of Spearman."""
+"""Metrics of scores: Pearson's correlation, and Spearman's of ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def _centred(values: Floats) -> Floats:
-    """Return deviations from the mean, so that differences of sums are exact; 0 within rounding."""
+    """Return deviations from the mean, 0 within rounding, so that differences of sums are exact."""
     deviation = values - values.mean(axis=-1, keepdims=True)
     norm, size = (np.linalg.norm(each, axis=-1, keepdims=True) for each in (deviation, values))
     return np.where(norm > 1e-13 * size, deviation, 0)

@@ -1,4 +1,4 @@
-"""BIO tags of every word for every predicate, from the states of both."""
+"""BIO tags of every word for every predicate, from their states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headspec.tasks.words.base import NONE
 from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
 
 SIZE = 256  # of the hidden layer
-FARTHEST = 16  # words from the predicate, beyond which all are alike
+FARTHEST = 16  # words from the predicate, beyond which distances are not told apart
 
 
 class Roles(Decoder):
     """Units are (predicate, first, last, role); predicates are given as (p, p, p, V).
 
-    A layer classifies each word by its state, the state of the predicate and their distance, similar to Shi
-    and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
+    A layer classifies the tag of each word from its state, the predicate's state and their distance, with
+    cross-entropy, similar to Shi and Lin 2019 (arxiv.org/abs/1904.05255).
     """
 
     def add_layers(self, hidden: int) -> None:
@@ -59,7 +59,7 @@ class Roles(Decoder):
 
     @staticmethod
     def _predicates(sentence: torch.Tensor, rows: int) -> torch.Tensor:
-        """Return which predicates each sentence has, (rows, predicates) bool."""
+        """Return a bool mask of each sentence's predicates, (rows, predicates)."""
         return sentence == torch.arange(rows, device=sentence.device)[:, None]
 
     def _scores(self, states: torch.Tensor, sentence: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:

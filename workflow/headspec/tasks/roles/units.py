@@ -1,4 +1,4 @@
-"""Semantic roles of given predicates, counted as srl-eval.pl of CoNLL-2005 does (lsi.upc.edu/~srlconll)."""
+"""Semantic roles of given predicates, counted as in srl-eval.pl of CoNLL-2005 (lsi.upc.edu/~srlconll)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from headspec.tasks.words.base import Units
 
 #: label of predicates
 PREDICATE = "V"
-#: before a role: these words continue the argument with that role
+#: prefix of a role: these words continue the argument with that role
 CONTINUES = "C-"
 
 
 class Roles:
     """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V) which is given.
 
-    An argument is right if it has the same predicate, role and words. Spans with role C-X belong to the last
-    argument X before them, and all must be right; without one they are an argument X. R-X is a separate
-    role. Spans V and C-V, the words of the predicate, do not count.
+    An argument is right if predicate, role and words are. Spans with role C-X belong to the last argument X
+    before them, and all must be right; without one they are an argument X. R-X is a separate role. Spans V
+    and C-V, the words of the predicate, do not count.
     """
 
     places, links = 3, True
     given = frozenset({PREDICATE})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Read predicates, places of words from 0, and for each predicate a tag for each word.
+        """Read predicates, places of words from 0, and for each predicate a tag per word.
 
-        Tags are BIO, or names of roles, where neighbours with the same one are a span.
+        Tags are BIO, or roles, where neighbours with the same role are one span.
         """
         predicates, tagged = map(list_items, cells)
         if len(predicates) != len(tagged):
@@ -52,12 +52,12 @@ class Roles:
         return units
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Count right arguments, and predicted ones."""
+        """Return the numbers of right arguments and of predicted arguments."""
         right, found = _arguments(gold), _arguments(predicted)
         return len(right & found), len(found)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict none."""
+        """Predict no arguments."""
         return [[] for _ in sentences]
 
 

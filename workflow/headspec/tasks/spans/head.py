@@ -13,7 +13,7 @@ from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_mea
 
 
 class Spans(Decoder):
-    """Units are (first, last, type): cross-entropy of the tag of each word, and its likeliest tag."""
+    """Units are (first, last, type): cross-entropy of each word's tag; the likeliest tag is predicted."""
 
     def add_layers(self, hidden: int) -> None:
         self.scores = small(nn.Linear(hidden, bio.classes(len(self.labels))))

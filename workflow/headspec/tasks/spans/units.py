@@ -11,7 +11,7 @@ from headspec.tasks.words.base import Units, matched
 
 
 class Spans:
-    """Units are (first, last, type), none of which overlap; a span is right with all three."""
+    """Units are (first, last, type) without overlap; a span is right if all three are."""
 
     places, links = 2, False
     given: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ class Spans:
         return list(bio.spans(bio.parsed(words, one_per_word(words, found, "tags"))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict none."""
+        """Predict no spans."""
         return [[] for _ in sentences]
 
 

@@ -12,7 +12,7 @@ from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_mea
 
 
 class Tags(Decoder):
-    """Units are (word, label): cross-entropy for each word, and its likeliest label."""
+    """Units are (word, label): cross-entropy for each word; the likeliest label is predicted."""
 
     def add_layers(self, hidden: int) -> None:
         self.scores = small(nn.Linear(hidden, len(self.labels)))

@@ -1,1 +1,1 @@
-"""Language modelling, causal or masked: every token of a text, or those that are masked, is predicted."""
+"""Language modelling, causal or masked, which predicts every token of a text or its masked tokens."""

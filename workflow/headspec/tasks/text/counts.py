@@ -1,4 +1,4 @@
-"""Tokens of texts that language models predict, as planning counts them."""
+"""Counts of tokens of texts that language models predict, for planning."""
 
 from __future__ import annotations
 

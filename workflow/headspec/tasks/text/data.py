@@ -1,4 +1,4 @@
-"""Texts without labels: their own tokens are predicted."""
+"""Texts without labels, whose own tokens are predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens of texts, predicted by the head of a language model, or by the embeddings of its tokens."""
+"""The tokens of texts, predicted by a language model's head or by the embeddings of tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOGITS = 2**26
 
 
 def _padded(targets: list[list[int]]) -> torch.Tensor:
-    """Return the tokens that states predict, (batch, tokens), `NONE` where none is."""
+    """Return the tokens that states predict, (batch, tokens), `NONE` elsewhere."""
     found = np.full((len(targets), max(map(len, targets))), NONE, dtype=np.int64)
     for row, tokens in zip(found, targets, strict=True):
         row[: len(tokens)] = tokens
@@ -67,7 +67,7 @@ class Tokens(Head):
         return _mean(found[..., 0], targets)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return how many tokens were the likeliest, and the bits of all of them, (batch, 2)."""
+        """Return the number of tokens predicted right, and the bits of all, (batch, 2)."""
 
         def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             bits = F.cross_entropy(logits, tokens, reduction="none") / log(2)
@@ -83,12 +83,7 @@ class Tokens(Head):
         targets: torch.Tensor,
         measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        """Return what `measure` makes of logits and predicted tokens; 0 elsewhere.
-
-        Returns
-        -------
-        (batch, tokens, values), from (n, values) of logits (n, vocabulary) and tokens (n,)
-        """
+        """Return `measure` of logits (n, vocabulary) and tokens (n,), (batch, tokens, values); else 0."""
         real = targets != NONE
         chosen, tokens = model.dropout(states)[real], targets[real]
         at_once = max(1, LOGITS // model.encoder.get_input_embeddings().num_embeddings)
@@ -105,12 +100,12 @@ class Tokens(Head):
 
 
 def _mean(values: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return means over the predicted tokens of each text, (batch,); 0 where there is none."""
+    """Return means over the predicted tokens of each text, (batch,); 0 for texts without any."""
     return values.sum(1) / (targets != NONE).sum(1).clamp(min=1)
 
 
 class Own(Tokens):
-    """The head of the language model itself, as it is."""
+    """The language model's own head, unchanged."""
 
     def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
         assert model.head is not None
@@ -120,8 +115,8 @@ class Own(Tokens):
 class Tied(Tokens):
     """Products of states, after a linear layer, with the embeddings of tokens, and a bias for each token.
 
-    The layer starts as the identity: then this is the pretrained head of the language models whose output
-    embedding is the input embedding (GPT-2, small Llamas and Qwens).
+    The layer starts as the identity, which gives the pretrained head of language models with tied embeddings
+    (GPT-2, small Llamas and Qwens).
     """
 
     def __init__(self, model: MultiTask, classes: Any) -> None:

@@ -23,7 +23,7 @@ class Text(Kind):
     prompts = needs_prompt = pooled = False
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Find keys of prompts, which a language model does not need to predict texts."""
+        """Yield problems of prompt keys, which a language model does not need to predict texts."""
         return prompt_keys.unused(key, task, *prompt_keys.KEYS)
 
 

@@ -1,8 +1,8 @@
 """Metrics of language models, from numbers that add up over texts.
 
-A prediction has the number of tokens that were the likeliest, and the surprisal of all in bits. The label has
-the numbers of predicted tokens and of their bytes, and the prediction of the best constant: the most frequent
-token, and each token by its frequency.
+Predictions have the number of tokens predicted right, and the surprisal of all in bits. Labels have the
+numbers of predicted tokens and of their bytes, and both numbers for the best constant prediction: the most
+frequent token, and each token by its frequency.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headspec.tasks.sums import ratio
 
 Floats = NDArray[np.float64]
 
-#: places of the numbers of a label, and of a prediction
+#: places of the numbers in a label, and in a prediction
 TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)
 RIGHT, BITS = 0, 1
 

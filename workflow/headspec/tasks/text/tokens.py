@@ -1,4 +1,4 @@
-"""Tokens of texts, those that are predicted of them, and what the best constant prediction gets."""
+"""Tokens of texts, which of them are predicted, and the score of the best constant prediction."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from headspec.tasks.tokens import Encoding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: share of the tokens of a text that are masked, at least one (Devlin et al. 2019)
+#: share of a text's tokens that are masked, at least one (Devlin et al. 2019)
 MASKED = 0.15
-#: target of a token from which none is predicted
+#: target of a token that predicts none
 NONE = -1
 COLUMNS = {"targets": pa.list_(INT)}
 """Columns of the table `tokens`:
@@ -37,9 +37,9 @@ class Predicted(NamedTuple):
 
     Attributes
     ----------
-    ids : that the model reads
-    targets : the token that the state of each predicts, or `NONE`
-    size : UTF-8 bytes of the predicted characters, and of those without a token, such as spaces before words
+    ids : read by the model
+    targets : the token predicted at each, or `NONE`
+    size : UTF-8 bytes of predicted characters and of characters without tokens, such as spaces before words
     """
 
     ids: list[int]
@@ -56,13 +56,9 @@ def predicted_tokens(
 ) -> tuple[list[Predicted], int]:
     """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
-    Special tokens are not predicted. A causal model predicts all others except a first one without context;
-    a masked model predicts a share `MASKED`, which it does not see. The number of the example decides
-    which, so that they are the same under every mask of heads, in every run and epoch.
-
-    Parameters
-    ----------
-    examples : number of each text
+    Special tokens are not predicted. A causal model predicts all others except a first one without context; a
+    masked model predicts a hidden share `MASKED`. The numbers `examples` of texts decide which, so that they
+    are the same under every mask of heads, in every run and epoch.
     """
     encoded = tokenizer(
         list(rows),
@@ -88,7 +84,7 @@ def predicted_tokens(
 
 
 def _masked(real: np.ndarray, example: int) -> np.ndarray:
-    """Choose the tokens of an example that are masked, bool (tokens,)."""
+    """Choose the masked tokens of an example, bool (tokens,)."""
     places = np.flatnonzero(real)
     rng = np.random.default_rng(derive(0, "masked tokens", int(example)))
     n = min(len(places), max(1, round(MASKED * len(places))))
@@ -105,7 +101,7 @@ def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
-    """Return the labels of texts, (n, 4), for the metrics (`headspec.tasks.text.metrics`)."""
+    """Return the labels of texts, (n, 4), for `headspec.tasks.text.metrics`."""
     predicted = [np.array([token for token in row if token != NONE], dtype=int) for row in targets]
     tokens, places, often = np.unique(np.concatenate(predicted), return_inverse=True, return_counts=True)
     lengths = np.array(list(map(len, predicted)))
@@ -124,12 +120,9 @@ class OwnTokens(Encoding):
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
-        """Say whether the model predicts the next token, `causal`, or masked ones.
+        """Add whether the model predicts the next token, `causal`, or masked ones.
 
-        Raises
-        ------
-        EncoderError
-            It is an encoder-decoder, or its tokenizer has no mask.
+        Raise EncoderError for an encoder-decoder, or a tokenizer without a mask.
         """
         if family == WRITES:
             raise EncoderError(

@@ -1,1 +1,1 @@
-"""What tasks on texts share."""
+"""Common parts of tasks on texts."""

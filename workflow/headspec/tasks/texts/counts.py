@@ -21,8 +21,8 @@ class Counts:
 
     Attributes
     ----------
-    labels : labels of demonstrations, where they are no classes
-    texts_read : texts of an example that a model reads beside each other, each up to the largest length
+    labels : labels of demonstrations, if not classes
+    texts_read : texts of an example that a model reads side by side, each up to the largest length
     """
 
     labels: tuple[str, ...] = ()
@@ -69,12 +69,7 @@ class Counts:
         return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
     def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        """Return how many tokens of a prompt the language-model head scores; 0 where the answer is one token.
-
-        Parameters
-        ----------
-        length : tokens of the prompt
-        """
+        """Return how many tokens of a prompt of `length` tokens are scored; 0 if the answer is one token."""
         answers = list((task.answers or {}).values())
         if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
             return 0
@@ -88,7 +83,7 @@ def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFra
         return None
 
     def beginning(text: str | None) -> str | None:
-        """Return as many words as there are tokens at most; the tokenizer cuts the rest."""
+        """Return as many words as there can be tokens; the tokenizer cuts the rest."""
         words = text.split(maxsplit=most) if text else []
         return " ".join(words[:most]) if len(words) > most else text
 

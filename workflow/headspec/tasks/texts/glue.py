@@ -1,4 +1,4 @@
-"""The prediction files that the GLUE server accepts, and the classes that each of them needs.
+"""The prediction files that the GLUE server accepts, and the classes that each needs.
 
 Rows and classes follow Wang et al. (2019) and the card of nyu-mll/glue on the hub.
 `headspec.data.submission` writes the files.
@@ -27,7 +27,7 @@ class Format:
     numbered: bool = False
 
     def problem(self, kind: str, classes: list[str] | None) -> str:
-        """Say why a task of this type and these classes cannot fill the file; empty if it can."""
+        """Explain why a task of this type and these classes cannot fill the file; empty if it can."""
         expected = "classification" if self.classes else "regression"
         if kind != expected:
             return f"type: got {kind}, expected {expected}"

@@ -1,4 +1,4 @@
-"""Prompts of texts, and the answers that follow them."""
+"""Prompts of texts, followed by answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = ("text_a", "text_b")
 
 
 class Prompts(Prompting):
-    """Prompts whose answers are classes."""
+    """Prompts with classes as answers."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
         super().__init__(tokenizer, wording, most, key)
@@ -38,7 +38,7 @@ class Prompts(Prompting):
                 f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
             )
         self.start, self.end = special_tokens(tokenizer)
-        self.end = self.end if wording.masked else []  # a text that is continued has no end
+        self.end = self.end if wording.masked else []  # a continued text has no end
         self.start = [] if wording.chat else self.start  # the template has it
 
     def ids(self, text: str) -> list[int]:
@@ -56,17 +56,10 @@ class Prompts(Prompting):
     def prompt(
         self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""
     ) -> Prompt:
-        """Return an example's prompt. Where it does not fit, the longer text is cut first, at its end.
+        """Return an example's prompt with the scored `answers`; the longer text is cut first.
 
-        Parameters
-        ----------
-        answers : scored whole after it
-        where : config key of the answers, for errors
-
-        Raises
-        ------
-        EncoderError
-            There are too many tokens without the example's texts, or an answer has no tokens of its own.
+        Raise EncoderError, which names the answers' key `where`, if there are too many tokens even without
+        the texts, or an answer has no tokens of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -103,8 +96,8 @@ class Prompts(Prompting):
         return range(len(self.start) + own[0], len(self.start) + own[-1] + 1)
 
     def _starts(self, text: str | None) -> list[int]:
-        """Return where each token of a text starts."""
-        if not isinstance(text, str) or not text:  # nan, as a table without second texts is read
+        """Return the start of each token of a text."""
+        if not isinstance(text, str) or not text:  # nan, as in tables without second texts
             return []
         found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [start for start, _ in found["offset_mapping"]]
@@ -118,7 +111,7 @@ class Prompts(Prompting):
         return frame, truncated
 
     def content_free(self) -> list[Prompt]:
-        """Return prompts whose texts say nothing; EncoderError if one has no tokens."""
+        """Return prompts whose texts have no content; raise EncoderError if one has no tokens."""
         prompts = [self.prompt(text, text, self.whole) for text in CONTENT_FREE]
         if not all(prompt.input_ids for prompt in prompts):
             raise EncoderError(
@@ -129,17 +122,14 @@ class Prompts(Prompting):
         return prompts
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """Return the token of each class's answer; none where they are scored whole. Raises as `tokens`."""
+        """Return the token of each class's answer; none where they are scored whole. Raise as `tokens`."""
         tokens = self.tokens(classes)
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each class's answer.
 
-        Raises
-        ------
-        EncoderError
-            One line for each answer without tokens of its own after the prompt, or in the place of the mask.
+        Raise EncoderError with a line for each answer without tokens of its own in its place.
         """
         problems: list[HeadspecError] = []
         tokens: list[list[int]] = []
@@ -164,22 +154,15 @@ class Prompts(Prompting):
 
     @cached_property
     def whole(self) -> tuple[str, ...]:
-        """The answers of all classes, if one has several tokens, so that they are scored whole; else none."""
+        """The answers of all classes, if they are scored whole because one has several tokens."""
         answers = self.wording.answers
         several = not self.wording.masked and any(len(tokens) > 1 for tokens in self.tokens(answers))
         return answers if several else ()
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """Return the tokens of an answer after a prompt.
+        """Return the tokens of an answer, with config key `where`, after a prompt.
 
-        Parameters
-        ----------
-        where : config key of the answer, for errors
-
-        Raises
-        ------
-        EncoderError
-            The tokenizer joins it with the end of the prompt, or does not know it.
+        Raise EncoderError if the tokenizer joins it with the end of the prompt, or does not know it.
         """
         own = following(self.ids, prompt, answer)
         if not own:
@@ -188,7 +171,7 @@ class Prompts(Prompting):
         return own
 
     def _filling(self, answer: str, where: str) -> list[int]:
-        """Return the token of an answer in the place of the mask; errors as `following`."""
+        """Return the token of an answer in the place of the mask; raise as `following`."""
         found = []
         for each in dict.fromkeys([self.wording.answers[0], answer]):
             ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")

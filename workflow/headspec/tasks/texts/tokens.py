@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class TextEncoding(Encoding):
-    """The label is the index in `classes`, or a score if these are no list.
+    """Encoding whose label is the index in `classes`, or a score if these are not a list.
 
-    The tokenizer joins the texts of a pair. If a pair is too long, the longer text is truncated first.
+    The tokenizer joins the texts of a pair; of a pair that is too long, the longer text is truncated first.
     """
 
     def encode(
@@ -52,7 +52,7 @@ class TextEncoding(Encoding):
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
-    """Cut a text after its first `keep` tokens, whose starts and ends are `offsets`."""
+    """Cut a text after its first `keep` tokens with these offsets."""
     return text if len(offsets) <= keep else text[: offsets[keep][0]]
 
 

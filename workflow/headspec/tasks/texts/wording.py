@@ -1,4 +1,4 @@
-"""The words of prompts: demonstrations, the example, and the answers."""
+"""The wording of prompts: demonstrations, the example, and the answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pandas as pd
 from headspec.data.stratify import stratified_order
 from headspec.tasks.continuations import data as continuations
 
-#: between a demonstration and the next prompt
+#: separates a demonstration from the next prompt
 BETWEEN = "\n\n"
 #: texts without content (Zhao et al. 2021)
 CONTENT_FREE = ("N/A", "[MASK]", "")
-#: the place of a masked model's answer
+#: place of a masked model's answer
 MASK = re.compile(r"(?<!\{)\{mask\}(?!\})")
 
 
@@ -27,10 +27,10 @@ class Wording:
 
     Attributes
     ----------
-    prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
+    prompt : with the fields ``{text_a}`` and, for pairs, ``{text_b}``; for masked models also ``{mask}``
     answers : one for each class, in order; empty where each example has its own
     chat : whether prompts are the user's turns in a conversation, and answers the model's
-    before : what stands before every prompt: the demonstrations
+    before : the demonstrations before every prompt
     turns : in conversations, the prompt and the answer of every demonstration
     """
 
@@ -42,12 +42,12 @@ class Wording:
 
     @classmethod
     def for_task(cls, task: Any, classes: list[str]) -> Wording:
-        """Return the wording that the keys of a task say, without demonstrations."""
+        """Return the wording in the keys of a task, without demonstrations."""
         return cls(task.prompt or "", tuple(task.answers[name] for name in classes), task.chat)
 
     @property
     def masked(self) -> bool:
-        """Whether the answer stands in the prompt, not after it."""
+        """Whether the answer stands inside the prompt."""
         return bool(MASK.search(self.prompt))
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
@@ -55,7 +55,7 @@ class Wording:
         return self.before + mask.join(self.parts(text_a, text_b))
 
     def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
-        """Return what stands before the answer and, in prompts of masked models, after it."""
+        """Return the text before the answer and, in prompts of masked models, after it."""
         return [part.format(text_a=text_a, text_b=text_b) for part in MASK.split(self.prompt)]
 
     def answered(self, text_a: str | None, text_b: str | None, answer: str) -> str:
@@ -78,18 +78,16 @@ class Wording:
 
 
 def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
-    """Return the text of a conversation up to the model's answer, by the template of its tokenizer.
+    """Return a conversation up to the model's answer, by its tokenizer's template.
 
-    Parameters
-    ----------
-    turns : questions and answers before this question
+    `turns` are the questions and answers before `question`.
     """
     messages = [
         {"role": role, "content": text}
         for turn in [*turns, (question,)]
         for role, text in zip(("user", "assistant"), turn, strict=False)
     ]
-    # some templates state a date, by default today's, or leave room for thoughts before the answer
+    # some templates give today's date by default, or leave room for thoughts before the answer
     fixed = {"date_string": "26 Jul 2024", "enable_thinking": False}
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed)
 

@@ -1,1 +1,1 @@
-"""Texts that the model writes: translation, or any text to any text."""
+"""Translation, or any other task in which the model writes texts."""

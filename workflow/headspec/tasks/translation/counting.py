@@ -1,7 +1,4 @@
-"""Counts of texts by sacrebleu, for predictions and labels.
-
-Statistics need only `headspec.tasks.translation.metrics`, not this module.
-"""
+"""Counts of texts by sacrebleu, for predictions and labels; statistics do not need this module."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from headspec.tasks.metrics import score
 from headspec.tasks.tokens import SIGNATURES
 from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS
 
-#: references tried as constant prediction, and sentences on which they are compared
+#: number of references tried as constant prediction, and of sentences on which they are compared
 TRIED, COMPARED = 10, 200
 
 
 @cache
 def _sacrebleu(language: str | None) -> tuple[Any, Any]:
-    """Return BLEU and chrF for a language without spaces between words, or for others."""
+    """Return BLEU and chrF, with tokens for a language without spaces between words if given."""
     from sacrebleu.metrics import BLEU as Bleu
     from sacrebleu.metrics import CHRF as Chrf  # slow to import
 
@@ -42,14 +39,9 @@ def _sacrebleu(language: str | None) -> tuple[Any, Any]:
 def counted(
     texts: Sequence[str], references: Sequence[str], language: str | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the counts of each text.
-
-    Parameters
-    ----------
-    language : language without spaces between words (`headspec.characters.unspaced`)
-    """
+    """Return the counts of each text; `language` has no spaces (`headspec.characters.unspaced`)."""
     bleu_counts, chrf_counts = (
-        # the sums of corpus scores before they are summed, which have no public name
+        # the summands of corpus scores have no public name
         metric._extract_corpus_statistics(list(texts), [list(references)])
         for metric in _sacrebleu(language)
     )

@@ -1,4 +1,4 @@
-"""Tokens of sources and of the texts that are written for them, as planning counts them."""
+"""Counts of tokens of sources and written texts, for planning."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ class TranslationCounts(Counts):
     def tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
-        """Count words and marks where the vocabulary is still to be made.
-
-        A source has a language and an end, a target an end.
-        """
+        """Count words and marks (source's language and end, target's end) if there is no vocabulary yet."""
         if texts is None:
             return None
         if tokenizer is None:

@@ -1,4 +1,4 @@
-"""Texts and the texts that the model should write."""
+"""Texts, and the texts that the model should write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headspec.tasks.translation.classes import KEYS, UNSPACED
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: target texts from which the script of a translation is told
+#: number of target texts that decide the script of a translation
 SAMPLE = 1000
-#: ratio of the lengths of both sides, relative to the usual one, from which a row is doubtful (Moses'
+#: ratio of both sides' lengths, relative to the usual one, from which a row is doubtful (Moses'
 #: clean-corpus-n.perl drops nine words to one)
 UNLIKE = 9
-#: share of such rows that is worth a warning; there are at most two in 29,000 rows of Multi30k
+#: share of such rows that deserves a warning; there are at most two in 29,000 rows of Multi30k
 MISALIGNED = 0.01
 
 
@@ -40,13 +40,13 @@ class Translation(Data):
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Say how targets are written."""
+        """Return how targets are written."""
         language = characters.unspaced(labels.head(SAMPLE))
         more = {UNSPACED: language} if language else {}
         return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return rows whose sides have a ratio of lengths far from the usual one."""
+        """Return rows whose ratio of lengths is far from the usual one."""
         lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
         ratio = (lengths[0] / lengths[1]).map(np.log)
         unlike = (ratio - ratio.median()).abs() > np.log(UNLIKE)

@@ -1,4 +1,4 @@
-"""Texts that an encoder-decoder writes: targets of a batch, their losses, and decoding."""
+"""Texts written by an encoder-decoder: targets of a batch, their losses, and decoding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headspec.tasks.words.head import masked_means
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-#: what targets have in place of tokens after their end
+#: fills targets after their end
 NONE = -100
 #: the head gets a multiple of these rows, since oneDNN compiles products again for every other number
 ROWS = 64
@@ -39,7 +39,7 @@ class Targets(heads.Targets):
 
     @property
     def real(self) -> torch.Tensor:
-        """The mask of tokens of the texts, and of those that the decoder reads in their places."""
+        """Mask of the texts' tokens, and of the decoder's input in their places."""
         return self.ids != NONE
 
     @classmethod
@@ -54,9 +54,10 @@ class Targets(heads.Targets):
 
 
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
-    """Return what the decoder reads to write `ids` (batch, target tokens), which are one token ahead.
+    """Return the decoder's input for writing `ids` (batch, target tokens), which are one token ahead.
 
-    The first token is the model's own; for mBART it is the last token of the text, which may be its language.
+    It starts with the model's own token; for mBART with the last token of the text, which may be its
+    language.
     """
     if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
         return encoder.prepare_decoder_input_ids_from_labels(ids)
@@ -65,20 +66,16 @@ def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _output(states: torch.Tensor) -> Any:
-    """Return states of the encoder in the form in which it returns them."""
+    """Return states of the encoder in its own output format."""
     from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
 
     return BaseModelOutput(last_hidden_state=states)
 
 
 def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Return logits of every token of the targets, given those before it in its text, (tokens, vocabulary).
+    """Return logits of every target token, given the tokens before it in its text, (tokens, vocabulary).
 
-    The head, the largest matrix, gets these tokens alone, without the padding of shorter texts.
-
-    Parameters
-    ----------
-    states : the encoder's, (batch, source tokens, hidden)
+    The head, the largest matrix, gets no padding. `states` (batch, source tokens, hidden) are the encoder's.
     """
     rows = torch.nonzero(targets.real.flatten()).flatten()
     filled = F.pad(rows, (0, -len(rows) % ROWS))
@@ -107,12 +104,9 @@ def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
 def losses(
     encoder: PreTrainedModel, states: torch.Tensor, targets: Targets, smoothing: float = 0.0
 ) -> torch.Tensor:
-    """Return the loss of each text, (batch,): the mean cross-entropy of its tokens.
+    """Return the mean cross-entropy of the tokens of each text, (batch,), from the encoder's `states`.
 
-    Parameters
-    ----------
-    states : the encoder's
-    smoothing : share of a token's probability that all tokens get alike (Szegedy et al. 2016)
+    `smoothing` is the share of a token's probability spread over all tokens (Szegedy et al. 2016).
     """
     values = F.cross_entropy(
         logits(encoder, states, targets),
@@ -137,15 +131,11 @@ def written(
     tokenizer: PreTrainedTokenizerBase,
     beams: int = 1,
 ) -> list[str]:
-    """Return the texts that the model writes, by greedy search with a cache, or by beam search.
+    """Return texts written by greedy search with a cache, or by beam search.
 
     Beam search ranks texts by the mean log-probability of their tokens, unless the model's own settings have
-    another length penalty.
-
-    Parameters
-    ----------
-    states : the encoder's, (batch, source tokens, hidden)
-    classes : `Classes` of the task, as `headspec.tasks.translation.tokens` completes them
+    another length penalty. `states` (batch, source tokens, hidden) are the encoder's; `classes` are completed
+    by `headspec.tasks.translation.tokens`.
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
     ids = encoder.generate(
@@ -161,6 +151,6 @@ def written(
 
 
 def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
-    """Return the text of tokens, without special ones; not all tokenizers count languages among these."""
+    """Return the text of tokens without special ones and, as not all tokenizers do, without languages."""
     marks = {*classes["before"], *classes["after"]}
     return tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True)

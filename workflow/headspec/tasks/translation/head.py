@@ -1,4 +1,4 @@
-"""The decoder of an encoder-decoder, which writes texts."""
+"""The decoder of an encoder-decoder as a head that writes texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class GoldTexts(Gold):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Numbers of tokens of the texts, (n,)."""
+        """Return numbers of tokens of the texts, (n,)."""
         return np.array([len(ids) for ids in self.columns["ids"]])
 
 
 class Writer(Head):
-    """The model's own decoder and language-model head; it has no weights of its own."""
+    """The model's own decoder and language-model head, without further weights."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
@@ -55,7 +55,7 @@ class Writer(Head):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """In the decoder, a token of its own and all tokens of the text except the last."""
+        """As in `Head`; in the decoder, its first token and all tokens of the text except the last attend."""
         written = begun(model.encoder, batch.labels.ids), batch.labels.real
         source = batch.input_ids, batch.attention_mask.bool()
         return {ENCODER: source, DECODER: written, CROSS: written}

@@ -1,4 +1,4 @@
-"""Texts that the model writes: translation, or any text to any text."""
+"""Translation, or any other task in which the model writes texts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Translation(Kind):
     writes = True
 
     def described_problems(self, key: str, task: Any, model: str) -> Iterator[str]:
-        """Find languages without a token in the vocabulary."""
+        """Yield problems of languages without a token in the vocabulary."""
         key, language = f"{key}.target_language", task.target_language
         expected = f"the language that {model} is told to write, such as 'de'"
         if language is None:
@@ -63,7 +63,7 @@ class Translation(Kind):
             yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
-        """Say where BLEU does not count words between spaces."""
+        """Yield a line where BLEU does not count words between spaces."""
         language = classes.get(UNSPACED)
         if language and "bleu" in self.all_metrics(task):
             by = TOKENIZERS.get(language, BY_CHARACTER)

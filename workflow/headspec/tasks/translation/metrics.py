@@ -1,9 +1,9 @@
-"""Metrics of predicted texts, from counts that add up over sentences.
+"""Metrics of predicted texts: BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018,
+aclanthology.org/W18-6319), and the share of texts that equal the reference.
 
-BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018, aclanthology.org/W18-6319),
-and the share of texts that equal the reference. Sentences have the counts of sacrebleu
-(`headspec.tasks.translation.counting`): BLEU follows from the sums of lengths, matching n-grams and all
-n-grams, chrF from n-grams of characters. The label has the counts of the best constant prediction.
+They follow from counts that add up over sentences (`headspec.tasks.translation.counting`): lengths and
+n-grams of words for BLEU, n-grams of characters for chrF. Labels have the counts of the best constant
+prediction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 
 #: orders of n-grams
 WORDS, CHARACTERS = 4, 6
-#: places of counts: lengths of prediction and reference, matches and n-grams of words; of every order of
-#: characters n-grams of the prediction, of the reference, and matches; whether the texts are the same
+#: places of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
+#: characters n-grams of the prediction, of the reference, and matches; whether the texts are equal
 BLEU = slice(0, 2 + 2 * WORDS)
 CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
 SAME = slice(CHRF.stop, CHRF.stop + 1)
@@ -32,7 +32,7 @@ def _counts(places: slice, label: Floats, predictions: Floats) -> tuple[NDArray,
 
 
 def _bleu(_: Floats, sums: Floats) -> Floats:
-    """Smooth exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k of them."""
+    """Return BLEU, smoothed exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k."""
     length, reference = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
     none = (right == 0) & (total > 0)

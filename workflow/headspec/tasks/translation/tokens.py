@@ -33,14 +33,8 @@ target: in translation, the target
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
     """Set the languages of a task in a tokenizer.
 
-    Parameters
-    ----------
-    key : config key of the task, for errors
-
-    Raises
-    ------
-    EncoderError
-        It has no token for a language, or the task names none of its languages.
+    Raise EncoderError, which names `key`, if it has no token for a language, or the task names none of its
+    own.
     """
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
     if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
@@ -69,7 +63,7 @@ class PairEncoding(Encoding):
     writes = True
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> str:
-        """Raises as `set_languages`."""
+        """Set the languages and return the prefix; raise as `set_languages`."""
         set_languages(tokenizer, classes, key)
         return classes["prefix"] or ""
 
@@ -87,10 +81,10 @@ class PairEncoding(Encoding):
         key: str,
         family: str = WRITES,
     ) -> dict[str, Any]:
-        """Return `Classes` with what a model needs to write texts; raises as `set_languages`.
+        """Add to `Classes` what a model needs to write texts; raise as `set_languages`.
 
-        These are the special tokens `before` and `after` a target text, such as its language, and the most
-        tokens of a text, `longest`. `prefix` begins with a language that stands before sources.
+        `before` and `after` are special tokens around target texts, such as languages, `longest` the most
+        tokens of a text. `prefix` begins with a language that stands before sources.
         """
         set_languages(tokenizer, classes, key)
         whole = tokenizer(text_target="a")["input_ids"]

@@ -1,1 +1,1 @@
-"""What tasks on words share."""
+"""Common parts of tasks on words."""

@@ -1,8 +1,8 @@
 """Units of annotation, and how they are counted.
 
-The annotation of a sentence is a list of units: tuples of places of words, from 0, and a label. A tag is
-(word, tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. Tables
-have it as JSON.
+The annotation of a sentence is a list of tuples of places of words, from 0, and a label: a tag is (word,
+tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. Tables have
+JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headspec.tasks import load_part
 
-#: index of labels that training lacks, and word of tokens that belong to none
+#: index of labels missing in training, and word of tokens outside words
 NONE = -1
 
 Unit = tuple[Any, ...]
@@ -30,8 +30,8 @@ class WordTask(Protocol):
     Attributes
     ----------
     places : number of places of words in a unit
-    given : labels of units that are known beforehand, and neither predicted nor counted
-    links : whether a unit relates its first word to the others, so that attention may show it; otherwise the
+    given : labels of units known beforehand, and neither predicted nor counted
+    links : whether a unit relates its first word to the others, so that attention may show it; otherwise all
         words from its first to its last place have the label
     """
 
@@ -40,32 +40,26 @@ class WordTask(Protocol):
     links: bool
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Return the units of a sentence from the cells of its columns.
-
-        Raises
-        ------
-        ValueError
-            The cells do not annotate these words; in a clause.
-        """
+        """Return the units of a sentence from its columns; ValueError with a clause for invalid cells."""
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Count for the metrics of a sentence (`headspec.tasks.words.unit_metrics`).
+        """Return counts for the metrics of a sentence (`headspec.tasks.words.unit_metrics`).
 
-        Labels are names; `gold` may have some that training lacks. The first count of `gold` against itself
-        is the number of units to find.
+        Labels are names, in `gold` also unknown ones. The first count of `gold` against itself is its number
+        of units.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Make the best prediction of these sentences that only knows their lengths."""
+        """Return the best prediction for these sentences from their lengths alone."""
 
 
 def word_task(kind: str) -> WordTask:
-    """Return the annotation of a kind of task on words: `TASK` of its ``units.py``."""
+    """Return `TASK` of ``units.py`` of a kind of task on words."""
     return cast(WordTask, load_part(kind, "units").TASK)
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:
-    """Count predicted units that are right, each gold unit once, and all predicted units."""
+    """Return the number of right predicted units, each gold unit used once, and of all predicted units."""
     return (Counter(gold) & Counter(predicted)).total(), len(predicted)
 
 

@@ -10,7 +10,7 @@ from headspec.tasks.words.head import normalised
 
 
 class Projection(nn.Module):
-    """Projection of states for one side of a pair, (..., inputs) to (..., size + 1); the last number is 1."""
+    """Project states for one side of a pair, (..., inputs) to (..., size + 1); the last number is 1."""
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__()

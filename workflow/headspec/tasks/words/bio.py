@@ -11,10 +11,8 @@ Type = TypeVar("Type", str, int)
 def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
     """Return (first, last, type) of the spans of a sentence, as seqeval finds them in its default mode.
 
-    Parameters
-    ----------
-    tags : whether each word begins a span, and its type; None outside spans
-        A word that begins none continues the span before it if the types agree, and begins one otherwise.
+    `tags` tell whether each word begins a span, and its type; None outside. Words that do not begin one
+    continue the span before them if the types agree, and begin one otherwise.
     """
     found: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):
@@ -29,7 +27,7 @@ def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type
 
 
 def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
-    """Parse tags for `spans`; ValueError if one is not BIO, or an I- follows no word of its type."""
+    """Parse tags for `spans`; raise ValueError if one is not BIO, or an I- follows no word of its type."""
     found: list[tuple[bool, str] | None] = []
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
         if tag == "O":

@@ -1,4 +1,4 @@
-"""Spans as classes of words: 0 outside; of type k, 2k + 1 where a span begins, and 2k + 2 after it."""
+"""Spans as classes of words: 0 outside; 2k + 1 at the begin of a span of type k, 2k + 2 inside."""
 
 from __future__ import annotations
 
@@ -15,14 +15,7 @@ def classes(types: int) -> int:
 
 
 def word_classes(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-    """Return the class of each word, (rows, words).
-
-    Parameters
-    ----------
-    rows : (spans,), the row that each span belongs to
-    spans : (spans, 3): first and last word, and type
-    shape : (rows, words)
-    """
+    """Return classes of words in `shape` (rows, words), for spans (first, last, type) in these rows."""
     found = torch.zeros(shape, dtype=torch.long, device=spans.device)
     place = torch.arange(shape[1], device=spans.device)
     span, word = ((place >= spans[:, :1]) & (place <= spans[:, 1:2])).nonzero(as_tuple=True)

@@ -1,4 +1,4 @@
-"""Sentences and their units from the columns of a table."""
+"""Sentences and their units from columns of a table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from headspec.tasks.classes import Classes
 
 SHOWN = 3  # problems in a message
-#: largest share of the units of an evaluated split whose labels training may lack
+#: largest share of units in an evaluated split whose labels training may lack
 UNSEEN = 0.05
 
 
 class Sentences(Data):
-    """Sentences of words that are annotated."""
+    """Sentences of annotated words."""
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         return self.rows(frame, task, key, where).drop(columns="label")
@@ -79,10 +79,7 @@ class Sentences(Data):
 
 
 def _check_annotated(units: Units, column: str) -> None:
-    """Raise ValueError if a tag is an underscore in a column where CoNLL-U has it for missing annotation.
-
-    In other columns, such as `feats`, an underscore is a tag.
-    """
+    """Raise ValueError if a tag is CoNLL-U's underscore for a missing value; in `feats` it is a tag."""
     missing = [unit[0] for unit in units if unit[-1] == "_"] if column in conll.REQUIRED else []
     if missing:
         raise ValueError(f"word {missing[0] + 1} has no tag")

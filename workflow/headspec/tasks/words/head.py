@@ -1,4 +1,4 @@
-"""What heads of tasks on words share: decoders of units from the states of words."""
+"""Common parts of heads of tasks on words: decoders of units from states of words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Lengths = Sequence[int]
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
-#: units of each sentence that are known beforehand (`WordTask.given`)
+#: units of each sentence known beforehand (`WordTask.given`)
 Given = Sequence[Named]
-#: the most numbers in a unit, which targets have where no sentence has a unit
+#: most numbers in a unit, the size of targets where no sentence has a unit
 WIDEST = 4
 
 
@@ -37,10 +37,9 @@ class Annotations(Targets):
 
     Attributes
     ----------
-    lengths : words that the model sees of each sentence
-    targets : (batch, units, places + 1), int64: units of these words whose label training has; the rest is
-        `NONE`
-    written : all units of each sentence, with the names of their labels (`words.base.written`)
+    lengths : words of each sentence that the model sees
+    targets : (batch, units, places + 1), int64: units of these words with known labels; else `NONE`
+    written : all units of each sentence, with names of labels (`words.base.written`)
     """
 
     lengths: list[int]
@@ -49,12 +48,7 @@ class Annotations(Targets):
 
     @classmethod
     def padded(cls, lengths: list[int], units: list[Units], written: list[str]) -> Annotations:
-        """Return the annotations of sentences of which the model sees the first `lengths` words.
-
-        Parameters
-        ----------
-        units : all units, with label `NONE` if training does not have it
-        """
+        """Return annotations of sentences cut after `lengths` words; labels not in training are `NONE`."""
         seen = [
             [unit for unit in sentence if unit[-1] != NONE and max(unit[:-1]) < length]
             for sentence, length in zip(units, lengths, strict=True)
@@ -67,11 +61,11 @@ class Annotations(Targets):
 
     @cached_property
     def gold(self) -> list[Named]:
-        """All units of each sentence, with the names of their labels; read once for all masks of a batch."""
+        """All units of each sentence with names of labels, read once for all masks of a batch."""
         return [parsed(annotation) for annotation in self.written]
 
     def labelled(self, labels: Container[Any]) -> list[Named]:
-        """Return the units with one of these labels, in words that the model sees, of each sentence."""
+        """Return the units of each sentence with one of these labels, in words that the model sees."""
         return [
             [unit for unit in units if unit[-1] in labels and max(unit[:-1]) < length]
             for units, length in zip(self.gold, self.lengths, strict=True)
@@ -79,7 +73,7 @@ class Annotations(Targets):
 
 
 class Decoder(Head):
-    """From the states of words to the loss and the predicted units of each sentence."""
+    """Losses and predicted units of sentences, from states of words."""
 
     own_rate = True
 
@@ -113,7 +107,7 @@ class Decoder(Head):
         return self.sentence_evidence(model.dropout(states), targets.lengths, given)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return what metrics count in the predicted units of each sentence."""
+        """Return the counts of each sentence's predicted units for metrics."""
         given = targets.labelled(self.kind.given)
         decoded = self.decode(model.dropout(states), targets.lengths, given)
         pairs = zip(targets.gold, named(decoded, self.labels), strict=True)
@@ -122,17 +116,14 @@ class Decoder(Head):
         return Predicted(unless_broken(values, states))
 
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of each sentence, (batch,) float32: its mean over what is decided in it.
+        """Return the mean loss of the decisions in each sentence, (batch,) float32.
 
-        Parameters
-        ----------
-        states : (batch, words, hidden)
-        lengths, targets : as in `Annotations`
+        `states` are (batch, words, hidden), `lengths` and `targets` as in `Annotations`.
         """
         raise NotImplementedError
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
-        """Return the sum of the logits from which each prediction follows, (batch,) float32."""
+        """Return the sum of the logits behind each prediction, (batch,) float32."""
         raise NotImplementedError
 
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
@@ -151,7 +142,7 @@ def normalised(states: torch.Tensor) -> torch.Tensor:
 
 
 def masked_means(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean of values (batch, ...) in `mask`, (batch,); 0 of an empty one."""
+    """Return the mean of values (batch, ...) in `mask`, (batch,); 0 for an empty mask."""
     axes = tuple(range(1, values.dim()))
     return (values * mask).sum(axes) / mask.sum(axes).clamp(min=1)
 

@@ -1,4 +1,4 @@
-"""What kinds of tasks on words share."""
+"""Common settings of kinds of tasks on words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from headspec.tasks.kind import Kind
 
 
 class Words(Kind):
-    """A kind of task on words.
-
-    Parameters
-    ----------
-    about, metrics : as in `Kind`
-    columns : default columns of the annotation
-    """
+    """A kind of task on words; `columns` are the default columns of the annotation."""
 
     called = "on words"
     unused = ("text_b", "labels", "test")

@@ -26,14 +26,14 @@ words: in tasks on words, the word of each token, from 0; -1 for special tokens
 units: in tasks on words, places of words and the index of a label, -1 if training lacks it
 target: in tasks on words, places of words and the name of a label
 """
-#: largest share of the words of a split that may have no tokens
+#: largest share of the words of a split without tokens
 DROPPED = 0.05
 
 
 def _check_dropped(
     sentences: Sequence[Sequence[str]], words: Sequence[np.ndarray], examples: Sequence[int]
 ) -> None:
-    """Log how many words have no tokens; DataError if they are many."""
+    """Log how many words have no tokens; raise DataError if they are many."""
     dropped = [
         (word, example)
         for sentence, places, example in zip(sentences, words, examples, strict=True)
@@ -54,8 +54,8 @@ def with_words(
 ) -> tuple[dict[str, list], list[np.ndarray]]:
     """Tokenize sentences, joined by spaces; return fields of the tokenizer, and each token's word or -1.
 
-    A token belongs to the word of its last character that is no space, because tokens may start with a
-    space. Tokenizers without offsets (Marian's and M2M100's) cut words one by one.
+    A token belongs to the word of its last character that is not a space, because tokens may start with one.
+    Tokenizers without offsets (Marian's and M2M100's) cut words one by one.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -91,7 +91,7 @@ def _one_by_one(
 
 
 class WordEncoding(Encoding):
-    """Words that are cut, except the first, are not predicted and count as wrong.
+    """Encoding of words; words that are cut, except the first, are not predicted and count as wrong.
 
     A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
     """
@@ -101,13 +101,7 @@ class WordEncoding(Encoding):
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
-        """Tokenize sentences, words joined by spaces, whose labels are units.
-
-        Raises
-        ------
-        DataError
-            More than `DROPPED` of the words have no tokens.
-        """
+        """Tokenize sentences labelled with units; raise DataError if more than `DROPPED` have no tokens."""
         sentences = [text.split(" ") for text in table["text_a"]]
         _, whole = with_words(tokenizer, sentences)
         _check_dropped(sentences, whole, table["example"].tolist())

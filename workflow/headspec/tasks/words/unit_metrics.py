@@ -1,7 +1,7 @@
-"""Metrics of the units of sentences: shares of units that are right, and F1.
+"""Metrics of the units of sentences: shares of right units, and F1.
 
 label: number of units, then the counts of the best prediction that does not read the sentence
-prediction: counts, of which one is the number of units that are right
+prediction: counts, including the number of right units
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def share(name: str, place: int = 0) -> Metric:
 
 
 def f1(name: str) -> Metric:
-    """Return F1 of units; a prediction has the numbers of right and of predicted ones."""
+    """Return F1 of units; a prediction has the numbers of right and predicted units."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions
