@@ -1,4 +1,4 @@
-"""Low-rank adapters of weights, W + B A (Hu et al. 2022), while they are trained and in a saved model."""
+"""Low-rank adapters of weights, W + B A (Hu et al. 2022), during training and in a saved model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAINED = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
 
 
 def adapters(encoder: PreTrainedModel) -> dict[str, nn.Parameter]:
-    """Adapters that are trained: ``<layer>.A`` (rank, in) and ``<layer>.B`` (out, rank) of each layer."""
+    """Return the trained adapters: ``<layer>.A`` (rank, in) and ``<layer>.B`` (out, rank) of each layer."""
     found = ((TRAINED.fullmatch(name), parameter) for name, parameter in encoder.named_parameters())
     return {f"{match[1]}.{match[2]}": parameter for match, parameter in found if match}
 

@@ -27,17 +27,17 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def types() -> dict[str, str]:
-    """Type of transformers: its family, `READS`, `CONTINUES` or `WRITES`."""
+    """Return the family of each type of transformers: `READS`, `CONTINUES` or `WRITES`."""
     return {name: row["family"] for name, row in _table().items()}
 
 
 def refused(config: Mapping[str, Any]) -> str:
-    """The reason why no study takes a model with this config.json; empty if there is none."""
+    """Return the reason why no study takes a model with this config.json; empty if there is none."""
     return _table().get(str(config.get("model_type")), {}).get("refused", "")
 
 
 def family(config: Mapping[str, Any]) -> str:
-    """The family of a model with this config.json, by its type, or by other keys if the type is new."""
+    """Return the family of a model with this config.json, by its type or, for new types, other keys."""
     if known := types().get(str(config.get("model_type"))):
         return known
     if config.get("is_encoder_decoder"):
@@ -47,16 +47,16 @@ def family(config: Mapping[str, Any]) -> str:
 
 
 def writes(config: Mapping[str, Any]) -> bool:
-    """Whether a model with this config.json is an encoder-decoder."""
+    """Return whether a model with this config.json is an encoder-decoder."""
     return family(config) == WRITES
 
 
 def continues(config: Mapping[str, Any]) -> bool:
-    """Whether a model with this config.json is a decoder."""
+    """Return whether a model with this config.json is a decoder."""
     return family(config) == CONTINUES
 
 
 def caches(config: Mapping[str, Any]) -> bool:
-    """Whether tokens of a model see only earlier ones, and can go on from their keys and values."""
+    """Return whether a model's tokens see only earlier ones, and can continue from their keys and values."""
     can = config.get("model_type") not in WITHOUT_CACHE
     return can and continues(config) and config.get("is_causal", True)

@@ -43,19 +43,14 @@ class Batch:
     head: type[Head] = Head  # the task's
 
     def part(self, rows: slice) -> Batch:
-        """A slice of the batch, with the same padding."""
+        """Return a slice of the batch, with the same padding."""
         names = {"input_ids", "attention_mask", "token_type_ids", "labels", "rows", "words", "branches"}
         values = {name: value for name, value in vars(self).items() if name in names and value is not None}
         return replace(self, **{name: value[rows] for name, value in values.items()})
 
 
 class Examples:
-    """The tokens and labels of one task's examples; `batch` pads some of them.
-
-    Parameters
-    ----------
-    frame : table 'tokens'
-    head : the task's
+    """The tokens and labels of one task's examples, from a table 'tokens'; `batch` pads some of them.
 
     Attributes
     ----------
@@ -83,7 +78,7 @@ class Examples:
 
     @classmethod
     def for_task(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
-        """The examples of a task with these `Classes`."""
+        """Return the examples of a task with these `Classes`."""
         return cls(frame, heads.head_class(classes))
 
     def __len__(self) -> int:
@@ -91,16 +86,16 @@ class Examples:
 
     @cached_property
     def prefix(self) -> int:
-        """Number of first tokens that all share, except the last; 0 if too few to be read apart."""
+        """Return the number of leading tokens, except the last, that all share; 0 if too few are shared."""
         shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
         return shared if shared >= LEAST_SHARED and not self.token_types else 0
 
     def vocabulary(self) -> np.ndarray:
-        """The distinct tokens, sorted."""
+        """Return the distinct tokens, sorted."""
         return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
 
     def renumbered(self, vocabulary: np.ndarray) -> Examples:
-        """The same examples with each token replaced by its index in the sorted `vocabulary`."""
+        """Return the examples with each token replaced by its index in the sorted `vocabulary`."""
         other = copy.copy(self)
         other.ids = [np.searchsorted(vocabulary, ids) for ids in self.ids]
         return other
@@ -125,7 +120,7 @@ class Examples:
         return Batch(padded(self.ids), mask, types, labels, rows, words, branches, head=self.head)
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
-        """Their vectors in a table 'representations', (n, hidden) float32."""
+        """Return the examples' vectors in a table 'representations', (n, hidden) float32."""
         return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
 
     def values(
@@ -134,15 +129,10 @@ class Examples:
     ) -> np.ndarray:  # fmt: skip
         """Compute values of examples, (len(rows), ...) in the order of `rows`, in batches of similar length.
 
-        Batches get smaller when memory runs out. Values stay on the device until the last batch, so that
-        the CPU waits only once.
-
-        Parameters
-        ----------
-        compute : returns the values of a batch, (batch, ...)
-        progress, note : advanced after every batch, with this note
-        passes : progress of an example
-        prefix : first tokens that all examples share, read once for a batch
+        Batches get smaller when memory runs out. Values stay on the device until the last batch, so that the
+        CPU waits only once. `compute` returns the values of a batch, (batch, ...). `progress` advances after
+        every batch, with `note`, by `passes` per example. All examples share the first `prefix` tokens, read
+        once per batch.
         """
         done: list[np.ndarray] = []
         found: list[torch.Tensor] = []
@@ -158,7 +148,7 @@ class Examples:
     def in_batches(
         self, compute: Callable[[Batch], Result], rows: np.ndarray, device: Device, prefix: int = 0
     ) -> Iterator[tuple[Batch, Result]]:
-        """Yield batches of similar length with what `compute` returns for them.
+        """Yield batches of similar length with the results of `compute`.
 
         When `compute` runs out of memory, it is called again, with batches of half the size.
         """
@@ -173,13 +163,13 @@ class Examples:
             yield batch, computed
 
     def in_length_order(self, rows: np.ndarray, device: Device, prefix: int = 0) -> LengthOrder:
-        """`rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""
+        """Return `rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""
         lengths = self.lengths - prefix + -(-prefix // ATTENDED)
         return LengthOrder(rows[np.argsort(-lengths[rows], kind="stable")], lengths, device)
 
 
 def _shares(words: list[np.ndarray]) -> np.ndarray:
-    """The share of each token in the state of a word, (batch, words, tokens)."""
+    """Return the share of each token in the state of a word, (batch, words, tokens)."""
     counts = [int(numbers.max()) + 1 for numbers in words]
     shares = np.zeros((len(words), max(counts), max(map(len, words))), dtype=np.float32)
     for share, numbers, count in zip(shares, words, counts, strict=True):

@@ -33,7 +33,7 @@ _leases: list[FileLock] = []  # kept, because a lease lasts as long as the proce
 
 
 def visible() -> list[str]:
-    """The NVIDIA GPUs that this process may use, without importing torch.
+    """Return the NVIDIA GPUs that this process may use, without importing torch.
 
     These are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances), as
     in CUDA, or else the indices of all GPUs.
@@ -50,7 +50,7 @@ def gpu_count() -> int:
 
 
 def threads_per_job(jobs: int, cores: int) -> int:
-    """Return the threads for each of `jobs` equal jobs with which all are done soonest on `cores` cores.
+    """Return the threads per job with which `jobs` equal jobs finish soonest on `cores` cores.
 
     t threads speed up a job about t^0.9 times.
     """
@@ -63,15 +63,11 @@ def threads_per_job(jobs: int, cores: int) -> int:
 
 
 def lease(wanted: int = 1) -> None:
-    """Reserve visible GPUs, or a share of each, for this process; call before CUDA starts.
+    """Reserve `wanted` visible GPUs (at most all), or a share of each, for this process, before CUDA starts.
 
     Snakemake counts GPUs but does not assign them to jobs. A job therefore locks a slot of each GPU, and
     hides other GPUs from itself. If too few are free, it waits and holds none. The operating system releases
     the locks of a process that ends or is killed. GPUs fill evenly.
-
-    Parameters
-    ----------
-    wanted : number of GPUs; at most all that are visible
     """
     gpus = visible()
     if not gpus or _leases:
@@ -102,13 +98,13 @@ def lease(wanted: int = 1) -> None:
 
 
 def _nodes() -> list[Path]:
-    """Device files of the GPUs that this process may open, in order; cluster jobs see only their own."""
+    """Return device files of the GPUs that this process may open, in order; cluster jobs see only theirs."""
     nodes = [path for path in Path("/dev").glob("nvidia[0-9]*") if os.access(path, os.R_OK | os.W_OK)]
     return sorted(nodes, key=lambda path: int(path.name.removeprefix("nvidia")))
 
 
 def _device(gpu: str) -> str:
-    """Name of the lock for an entry of `visible`: the device file, because indices count openable GPUs.
+    """Return the lock's name for an entry of `visible`: the device file, because indices count openable GPUs.
 
     GPU 0 of two cluster jobs on one machine can be different GPUs.
     """
@@ -129,12 +125,12 @@ class Device:
     fewest: int = 1  # fewest examples, even if they exceed `tokens`
 
     def sharing(self, n: int) -> Device:
-        """The device with smaller batches, for examples held `n` times."""
+        """Return the device with smaller batches, for examples held `n` times."""
         tokens, examples, fewest = (max(1, k // n) for k in (self.tokens, self.examples, self.fewest))
         return replace(self, tokens=tokens, examples=examples, fewest=fewest)
 
     def cast(self) -> torch.autocast:
-        """The autocast context for this device's precision."""
+        """Return the autocast context for this device's precision."""
         import torch
 
         dtype = getattr(torch, self.autocast) if self.autocast else None
@@ -146,7 +142,7 @@ class Device:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether the GPU or the machine ran out of memory."""
+    """Return whether the GPU or the machine ran out of memory."""
     text = f"{type(error).__name__}: {error}"  # on a CPU, torch raises a RuntimeError
     return isinstance(error, MemoryError) or any(message in text for message in OUT_OF_MEMORY)
 
@@ -161,7 +157,7 @@ def always_mask() -> None:
 
 
 def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
-    """Whether a CPU with these `torch.cpu.get_capabilities()` multiplies matrices faster in bf16 than fp32.
+    """Return whether a CPU with these `torch.cpu.get_capabilities()` multiplies faster in bf16 than fp32.
 
     AMX and AMD's AVX-512 do. With Intel's AVX-512 alone, bf16 has half the speed of fp32.
     """
@@ -170,7 +166,7 @@ def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
 
 
 def configure(threads: int) -> None:
-    """Settings of torch and transformers for this process and its device."""
+    """Configure torch and transformers for this process and its device."""
     import torch
 
     torch.set_num_threads(threads)
@@ -180,7 +176,7 @@ def configure(threads: int) -> None:
 
 
 def sizes(name: str) -> tuple[int, int]:
-    """Tokens and examples of a batch on a job's share of the device {"cpu", "cuda"}."""
+    """Return tokens and examples of a batch on a job's share of the device {"cpu", "cuda"}."""
     jobs = int(os.environ.get(JOBS_PER_GPU, "1")) if name == "cuda" else 1
     tokens, examples = SIZES[name]
     return tokens // jobs, examples // jobs
@@ -189,12 +185,8 @@ def sizes(name: str) -> tuple[int, int]:
 def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) -> Device:
     """Choose the device of this process and set `threads` CPU threads.
 
-    Parameters
-    ----------
-    precision : {"auto", "fp32", "bf16"}
-        `auto` is bf16 where the hardware is faster in it, else fp32.
-    microbatches : divides the batch size, after attempts that ran out of memory
-    gpus : number of GPUs to lease, if there are any
+    `precision` is "fp32", "bf16" or "auto": bf16 where the hardware is faster in it. `microbatches` divides
+    the batch size, after attempts that ran out of memory. `gpus` are leased, if there are any.
     """
     lease(gpus)
     configure(threads)

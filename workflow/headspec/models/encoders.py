@@ -38,15 +38,9 @@ DROPOUTS = [
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     """Return a model's encoder and its pooling (`first`, `cls`, `mean` or `last`).
 
-    Parameters
-    ----------
-    seed : draws the weights of a model that the config describes, or whose `weights` are random
-
-    Raises
-    ------
-    EncoderError
-        The weights do not have the SHA-256 of the config, or do not fit the architecture, or the files name
-        an unknown pooling.
+    `seed` draws the weights of a model that the config describes, or whose `weights` are random. Raises
+    EncoderError if the weights do not have the SHA-256 in the config or do not fit the architecture, or the
+    pooling is unknown.
     """
     if is_described(model):
         return fresh(model, seed), "mean"
@@ -65,7 +59,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:
-    """Return an encoder-decoder with the sizes that a config describes, and random weights."""
+    """Return an encoder-decoder with the sizes in a config, and random weights."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     from_pretrained.silence()
@@ -76,7 +70,7 @@ def fresh(model: Model, seed: int) -> PreTrainedModel:
 
 
 def draw(encoder: PreTrainedModel, seed: int) -> None:
-    """Give an encoder the weights that its architecture begins pretraining with."""
+    """Initialise an encoder as its architecture begins pretraining."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "fresh weights"))
         drawn = type(encoder)(encoder.config).state_dict()
@@ -87,7 +81,7 @@ def reference(model: Model, key: str) -> dict[str, str]:
     """Return what identifies this encoder: `source` (for a hub model with its commit), `sha256`, and `dtype`.
 
     The SHA-256 is of the files of config and weights: names and shapes of tensors depend on the version of
-    transformers. `dtype` is left out for float32.
+    transformers. `dtype` is omitted for float32.
     """
     path = folder(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
@@ -121,6 +115,6 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
 
 
 def classifier_dropout(config: PreTrainedConfig) -> float:
-    """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
+    """Return the architecture's dropout before a classifier; 0 if it has none (Llama)."""
     rates = [getattr(config, name, None) for name in DROPOUTS]
     return next((rate for rate in rates if rate is not None), 0.0)

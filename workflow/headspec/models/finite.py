@@ -12,13 +12,9 @@ from headspec.models.devices import Device
 
 
 def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
-    """NumericalError if values of examples are not finite.
+    """Raise NumericalError if `values`, (n, ...), of the numbered `examples` (n,) are not finite.
 
-    Parameters
-    ----------
-    values : (n, ...)
-    what : name of the values and their task, for the message
-    examples : (n,), numbers of the examples
+    `what` names the values and their task.
     """
     invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if invalid.any():
@@ -27,7 +23,7 @@ def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device)
 
 
 def unusable(what: str, device: Device) -> NumericalError:
-    """The error for a model whose output is not finite."""
+    """Return the error for a model whose output is not finite."""
     precision = "precision: fp32 (now bf16) or " if device.autocast else ""
     rate = "a smaller training.learning_rate, if training caused it"
     return NumericalError(f"{what}: nan or infinite; try {precision}{rate}")
@@ -46,14 +42,10 @@ def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
 def diverged(
     where: str, what: str, key: str, rate: float, clip: float | None, device: Device, kept: str = ""
 ) -> NumericalError:
-    """The error for training that diverged.
+    """Return the error for training that diverged at step and task `where`, by the problem `what`.
 
-    Parameters
-    ----------
-    where, what : the step and its task; the problem, as from `divergence`
-    key, rate : config key of the learning rate, and its value
-    clip : value of training.clip
-    kept : end of the message, on the state from which training can continue
+    `key` and `rate` are the config key and value of the learning rate, `clip` is training.clip, and `kept`
+    ends the message with the state from which training can continue.
     """
     remedies = [f"a smaller {key} (now {rate:g})"]
     if clip is None:

@@ -42,18 +42,15 @@ class HeadGates:
     ----------
     model : any model of transformers
     inputs : arguments of a small forward pass, in which heads are found and checked; by default two short
-        sequences of what the model's config says that it takes. Targets of an encoder-decoder must differ
-        from sources in their number of tokens, which tells cross-attention from self-attention.
+        sequences of inputs that the model's config names. Targets of an encoder-decoder must differ from
+        sources in length, which distinguishes cross-attention from self-attention.
 
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 open and 0 closed; None runs the model without gates. A layer with fewer tokens takes
-        the first.
-    layers, heads : int
-        Number of rows up to the last with heads, and of heads in the row that has most.
-    exists : bool (layers, heads)
-        False in layers without attention (hybrid models), and past the heads of rows with fewer.
+        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens takes the first.
+    layers, heads : number of rows up to the last with heads, and largest number of heads in a row
+    exists : bool (layers, heads), False in layers without attention (hybrid models) and past a row's heads
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
@@ -100,11 +97,11 @@ class HeadGates:
             raise EncoderError(f"the heads of this {kind} cannot be gated: {error}") from None
 
     def kind(self, layer: int) -> str:
-        """The kind of attention of a row."""
+        """Return the kind of attention of a row."""
         return [kind for kind, first in self.first_rows.items() if first <= layer][-1]
 
     def site(self, layer: int) -> Site:
-        """The module that computes a row."""
+        """Return the module that computes a row."""
         return next(site for site in self.sites if layer in site.rows)
 
     @property
@@ -121,14 +118,8 @@ class HeadGates:
     def at(self, values: torch.Tensor | np.ndarray) -> Iterator[HeadGates]:
         """Run passes with these gates; afterwards the model is as before.
 
-        Parameters
-        ----------
-        values : ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor
-
-        Raises
-        ------
-        ValueError
-            The last two sizes are not the model's (layers, heads).
+        `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor. Raises
+        ValueError if the last two sizes are not the model's.
 
         Examples
         --------
@@ -150,14 +141,7 @@ class HeadGates:
     def closed(self, heads: torch.Tensor | np.ndarray) -> AbstractContextManager[HeadGates]:
         """Run passes without these heads; afterwards the model is as before.
 
-        Parameters
-        ----------
-        heads : bool ([batch, [tokens,]] layers, heads), True is closed
-
-        Raises
-        ------
-        ValueError
-            `heads` is not bool, or not of the model's shape.
+        `heads` is bool ([batch, [tokens,]] layers, heads), True is closed; else ValueError.
 
         Examples
         --------
@@ -199,7 +183,7 @@ class HeadGates:
             self._calls[site.name] = sum(row < self.first for row in site.rows)
 
     def _row(self, site: Site) -> int:
-        """The row of a site that is called now."""
+        """Return the row of a site that is called now."""
         if len(site.rows) == 1:
             return site.rows[0]
         number = self._calls.get(site.name, 0)
@@ -212,7 +196,7 @@ class HeadGates:
         return site.rows[number]
 
     def _attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
-        """The watcher of modules: attention whose heads are gated."""
+        """Watch modules: compute attention and gate its heads."""
         site = next(site for site in self.sites if site.attention is module)
         if site.own:
             return attention(*states)
@@ -234,13 +218,13 @@ class HeadGates:
         return self._gated(layer, context), weights
 
     def _project(self, site: Site, output: nn.Module, args: tuple) -> tuple | None:
-        """The arguments of a W_O whose heads are gated."""
+        """Return the arguments of a W_O whose heads are gated."""
         layer, context = self._row(site), args[0].unflatten(-1, (site.heads, site.size))
         gated = self.given[layer] if layer in self.given else self._gated(layer, context)
         return None if gated is context else (gated.flatten(-2), *args[1:])
 
     def _gated(self, layer: int, context: torch.Tensor) -> torch.Tensor:
-        """Context vectors (batch, tokens, heads, size) times the gates, as edited."""
+        """Return context vectors (batch, tokens, heads, size) times the gates, as edited."""
         if self.values is not None:
             gate = self.values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
             if gate.dim() == 3:

@@ -22,16 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slice:
-    """A head's slice of one parameter.
+    """A head's slice of one parameter: rows, or columns if `across` (in GPT's Conv1D, (in, out), and in W_O).
 
-    Attributes
-    ----------
-    parameter : the whole parameter
-    across : whether the slice is of columns: in GPT's Conv1D, which is (in, out), and in W_O
-    start, stop : range of rows or columns
-    heads : bool (layers, heads)
-        The heads that use the slice; several where weights are shared by the query heads of a group
-        (grouped-query attention), by all heads (latent attention, a norm over all), or by layers (ALBERT).
+    `heads`, bool (layers, heads), are those that use the slice; several if weights are shared by the query
+    heads of a group (grouped-query attention), by all heads (latent attention, a norm over all), or by layers
+    (ALBERT).
     """
 
     parameter: nn.Parameter
@@ -41,29 +36,21 @@ class Slice:
     heads: np.ndarray
 
     def view(self, whole: torch.Tensor) -> torch.Tensor:
-        """The slice of a tensor with the shape of `parameter`."""
+        """Return the slice of a tensor with the shape of `parameter`."""
         return (whole.T if self.across else whole)[self.start : self.stop]
 
     def belongs(self, heads: np.ndarray) -> bool:
-        """Whether one of `heads`, bool (layers, heads), uses the slice."""
+        """Return whether one of `heads`, bool (layers, heads), uses the slice."""
         return bool((self.heads & heads).any())
 
 
 def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
-    """Return the slices of all heads in all attention projections.
+    """Return the slices of all heads in all attention projections, "qkv" or "qkvo" (with W_O).
 
     Rows of queries, keys and values are found whatever layers are called: a gradient of nan at a head's
-    context vectors makes the gradients of exactly the rows nan that these vectors depend on.
-
-    Parameters
-    ----------
-    projections : {"qkv", "qkvo"}
-        Without or with W_O. The bias of W_O, norms and embeddings of positions belong to no head.
-
-    Raises
-    ------
-    EncoderError
-        With "qkvo", columns of W_O do not belong to heads, because something comes before it.
+    context vectors makes the gradients of exactly the rows nan that these vectors depend on. The bias of W_O,
+    norms and embeddings of positions belong to no head. Raises EncoderError if, with "qkvo", columns of W_O
+    do not belong to heads, because something comes before it.
     """
     slices: list[Slice] = []
     with _contexts(gates) as found:
@@ -114,7 +101,7 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
 
 
 def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[Slice]:
-    """The slices of the parameters that queries, keys and values are computed with."""
+    """Yield the slices of the parameters that queries, keys and values are computed with."""
     layers = filter(is_linear, site.attention.modules())
     linear = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
     for parameter, across, owned in _reached(site, context):
@@ -126,9 +113,7 @@ def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[S
 def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
     """Yield each parameter of an attention except W_O, and the part that each head's vectors depend on.
 
-    Yields
-    ------
-    the parameter, whether heads differ in its columns instead of rows, and bool (heads, rows or columns)
+    The part is whether heads differ in columns instead of rows, and bool (heads, rows or columns).
     """
     outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
     modules = [module for module in site.attention.modules() if not isinstance(module, nn.Embedding)]
@@ -149,7 +134,7 @@ def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, 
 
 
 def _rows_and_columns(entries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which rows have true entries, and which columns of a matrix."""
+    """Return which rows have true entries, and which columns of a matrix."""
     rows = entries.flatten(1).any(1) if entries.dim() > 1 else entries
     return rows, entries.any(0) if entries.dim() == 2 else entries.new_zeros(1)
 

@@ -1,4 +1,4 @@
-"""Models in evaluation, or with unfused attention, for the length of a block."""
+"""Contexts in which a model is in evaluation mode, or has unfused attention."""
 
 from __future__ import annotations
 

@@ -32,9 +32,8 @@ class MultiTask(nn.Module):
 
     Parameters
     ----------
-    encoder : the pretrained encoder
     pooling : {"first", "cls", "mean", "last", "mask"}
-        The vector of a text: its first token through the pretrained pooler, if any (`first`) or as it is
+        The vector of a text: its first token through the pretrained pooler, if any (`first`) or unchanged
         (`cls`), the mean over its tokens, its last token, or its mask, the only word of the batch.
     classes : task: `Classes`
     head : head of a prompted language model; classifiers are restricted to tokens of answers
@@ -43,7 +42,7 @@ class MultiTask(nn.Module):
     Attributes
     ----------
     hidden : size of the states of tokens
-    caches : whether tokens see only earlier ones, and can go on from their keys and values
+    caches : whether tokens see only earlier ones, and can continue from their keys and values
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class MultiTask(nn.Module):
 
     @property
     def heads(self) -> list[Head]:
-        """The heads of the tasks, in order."""
+        """Return the heads of the tasks, in order."""
         return cast("list[Head]", [*self.classifiers])
 
     def set_beams(self, beams: Mapping[str, int]) -> None:
@@ -81,12 +80,12 @@ class MultiTask(nn.Module):
             self.classifier(task).beams = number
 
     def classifier(self, task: str) -> Head:
-        """The head of a task."""
+        """Return the head of a task."""
         return self.heads[list(self.classes).index(task)]
 
     @cached_property
     def shares_prefix(self) -> bool:
-        """Whether the tokens that texts begin with can be read once for all."""
+        """Return whether the tokens that texts begin with can be read once for all."""
         if not self.caches:
             return False
         from headspec.models.language import shared_prefix  # loads transformers' models, which few jobs need
@@ -107,32 +106,32 @@ class MultiTask(nn.Module):
         batch.head.read(self, batch)
 
     def attending(self, batch: Batch) -> list[torch.Tensor]:
-        """The mask of the tokens that attend in `read`, (batch, tokens) for each layer."""
+        """Return the mask of the tokens that attend in `read`, (batch, tokens) for each layer."""
         by_kind = batch.head.attending(self, batch)
         return [by_kind[self.gates.kind(layer)][1] for layer in range(self.gates.layers)]
 
     def evidence(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:
-        """The logit of each example's prediction, or the sum or mean of several, (batch,)."""
+        """Return the logit of each example's prediction, or the sum or mean of several, (batch,)."""
         return self.classifier(task).evidence(self, pooled, labels)
 
     def logits(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
-        """Logits of examples, (batch, classes), or log-likelihoods of continuations in `labels`."""
+        """Return logits of examples, (batch, classes), or log-likelihoods of continuations in `labels`."""
         return self.classifier(task).logits(self, pooled, labels)
 
     def losses(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:
-        """The loss of each example, (batch,)."""
+        """Return the loss of each example, (batch,)."""
         return self.classifier(task).losses(self, pooled, labels)
 
     def predict(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> Predicted:
-        """Predictions of a task's head; `labels` where it needs them."""
+        """Return predictions of a task's head, with `labels` if it needs them."""
         return self.classifier(task).predict(self, pooled, labels)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
-        """The values of `predict`, (batch,) or (batch, b)."""
+        """Return the values of `predict`, (batch,) or (batch, b)."""
         return self.predict(task, pooled, labels).values
 
     def output(self, batch: Batch) -> Any:
-        """The output of the encoder; for an encoder-decoder, of its encoder alone."""
+        """Return the output of the encoder; for an encoder-decoder, of its encoder alone."""
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
@@ -148,7 +147,7 @@ class MultiTask(nn.Module):
         return encoder(**inputs)
 
     def vectors(self, batch: Batch) -> torch.Tensor:
-        """Text vectors, (batch, hidden)."""
+        """Return text vectors, (batch, hidden)."""
         output = self.output(batch)
         states = output.last_hidden_state  # (batch, tokens, hidden)
         if self.pooling == "mask":
@@ -168,9 +167,7 @@ class MultiTask(nn.Module):
     def save(self, folder: str | Path, pretrained: dict[str, str] | None = None) -> None:
         """Write the model by `headspec.models.saved.write`.
 
-        Parameters
-        ----------
-        pretrained : `encoders.reference` of an encoder that is as it was loaded, except for adapters
+        `pretrained` is `encoders.reference` of an encoder that was not changed, except by adapters.
         """
         described = {
             "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
@@ -179,7 +176,7 @@ class MultiTask(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
-        """Load a saved model; raises as `headspec.models.saved.read`."""
+        """Load a saved model; raises the errors of `headspec.models.saved.read`."""
         arguments, classifiers = saved.read(Path(folder))
         model = cls(**arguments)
         model.classifiers.load_state_dict(classifiers)

@@ -1,7 +1,7 @@
-"""Passes through a model: what a stage's jobs cost.
+"""Passes through a model, which are the costs of a stage's jobs.
 
 Each folder with stages that run a model has a module `cost`, in which a function per stage, decorated by
-`stage`, lists the passes of a job. Rules read them while they are planned, so nothing here imports torch.
+`stage`, lists the passes of a job. Rules read them during planning, so nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class StageJob:
         return variants.get(self.method, variants["tuned"])
 
     def trained(self, part: float) -> list[Load]:
-        """That part of the training of the run."""
+        """Return this fraction of the run's training."""
         sizes = {task: self.n_train[task] for task in self.tasks}
         expected = expected_examples(self.study, sizes, self.variant.sampling)
         return [Load("train", task, part * n) for task, n in expected.items()]
 
     def validated(self, times: float = 1, most: int | None = None, kind: str = "prune") -> list[Load]:
-        """Passes of that many `times` over validation examples, or the first `most` of each task."""
+        """Return `times` passes over each task's validation examples, or the first `most` of them."""
         sizes = {task: self.n_validation[task] for task in self.tasks}
         return [Load(kind, task, times * min(most or n, n)) for task, n in sizes.items()]
 
 
 def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
-    """Expected training examples of each task over all epochs, as drawn by `headspec.training.schedule`."""
+    """Return the expected training examples of each task over all epochs (`headspec.training.schedule`)."""
     training = study.training
     if sampling == "proportional":
         return {task: float(training.epochs * n) for task, n in sizes.items()}
@@ -91,13 +91,13 @@ class Stage:
     ----------
     loads : passes of a job
     reduced_by : kind of pass: the setting that reduces it
-    copies : of the weights in memory. Without training, they are read twice; four are trained ones (weights,
-        gradients, two moments), the fifth is the words in use; a state to continue from, or the encoder to
-        start again from, comes on top
+    copies : copies of the weights in memory. Without training, they are read twice; training has four
+        (weights, gradients, two moments), and a fifth for the words in use; a state to continue from, or the
+        encoder to start again from, comes on top
     adapted : copies in a run that trains adapters, which are a hundredth of the weights
-    batch : section with the batch size with which the stage trains
+    batch : section with the batch size of its training
     gpus : `one`, `all` of its model with a process for each, or those with `layers` of a prompted model
-    writes : whether it writes translations, after training where it trains
+    writes : whether it writes translations, after any training
     under_masks : whether it evaluates by `headspec.heads.pruning.under_masks`
     vectors : tasks whose vectors of training examples, on which frozen runs learn, a job holds
     held : bytes that a job holds beside weights and activations
@@ -118,7 +118,7 @@ class Stage:
 
     @property
     def backward(self) -> bool:
-        """Whether there is a backward pass, for which activations are kept."""
+        """Return whether there is a backward pass, for which activations are kept."""
         return not {*self.reduced_by} <= {"prune"}
 
 

@@ -35,14 +35,10 @@ def write(
 ) -> None:
     """Write model.safetensors, config.json, and last classifiers.json with the SHA-256 of all files.
 
-    A model that writes texts has its tokenizer and the settings of `generate` there, too.
-
-    Parameters
-    ----------
-    described : pooling, classes, and whether the model is a prompted `language_model`
-    tokenizer : of a model that writes texts
-    pretrained : `encoders.reference` of an encoder that is as it was loaded, except for adapters: config.json
-        has it, and model.safetensors only ``classifiers.<n>``, ``adapters.<layer>.A`` and ``.B``
+    A model that writes texts also has its `tokenizer` and the settings of `generate` there. `described` has
+    pooling, classes, and whether the model is a prompted `language_model`. If the encoder was not changed,
+    except by adapters, `pretrained` is its `encoders.reference`: config.json has it, and model.safetensors
+    only ``classifiers.<n>``, ``adapters.<layer>.A`` and ``.B``.
     """
     state: dict[str, torch.Tensor]
     if pretrained:
@@ -93,19 +89,19 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 
 
 def read_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
-    """Return encoder and pooling of a saved model, without its classifiers; raises as `read`."""
+    """Return encoder and pooling of a saved model, without its classifiers; raises the errors of `read`."""
     pooling = _description(folder)["pooling"]
     return _encoder(folder), pooling
 
 
 def paths(folder: Path) -> list[Path]:
-    """The files of the model that `write` has just written to `folder`."""
+    """Return the files of the model that `write` has just written to `folder`."""
     described = json.loads((folder / "classifiers.json").read_text())
     return [folder / "classifiers.json", *(folder / name for name in described["sha256"])]
 
 
 def adopt(saved: Path, folder: Path) -> None:
-    """Save the model at `saved` in `folder`, too, without copying its weights; raises as `read`."""
+    """Save the model at `saved` in `folder` too, without copying weights; raises as `read` does."""
     description = _description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
@@ -114,7 +110,7 @@ def adopt(saved: Path, folder: Path) -> None:
 
 
 def _description(folder: Path) -> dict:
-    """The content of classifiers.json, after all files of the model have been checked."""
+    """Return the content of classifiers.json, after checking all files of the model."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():
         raise EncoderError(
@@ -143,7 +139,7 @@ def _describe(folder: Path, description: dict) -> None:
 
 
 def _pretrained(folder: Path) -> tuple[Any, str] | None:
-    """The pretrained model in a saved model's config.json, and its key there; None without one."""
+    """Return the pretrained model in a saved model's config.json, and its key there; None without one."""
     path = folder / "config.json"
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
@@ -159,7 +155,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
 
 
 def _encoder(folder: Path) -> PreTrainedModel:
-    """The encoder of a saved model, or the pretrained one in its config.json, with adapters merged."""
+    """Return the encoder of a saved model, or its pretrained one with adapters merged."""
     found = _pretrained(folder)
     if found is None:
         return encoders.pretrained(folder)
@@ -169,12 +165,12 @@ def _encoder(folder: Path) -> PreTrainedModel:
 
 
 def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """The tensors whose names begin with `prefix`, without it."""
+    """Return the tensors whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
 def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The state of an encoder without tied weights, which loading ties again."""
+    """Return the state of an encoder without tied weights, which loading ties again."""
     state = dict(encoder.state_dict())
     for name, source in getattr(encoder, "all_tied_weights_keys", {}).items():
         if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():
@@ -183,7 +179,7 @@ def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
 
 
 def _writing(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> dict[str, bytes]:
-    """Name: content of the files that a model needs to write texts."""
+    """Return name and content of the files that a model needs to write texts."""
     if tokenizer is None:
         return {}
     with tempfile.TemporaryDirectory() as temporary:

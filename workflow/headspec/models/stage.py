@@ -28,15 +28,8 @@ if TYPE_CHECKING:
 class ModelStage:
     """A job that runs a model: its device, inputs and provenance.
 
-    Parameters
-    ----------
-    job : the object `snakemake` of a rule's script
-
-    Attributes
-    ----------
-    device : leases the GPUs that the job requests, if any are visible
-    gpus : number of GPUs that it leased
-    microbatches : number of microbatches per batch, to save memory
+    `job` is the object `snakemake` of a rule's script. `device` leases the GPUs that the job requests, if any
+    are visible; `gpus` is their number. `microbatches` per batch save memory.
     """
 
     def __init__(self, job: Any) -> None:
@@ -64,7 +57,7 @@ class ModelStage:
 
     @property
     def seed(self) -> int:
-        """The seed of the run."""
+        """Return the seed of the run."""
         return int(self.job.wildcards.seed)
 
     def examples(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Examples]:
@@ -76,7 +69,7 @@ class ModelStage:
         }
 
     def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Classes]:
-        """Task: its `Classes`, from the footers of the tables at `paths`."""
+        """Return the `Classes` of each task, from the footers of the tables at `paths`."""
         return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
@@ -92,14 +85,14 @@ class ModelStage:
             return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
-        """The tokenizer of the job's model, if it writes texts for one of the tasks."""
+        """Return the tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(encoding(task).writes for task in classes.values()):
             return None
         model, key = Model.from_params(self.job.params.model), f"models.{self.job.wildcards.model}"
         return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
-        """`encoders.reference` of the pretrained encoder; None for random weights."""
+        """Return `encoders.reference` of the pretrained encoder; None for random weights."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
             return None
         return encoders.reference(
@@ -108,7 +101,7 @@ class ModelStage:
 
     @property
     def beams(self) -> dict[str, int]:
-        """Number of beams of each task whose evaluation is not greedy."""
+        """Return the number of beams of each task whose evaluation is not greedy."""
         return self.job.params.get("beams", {})
 
     def trained(self) -> MultiTask:
@@ -128,7 +121,7 @@ class ModelStage:
         return self.trained() if self.job.input.get("model") else MultiTask(*self.pretrained(), {})
 
     def footer(self, **more: Any) -> dict[str, Any]:
-        """The footer of a table (`tables.provenance`), with device, precision and seed."""
+        """Return the footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
         texts = {"metrics": SIGNATURES} if SIGNATURES else {}

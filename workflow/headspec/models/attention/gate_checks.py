@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def check(gates: HeadGates) -> None:
-    """EncoderError if gates do not act on heads.
+    """Raise EncoderError if gates do not act on heads.
 
-    Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
-    own values alone, or where these are not known, from units that another head does not use.
-    Where a closed gate differs from zeroing the head's columns of W_O, sites lose their W_O, unless that is
-    where heads are gated.
+    Gates of one must change no bit; a closed head must change the output; its context vectors must come from
+    its own values alone or, where these are not known, from units that another head does not use. Where a
+    closed gate differs from zeroing the head's columns of W_O, sites lose their W_O, unless heads are gated
+    there.
     """
     device = next(gates.model.parameters()).device
 
@@ -61,7 +61,7 @@ def check(gates: HeadGates) -> None:
 
 
 def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
-    """EncoderError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
+    """Raise EncoderError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
     seen: set[int] = set()
 
     def note(row: int, context: torch.Tensor) -> torch.Tensor:
@@ -75,13 +75,13 @@ def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
 
 
 def first(output: Any) -> torch.Tensor:
-    """The logits of an output, else its first tensor."""
+    """Return the logits of an output, else its first tensor."""
     logits = getattr(output, "logits", None)
     return logits if isinstance(logits, torch.Tensor) else output[0]
 
 
 def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], torch.Tensor]) -> bool:
-    """Whether a closed head is the same as its columns of W_O at zero."""
+    """Return whether closing a head equals setting its columns of W_O to zero."""
     with torch.no_grad():
         columns = site.columns()[head]
         original = columns.clone()
@@ -93,7 +93,7 @@ def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], to
 
 
 def _own_values(gates: HeadGates, site: Site) -> None:
-    """EncoderError if a head's context vectors are computed from the values of another head."""
+    """Raise EncoderError if a head's context vectors are computed from another head's values."""
     mixing = False
 
     def attend(
@@ -128,11 +128,11 @@ def _own_values(gates: HeadGates, site: Site) -> None:
 
 
 def _own_units(gates: HeadGates, site: Site) -> None:
-    """EncoderError if what W_O takes of a token is not made by heads.
+    """Raise EncoderError if the input of W_O for a token is not made by heads.
 
     Units are the outputs of linear layers inside the attention. One of these layers must have units of
-    several tokens (keys or values, not the hidden units of a feed-forward layer), and some that the first
-    head uses and the last does not, and the other way round.
+    several tokens (keys or values, not the hidden units of a feed-forward layer), including some that only
+    the first head uses and some that only the last one uses.
     """
     assert site.output is not None
     context = torch.empty(0)

@@ -1,9 +1,9 @@
-"""The attention interface of transformers, and functions that act in the place of a module's attention.
+"""The attention interface of transformers, and functions that replace a module's attention.
 
 Nearly every model asks `AttentionInterface` for its attention function, which returns the context vectors of
-all heads, (batch, tokens, heads, head size), before W_O mixes them. Its `get_interface` is wrapped, instead
-of registering functions under names of our own: some models compare these names (GPT-2's eager attention,
-DeepSeek's sparse masks), and a model stays watched whatever implementation is chosen later.
+all heads, (batch, tokens, heads, head size), before W_O mixes them. Its `get_interface` is wrapped. Functions
+registered under our own names would fail: some models compare these names (GPT-2's eager attention,
+DeepSeek's sparse masks), and a model must stay watched if another implementation is chosen later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WATCHERS = "head_watchers"
 
 
 def watch(module: nn.Module, watcher: Watcher) -> None:
-    """Call `watcher` in the place of a module's attention function.
+    """Call `watcher` instead of a module's attention function.
 
     GPT-2's own eager attention (`reorder_and_upcast_attn`) is replaced by the usual one.
     """
@@ -41,7 +41,7 @@ def watch(module: nn.Module, watcher: Watcher) -> None:
 
 
 def unwatch(module: nn.Module, watcher: Watcher) -> None:
-    """End what `watch` began."""
+    """Undo `watch`."""
     watchers = module.__dict__.get(WATCHERS, [])
     watchers[:] = [other for other in watchers if other != watcher]
     if not watchers:

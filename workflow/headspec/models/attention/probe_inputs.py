@@ -1,4 +1,4 @@
-"""Arguments of a small forward pass, by what a model's config says that it takes."""
+"""Arguments of a small forward pass, according to a model's config."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ SAMPLES = 4000  # in a waveform; a few frames remain
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
     """Return token ids, pixels, mel features or a waveform; for a decoder also targets.
 
-    Raises
-    ------
-    EncoderError
-        The model takes something else.
+    Raises EncoderError if the model takes something else.
     """
     device, config = next(model.parameters()).device, model.config
     words = getattr(config.get_text_config(), "vocab_size", TEXTS * TOKENS)  # CANINE reads any character

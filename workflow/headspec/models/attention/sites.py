@@ -36,11 +36,11 @@ class Site:
     ----------
     name : name of `attention` inside the model
     attention : the module that computes queries, keys, values and context vectors
-    output : W_O, the linear layer that takes context vectors; None where something comes between
+    output : W_O, the linear layer that takes context vectors; None if something comes between
     own : whether it computes attention without the attention interface; heads are then gated before W_O
     kind : the kind of attention
     heads, size : number of heads, and the length of a context vector
-    rows : the row of each of its calls in a forward pass; several where layers share the module (ALBERT)
+    rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
 
     name: str
@@ -53,7 +53,7 @@ class Site:
     rows: list[int] = field(default_factory=list)
 
     def columns(self) -> torch.Tensor:
-        """The weights of W_O that multiply the context vectors, a view (heads, size, hidden)."""
+        """Return the weights of W_O that multiply the context vectors, a view (heads, size, hidden)."""
         assert self.output is not None
         weight: Any = self.output.weight
         # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
@@ -61,34 +61,28 @@ class Site:
 
 
 def by_columns(layer: nn.Module) -> bool:
-    """Whether the inputs of a linear layer are the columns of its weight."""
+    """Return whether the inputs of a linear layer are the columns of its weight."""
     return type(layer).__name__ != "Conv1D"
 
 
 def is_linear(layer: nn.Module) -> bool:
-    """Whether a layer multiplies by a matrix; embeddings, which have one too, do not."""
+    """Return whether a layer multiplies by a matrix; embeddings have a matrix but do not."""
     weight = getattr(layer, "weight", None)
     return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
 
 
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
-    """The modules that call layers in a forward pass, and their kinds of attention."""
+    """Return the modules that call layers in a forward pass, and their kinds of attention."""
     if not model.config.is_encoder_decoder:
         return {model.base_model: (SELF,)}
     return {model.get_encoder(): (ENCODER,), model.get_decoder(): (DECODER, CROSS)}
 
 
 def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
-    """Find the sites that a forward pass of a model calls.
+    """Return the sites that a forward pass calls, each kind of attention's first row, and the number of rows.
 
-    Returns
-    -------
-    sites in the order of their rows, the first row of each kind of attention, and the number of rows
-
-    Raises
-    ------
-    EncoderError
-        Its heads are found neither at the attention interface nor before a W_O.
+    Sites are in the order of their rows. Raises EncoderError if heads are found neither at the attention
+    interface nor before a W_O.
     """
     calls = _calls(model, inputs)
     names = {module: name for name, module in model.named_modules()}
@@ -142,7 +136,7 @@ class _Call:
 
 
 def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
-    """The calls of attention and of linear layers in a forward pass, in order."""
+    """Return the calls of attention and of linear layers in a forward pass, in order."""
     calls: list[_Call] = []
 
     def attend(attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
@@ -165,7 +159,7 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
 
 
 def _following(calls: list[_Call], width: int) -> nn.Module | None:
-    """The first linear layer, before the next attention, whose input has this width."""
+    """Return the first linear layer, before the next attention, whose input has this width."""
     layers = itertools.takewhile(lambda call: call.keys is None, calls)
     return next((call.module for call in layers if call.context.shape[-1] == width), None)
 
@@ -173,7 +167,7 @@ def _following(calls: list[_Call], width: int) -> nn.Module | None:
 def _own_attention(
     model: PreTrainedModel, calls: list[_Call], names: Mapping[nn.Module, str]
 ) -> Iterator[tuple[str, nn.Module, list[int], int]]:
-    """Modules that compute attention themselves: name, module, numbers of its calls, the last W_O; heads."""
+    """Yield modules that compute attention themselves: name, module, numbers of its calls, W_O; heads."""
     matches = [OWN_ATTENTION.match(names[call.module]) for call in calls]
     inside = [match and match[0] for match in matches]
     for name, group in itertools.groupby(range(len(calls)), lambda number: inside[number]):
@@ -187,10 +181,10 @@ def _own_attention(
 
 
 def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:
-    """Give the calls of sites their rows; returns as `find`.
+    """Assign rows to the calls of sites; return the same as `find`.
 
-    A row is the number of a layer in the model, where the names of modules have one: some layers of hybrid
-    models have no attention. Otherwise rows are in the order of calls.
+    A row is the number of a layer in the model, if the names of modules have one, because some layers of
+    hybrid models have no attention. Otherwise rows are in the order of calls.
     """
     calls: dict[nn.Module, tuple[Site, list[int]]] = {}
     for number, site in found:

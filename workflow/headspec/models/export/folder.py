@@ -44,7 +44,7 @@ This prints the logits of a task, a row for each text. A pair is `("One text.", 
 
 @contextlib.contextmanager
 def complete(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder that is renamed to `folder` when the block ends without error, else deleted."""
+    """Yield a temporary folder that is renamed to `folder` if the block ends without error, else deleted."""
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)  # from a killed process
     temporary.mkdir(parents=True)
@@ -63,27 +63,19 @@ def export(
     about: dict[str, Any],
     folder: Path,
 ) -> float:
-    """Write a model with the heads `kept` alone: model.onnx, tokenizer.json, model.json and README.md.
+    """Write model.onnx, tokenizer.json, model.json and README.md of a model with only the heads `kept`.
+
+    Returns the largest absolute difference of logits on the examples in `texts`. `model` loses its other
+    heads and its gates. Raises EncoderError, and leaves no folder, if the heads cannot be removed one by one,
+    the model cannot be expressed as ONNX, or its logits differ by more than `TOLERANCE`.
 
     Parameters
     ----------
-    model : loses its other heads, and its gates
     kept : bool (layers, heads)
-    texts : task: examples on which the file is compared with the model whose other gates are closed;
-        README.md shows the first task
+    texts : task: examples for the comparison with closed gates; README.md shows the first task
     tokenizer : truncates and pads texts
     about : entries of model.json on the model and the choice of heads
     folder : does not exist yet
-
-    Returns
-    -------
-    difference : the largest absolute difference of logits
-
-    Raises
-    ------
-    EncoderError
-        The heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits differ
-        by more than `TOLERANCE`. There is then no folder.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)

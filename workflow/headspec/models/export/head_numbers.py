@@ -1,4 +1,4 @@
-"""Attributes of attention modules that count heads, found by the ones read and by trying."""
+"""Attributes of attention modules that count heads, found by observing reads and by trial."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Numbers:
     size: int
 
     def all(self) -> tuple[int, ...]:
-        """The counts that an attribute may hold: heads, key heads, query heads per key head, and widths."""
+        """Return what an attribute may hold: heads, key heads, query heads per key head, and widths."""
         return self.heads, self.keys, self.heads // self.keys, self.heads * self.size, self.keys * self.size
 
 
 def parts(attention: nn.Module) -> list[nn.Module]:
-    """The modules of an attention that may count heads: all except its layers, which only have sizes."""
+    """Return the modules of an attention that may count heads: all except its layers."""
     return [module for module in attention.modules() if getattr(module, "weight", None) is None]
 
 
@@ -59,7 +59,7 @@ def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place
 
 
 def _noting(kind: type, in_config: bool, read: set[Place]) -> type:
-    """A class like `kind` whose objects note the attributes that are read."""
+    """Return a class like `kind` whose objects note the attributes that are read."""
     usual: Any = kind.__getattribute__
 
     def get(self: Any, name: str) -> Any:
@@ -77,18 +77,9 @@ def settle(
     """Set the attributes of attention modules so that the model computes what it should.
 
     The value of an attribute tells what it may count, the same in all modules of a class. Where that is
-    ambiguous, all combinations are tried, those with the fewest changes first.
-
-    Parameters
-    ----------
-    changes : module: its numbers before and after
-    read : module: the attributes that its code reads
-    same : whether the model computes what it should; raises if numbers do not fit
-
-    Raises
-    ------
-    EncoderError
-        No combination fits.
+    ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
+    numbers before and after, `read` the attributes that its code reads. `same` checks the model, and raises
+    if numbers do not fit. Raises EncoderError if no combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
     for module, (before, _) in changes.items():

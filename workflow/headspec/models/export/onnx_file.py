@@ -41,7 +41,7 @@ class Logits(nn.Module):
 
 
 def installed() -> None:
-    """EncoderError if a package for ONNX is missing."""
+    """Raise EncoderError if a package for ONNX is missing."""
     missing = [name for name in ("onnx", "onnx_ir", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise EncoderError(
@@ -50,7 +50,7 @@ def installed() -> None:
 
 
 def inputs(batch: Batch) -> dict[str, torch.Tensor]:
-    """The inputs of the file for a batch, (batch, tokens) each."""
+    """Return the inputs of the file for a batch, (batch, tokens) each."""
     named = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     return named if batch.token_type_ids is None else named | {"token_type_ids": batch.token_type_ids}
 
@@ -91,14 +91,14 @@ def write(model: MultiTask, examples: Examples, path: Path) -> None:
 
 
 def batches(examples: Examples) -> list[Batch]:
-    """The first examples of a task, in padded batches."""
+    """Return the first examples of a task, in padded batches."""
     rows = np.arange(min(len(examples), COMPARED))
     return [examples.batch(rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
 
 
 @torch.no_grad()
 def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray]:
-    """Logits of the first examples of each task by the model with its gates, (n, classes) float32."""
+    """Return logits of each task's first examples by the model with its gates, (n, classes) float32."""
     model.eval()
     return {
         task: torch.cat([model.logits(task, model.pool(batch)) for batch in batches(examples)]).numpy()
@@ -107,9 +107,9 @@ def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray
 
 
 def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """Open the file in onnxruntime: a function of a batch that returns the logits of each task.
+    """Open the file in onnxruntime, as a function of a batch that returns the logits of each task.
 
-    `threads` of 0 are as many as there are cores.
+    With 0 `threads`, all cores are used.
     """
     import onnxruntime
 
@@ -126,7 +126,7 @@ def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarr
 
 
 def difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """The largest absolute difference of the file's logits from `expected` ones."""
+    """Return the largest absolute difference of the file's logits from `expected` ones."""
     run, largest = opened(path), 0.0
     for task, examples in texts.items():
         found = np.concatenate([run(batch)[task] for batch in batches(examples)])

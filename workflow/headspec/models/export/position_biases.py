@@ -34,14 +34,14 @@ def noted(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
 
 
 def _by_head(value: Any, heads: int) -> bool:
-    """Whether an argument is (batch, heads, tokens, tokens) or ([batch *] heads, tokens, tokens)."""
+    """Return whether an argument is (batch, heads, tokens, tokens) or ([batch *] heads, tokens, tokens)."""
     if not isinstance(value, torch.Tensor) or heads == 1:
         return False
     return value.shape[1] == heads if value.dim() == 4 else value.dim() == 3 and value.shape[0] % heads == 0
 
 
 def select(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
-    """Pass an attention only the parts of `kept` heads, of these arguments; `heads` is the number of all."""
+    """Pass an attention only the `kept` heads' parts of these arguments; `heads` counts all heads."""
     if arguments:
         hook = functools.partial(_selected, arguments, heads, kept.tolist())
         attention.register_forward_pre_hook(hook, with_kwargs=True)

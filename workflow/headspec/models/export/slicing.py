@@ -37,12 +37,12 @@ def remove_heads(
     """Return a smaller model that computes what `model` does with some heads closed.
 
     It replaces `prune_heads` of transformers 4. A layer that keeps no head returns the bias of W_O. Heads of
-    keys and values go with the last of their query heads. Layers that share weights (ALBERT) get their own
-    attention weights and go on sharing the others.
+    keys and values are removed with the last of their query heads. Layers that share weights (ALBERT) get
+    their own attention weights and still share the others.
 
     Parameters
     ----------
-    model : any model that `HeadGates` takes; it stays as it is
+    model : any model that `HeadGates` takes; it is not changed
     heads : bool (layers, heads), True to remove, such as ``top_heads(-scores, 0.3)``
     inputs : as in `HeadGates`
 
@@ -50,7 +50,7 @@ def remove_heads(
     -------
     smaller : a copy, of modules of transformers and torch. ``torch.save(smaller, path)`` keeps it, and
         ``torch.load(path, weights_only=False)`` loads it, without headspec unless positions have a bias for
-        each head (MPNet, BLOOM). `save_pretrained` cannot keep it: no config says which heads a layer has.
+        each head (MPNet, BLOOM). `save_pretrained` cannot keep it: no config lists a layer's heads.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def remove_heads(
 
 
 def _outputs(gates: HeadGates) -> list[torch.Tensor]:
-    """Outputs with the model's own implementation of attention, and with the eager one.
+    """Return outputs with the model's own implementation of attention, and with the eager one.
 
     They read different attributes: fused attention may infer from shapes how many heads share a key.
     """

@@ -1,4 +1,4 @@
-"""Replacements of projections of heads, as modules of torch alone."""
+"""Replacements of projections of heads, as modules that need only torch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,9 @@ class Constant(nn.Module):
 
 
 class Grouped(nn.Module):
-    """A projection to shared keys or values, repeated for each query head.
+    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated for each query head.
 
-    Parameters
-    ----------
-    projection : its output is (batch, tokens, key heads * size)
-    key_heads : the key head of each query head
+    `key_heads` has the key head of each query head.
     """
 
     def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:

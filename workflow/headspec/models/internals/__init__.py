@@ -1,1 +1,1 @@
-"""What passes inside an unmodified encoder: attention, relevance, states and vectors."""
+"""The internals of an unmodified encoder: attention, relevance, states and vectors."""

@@ -19,17 +19,11 @@ from headspec.models.modes import evaluating, unfused
 def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     """Give every row's attention weights to `receive` during forward passes within the block.
 
-    Weights are taken after the softmax: the weights of a token sum to 1, and padding has weight 0. Those of
-    padding itself mean nothing.
-
-    The model runs unfused and without dropout, because fused attention has no weights. Types that compute
-    attention themselves return weights only with `output_attentions`; hooks take them out of the outputs of
-    modules, so that the model does not collect all layers.
-
-    Raises
-    ------
-    EncoderError
-        The model runs without giving its weights (raised within the block, at the forward pass).
+    Weights are taken after the softmax: a token's weights sum to 1, and padding has weight 0; the weights of
+    padding itself mean nothing. The model runs unfused, because fused attention has no weights, and without
+    dropout. Types that compute attention themselves return weights only with `output_attentions`; hooks take
+    them out of the outputs of modules, so that the model does not collect all layers. EncoderError, at the
+    forward pass, if the model does not give its weights.
     """
     model: Any = gates.model
     first = next(model.parameters()).device  # layers may be on several
@@ -65,5 +59,5 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
 
 
 def _is_map(output: Any, site: Site) -> bool:
-    """Whether an output of attention is (batch, heads, tokens, tokens)."""
+    """Return whether an output of attention is (batch, heads, tokens, tokens)."""
     return isinstance(output, torch.Tensor) and output.dim() == 4 and output.shape[1] == site.heads

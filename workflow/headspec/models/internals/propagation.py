@@ -9,16 +9,14 @@ operation                                     rule
 activation (GELU, SiLU, tanh of a pooler)     y = x * constant
 layer norm, RMS norm                          the denominator is constant
 product of two states (gated MLP, QK, AV)     half of the relevance to each factor
-softmax of attention, `constant_attention`    constant: relevance passes through the values alone
+softmax of attention, `constant_attention`    constant: relevance passes only through the values
 softmax of attention, `attnlrp`               its tangent, whose offset absorbs relevance as a bias does
 ============================================  ==========================================================
 
 `constant_attention` is Ali et al. 2022, whose models have no gated MLP; `attnlrp` is Achtibat et al. 2024.
-The former is the default: its relevance ends in embeddings and biases alone, and it agrees with the effect
-of closing single heads equally well.
-
-The library of AttnLRP, lxt 2.1, cannot be imported with transformers 5, knows only BERT, GPT-2, Llama, Qwen2
-and Qwen3 of our types, and patches their modules for good.
+The former is the default: its relevance ends only in embeddings and biases, and it agrees equally well with
+the effect of closing single heads. The library of AttnLRP, lxt 2.1, does not work with transformers 5,
+supports few of our types, and patches their modules permanently.
 """
 
 from __future__ import annotations
@@ -50,10 +48,7 @@ PRODUCTS = {
 
 @contextmanager
 def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
-    """Make gradients of all computations in this block follow `rules`; outputs stay the same.
-
-    Attention is unfused, so that its softmax is seen.
-    """
+    """Make gradients in this block follow `rules`; outputs stay the same, and attention is unfused."""
     activations = register_module_forward_hook(_scaled)
     try:
         with unfused(gates.model), _Propagation(rules, gates):
@@ -64,14 +59,14 @@ def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
 
 @functools.cache
 def _activations() -> tuple[type, ...]:
-    """The classes of activations that transformers has or uses."""
+    """Return the classes of activations that transformers has or uses."""
     from transformers.activations import ACT2CLS  # slow to import
 
     return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
 
 
 def _scaled(module: nn.Module, args: tuple, output: Any) -> Any:
-    """The output of an activation as its input times a constant."""
+    """Return the output of an activation as its input times a constant."""
     if not isinstance(module, _activations()):
         return output
     scale = (output / args[0]).detach()
@@ -108,7 +103,7 @@ def _layer_norm(
     bias: torch.Tensor | None = None,
     eps: float = 1e-5,
 ) -> torch.Tensor:
-    """`F.layer_norm` over the last dimension with a constant denominator."""
+    """Return `F.layer_norm` over the last dimension with a constant denominator."""
     x = x.float()  # as autocast does
     deviation = x - x.mean(-1, keepdim=True)
     scaled = deviation * (deviation.square().mean(-1, keepdim=True) + eps).rsqrt().detach()
@@ -117,7 +112,7 @@ def _layer_norm(
 
 
 def _is_state(factor: Any) -> bool:
-    """Whether a factor is computed from states; weights and gates are leaves, or views of leaves."""
+    """Return whether a factor is computed from states; weights and gates are leaves, or views of leaves."""
     if not isinstance(factor, torch.Tensor) or not factor.requires_grad:
         return False
     return not (factor if factor._base is None else factor._base).is_leaf

@@ -52,10 +52,7 @@ def representations(
 ) -> pd.DataFrame:
     """Return the vectors of the same texts by the model of each task, as a table 'representations'.
 
-    Parameters
-    ----------
-    models : (task, its model), loaded one at a time
-    texts : in the order of their column `example`
+    `models` are pairs of a task and its model, loaded one at a time; `texts` are in the order of `example`.
     """
     progress, rows = Progress(n_models * len(texts), "texts"), np.arange(len(texts))
     frames = []
@@ -68,15 +65,9 @@ def representations(
 def task_means(
     model: MultiTask, examples: Mapping[str, Examples], rows: Mapping[str, np.ndarray], device: Device
 ) -> pd.DataFrame:
-    """Return the mean vector of each task's texts (TextEmb of Vu et al. 2020, with mean pooling).
+    """Return the mean vector of each task's `rows` (TextEmb of Vu et al. 2020, with mean pooling).
 
-    Parameters
-    ----------
-    examples, rows : task: its examples, and the rows of them to average
-
-    Returns
-    -------
-    table 'representations', without `example`
+    The result is a table 'representations' without `example`.
     """
     progress = Progress(sum(map(len, rows.values())), "texts")
     by_task = (vectors(model, task, examples[task], some, device, progress) for task, some in rows.items())

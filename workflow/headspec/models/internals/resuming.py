@@ -1,4 +1,4 @@
-"""Passes without one head, which start at its layer from the states of an earlier pass, where they can."""
+"""Passes without one head that start at its layer from the states of an earlier pass, if possible."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
 class Replacing:
     """Full passes, for models that a `run` calls several times.
 
-    Attributes
-    ----------
-    contexts : row: context vectors (batch, tokens, heads, size) of its first call in the last `record`
+    `contexts` has each row's context vectors (batch, tokens, heads, size) in its first call in the last
+    `record`.
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -62,7 +61,7 @@ class Replacing:
         return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
-        """As `Resuming.without`."""
+        """Do the same as `Resuming.without`."""
 
         def edit(row: int, context: torch.Tensor) -> torch.Tensor:
             if row != layer:
@@ -79,24 +78,15 @@ class Replacing:
 class Resuming:
     """Passes of an unmodified encoder that repeat only what follows a change of one head.
 
-    `record` runs the encoder and keeps, for every call of attention, its context vectors and the outputs of
-    modules that have finished before it. `without` runs the encoder again on the same batch: these modules
-    return what they returned, that attention returns its context vectors without one head, and all others
-    compute. The order of calls tells which modules these are, whatever layers are called, or share. Over all
-    heads of a deep encoder this saves half of the operations.
+    `record` runs the encoder and keeps, for every call of attention, its context vectors (`contexts`, by row:
+    (batch, tokens, heads, size)) and the outputs of modules that have finished before it. `without` runs the
+    encoder again on the same batch: these modules return their earlier outputs, that attention returns its
+    context vectors without one head, and all others compute. The order of calls identifies these modules,
+    whatever layers are called, or share. Over all heads of a deep encoder this saves half of the operations.
 
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
-    out a head is closing its gate. There are no gradients and no dropout.
-
-    Attributes
-    ----------
-    contexts : row: context vectors (batch, tokens, heads, size) in the last `record`
-
-    Raises
-    ------
-    EncoderError
-        The encoder does not repeat its calls, changes states that modules have returned, or differs from the
-        encoder with a closed gate.
+    out a head equals closing its gate. There are no gradients and no dropout. Raises EncoderError if it does
+    not, or if the encoder does not repeat its calls or changes states that modules have returned.
     """
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
@@ -162,10 +152,8 @@ class Resuming:
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
         """Return the result of `run`, the same as in `record`, without a head.
 
-        Parameters
-        ----------
-        instead : (batch, tokens or 1, size), optional
-            Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
+        `instead`, (batch, tokens or 1, size), replaces the head's context vectors of the tokens, or of all
+        tokens of a text.
         """
         context, finished = self._points[layer]
         self._expected = deque(finished)

@@ -25,15 +25,8 @@ Sums = dict[str, torch.Tensor]
 class Squares:
     """Squared gradients of the examples of batches, by parameter.
 
-    Parameters
-    ----------
-    model : computes the loss, with the batch as the first dimension of its states
-    parameters : parameters of `model` whose gradients are squared
-
-    Attributes
-    ----------
-    sums : for each parameter, the sum over all examples so far
-    supported : whether every parameter belongs to a linear layer, a norm or an embedding
+    The model's states must have the batch as first dimension. `sums` has, for each of `parameters`, the sum
+    over all examples so far; `supported` is whether each belongs to a linear layer, a norm or an embedding.
     """
 
     def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
@@ -97,7 +90,7 @@ def _linear(module: nn.Module, calls: Calls, sums: Sums) -> None:
 
 
 def _by_token(states: torch.Tensor) -> torch.Tensor:
-    """(n, features) or (n, ..., features) to (n, tokens, features), in float32."""
+    """Reshape (n, features) or (n, ..., features) to (n, tokens, features), in float32."""
     return states.float().reshape(len(states), -1, states.shape[-1])
 
 
@@ -125,12 +118,12 @@ def _embedding(module: nn.Module, calls: Calls, sums: Sums) -> None:
 
 
 def _is_conv1d(module: nn.Module) -> bool:
-    """Whether a module is a Conv1D of transformers, which is slow to import."""
+    """Return whether a module is a Conv1D of transformers, which is slow to import."""
     return type(module).__name__ == "Conv1D"
 
 
 def _kind(module: nn.Module) -> Callable[[nn.Module, Calls, Sums], None] | None:
-    """The function for a kind of module; None for one that is not known."""
+    """Return the function for a kind of module; None for an unknown kind."""
     if isinstance(module, nn.Linear) or _is_conv1d(module):
         return _linear
     if isinstance(module, nn.Embedding):

@@ -1,1 +1,1 @@
-"""Language models that are prompted: heads for answers, a common beginning read once, several GPUs."""
+"""Prompted language models: heads for answers, shared prefixes, several GPUs."""

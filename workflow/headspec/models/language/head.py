@@ -1,4 +1,4 @@
-"""Language models with their heads, which give all tokens or some of them their logits."""
+"""Language models with their heads, which compute logits of all tokens or some."""
 
 from __future__ import annotations
 
@@ -32,16 +32,9 @@ class LanguageHead(nn.Module):
     """The head of a causal or masked language model: states (n, hidden) to logits (n, tokens), float32.
 
     Models transform states before the output embedding, and logits after it. So the model's own code runs,
-    with an encoder that returns the given states. It runs in float32 under autocast, too: in bfloat16, logits
-    between 16 and 32 are multiples of an eighth, and two answers often have the same.
-
-    Parameters
-    ----------
-    model : gives logits of all tokens; its weights are shared, not copied
-
-    Attributes
-    ----------
-    bias : added to the logits of a restricted head, (tokens,); 0 unless calibrated
+    with an encoder that returns the given states and shared weights. It runs in float32 even under autocast:
+    in bfloat16, logits between 16 and 32 are multiples of an eighth, and two answers often have the same.
+    `bias`, (tokens,), is added to the logits of a restricted head; it is 0 unless calibrated.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -55,12 +48,12 @@ class LanguageHead(nn.Module):
 
     @property
     def tokens(self) -> nn.Linear:
-        """The output embedding, a row for every token."""
+        """Return the output embedding, a row for every token."""
         found: Any = self.model.get_submodule(self.place)
         return found
 
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
-        """Return a head for some tokens alone, with weights of its own."""
+        """Return a head for only some tokens, with weights of its own."""
         output = self.tokens
         head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
         rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
@@ -83,13 +76,13 @@ class LanguageHead(nn.Module):
 
 
 class _States(nn.Module):
-    """An encoder that returns the states that it is given."""
+    """An encoder that returns given states."""
 
     states: torch.Tensor | None = None
 
     @property
     def decoder(self) -> _States:
-        """Itself, because some models call a part of their encoder (OPT)."""
+        """Return itself, because some models call a part of their encoder (OPT)."""
         return self
 
     def forward(self, *_: Any, **__: Any) -> _Output:
@@ -98,7 +91,7 @@ class _States(nn.Module):
 
 
 class _Output(tuple):
-    """The output of an encoder: its last states, and None for all else that code may ask for."""
+    """The output of an encoder: its last states, and None for everything else that code may ask for."""
 
     def __getattr__(self, name: str) -> torch.Tensor | None:
         return self[0] if name == "last_hidden_state" else None
@@ -118,13 +111,7 @@ def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> Non
 
 
 def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of the token after each state, (n,) float32.
-
-    Parameters
-    ----------
-    states : (n, hidden)
-    tokens : (n,)
-    """
+    """Return the log-probability of the token (n,) after each state (n, hidden), (n,) float32."""
 
     def part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         return -F.cross_entropy(head(states), tokens, reduction="none")
@@ -137,24 +124,21 @@ def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Te
 
 
 def half(model: PreTrainedModel) -> bool:
-    """Whether a model has weights in bfloat16."""
+    """Return whether a model has weights in bfloat16."""
     return any(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
 
 
 def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
-    """Whether two tensors that a model computes are equal, up to rounding."""
+    """Return whether two tensors that a model computes are equal, up to rounding."""
     most = expected.abs().max() * (HALF_TOLERANCE if half(model) else TOLERANCE)
     return found.shape == expected.shape and bool((found - expected).abs().max() <= most)
 
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel, where: str) -> None:
-    """EncoderError if `LanguageHead` does not give the model's logits of a few tokens.
+    """Raise EncoderError if `LanguageHead` does not give the logits of a language model in evaluation mode.
 
-    Parameters
-    ----------
-    model : a causal or masked language model, in evaluation
-    where : config key of its source, and the source
+    `where` is the config key of its source, and the source.
     """
     ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
     inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
@@ -179,15 +163,9 @@ def check_head(model: PreTrainedModel, where: str) -> None:
 def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp32") -> PreTrainedModel:
     """Load the causal or masked language model at `path`.
 
-    Parameters
-    ----------
-    where : config key of its source, and the source, for errors
-    dtype : of its weights, {"fp32", "bf16"}; the latter as by `keep_half`
-
-    Raises
-    ------
-    EncoderError
-        It cannot be loaded, its weights have no language-model head, or `LanguageHead` is not its head.
+    `where` is the config key of its source, and the source, for errors; `dtype` is "fp32" or "bf16" (by
+    `keep_half`). Raises EncoderError if it cannot be loaded, has no language-model head, or `LanguageHead`
+    differs from it.
     """
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 

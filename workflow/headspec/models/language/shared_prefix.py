@@ -1,4 +1,4 @@
-"""Passes of rows that begin with the same tokens, read once for all."""
+"""Passes of rows that begin with the same tokens, read once for all rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Prefix(DynamicLayer):
 
 @torch.no_grad()
 def possible(encoder: PreTrainedModel) -> bool:
-    """Whether `output` holds for an encoder, by its kinds of layers and on a few tokens.
+    """Return whether `output` works for an encoder, by its kinds of layers and on a few tokens.
 
     Layers with a sliding window are masked in both passes. Layers that keep a state instead of keys and
     values (Mamba, convolutions), or share the keys of another layer, are not supported.
@@ -49,19 +49,12 @@ def possible(encoder: PreTrainedModel) -> bool:
 
 
 def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]) -> BaseModelOutput:
-    """Return the output of ``encoder(**inputs)`` up to rounding, where it is `possible`.
+    """Return the output of ``encoder(**inputs)`` up to rounding, if it is `possible`.
 
-    All rows must have the same gates; modules of the encoder see the prefix as a row of its own.
-
-    Parameters
-    ----------
-    prefix : number of first tokens that all rows share; each row has more
-    inputs : ``input_ids`` (batch, tokens); ``attention_mask`` (batch, tokens), or (batch, 1, tokens, tokens)
-        with ``position_ids`` (batch, tokens)
-
-    Returns
-    -------
-    last_hidden_state : (batch, tokens, hidden)
+    All rows must have the same gates, share the first `prefix` tokens and have more; modules of the encoder
+    see the prefix as a row of its own. `inputs` are ``input_ids`` (batch, tokens) and ``attention_mask``
+    (batch, tokens), or (batch, 1, tokens, tokens) with ``position_ids`` (batch, tokens).
+    ``last_hidden_state`` is (batch, tokens, hidden).
     """
     read = DynamicCache()  # without the config: layers with a sliding window would drop what rows need
     ids, mask = inputs["input_ids"], inputs["attention_mask"]

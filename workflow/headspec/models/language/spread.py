@@ -14,15 +14,8 @@ if TYPE_CHECKING:
 def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
     """Return the GPU of each module of the encoder: whole layers, in about equal shares.
 
-    Parameters
-    ----------
-    key : config key of the model, for errors
-    memory : GPU: its free bytes; by default of the GPUs that this process may use
-
-    Raises
-    ------
-    EncoderError
-        The weights do not fit.
+    `memory` has each GPU's free bytes, by default of the GPUs that this process may use. Raises EncoderError,
+    which names the config `key`, if the weights do not fit.
     """
     import torch
     from accelerate import infer_auto_device_map
@@ -46,13 +39,9 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
 
 
 def dispatch(model: MultiTask, devices: Mapping[str, int]) -> None:
-    """Put each module of the encoder on its device, where it stays when the model is moved.
+    """Put each module of the encoder on its device (from `device_map`), where it stays.
 
     Inputs and outputs are on the first GPU, with the classifiers and the head.
-
-    Parameters
-    ----------
-    devices : from `device_map`
     """
     from accelerate import dispatch_model
 

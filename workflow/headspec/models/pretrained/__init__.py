@@ -1,1 +1,1 @@
-"""Pretrained models as files: where they are, what they are, and whether they can be used."""
+"""Pretrained models as files: their location, properties and checks."""

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
 
-    Raises
-    ------
-    EncoderError
-        It is no model of transformers, its type is refused, it has neither safetensors nor GGUF weights, or
-        transformers would load something beside them, too.
+    Raises EncoderError if it is no model of transformers, its type is refused, it has neither safetensors nor
+    GGUF weights, or transformers would also load something beside them.
     """
     beside = path if path.is_dir() else path.parent
     if (beside / "adapter_config.json").is_file():
@@ -57,7 +54,7 @@ def architecture(path: Path, model: Model, key: str) -> str:
 
 
 def verify(path: Path, model: Model, key: str) -> None:
-    """EncoderError if the weights at `path` do not have the SHA-256 in the config."""
+    """Raise EncoderError if the weights at `path` do not have the SHA-256 in the config."""
     if model.sha256 is None:
         return
     file = path if path.is_file() else path / "model.safetensors"
@@ -75,7 +72,7 @@ def verify(path: Path, model: Model, key: str) -> None:
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """EncoderError if the model at `path` is refused, or disagrees with the config."""
+    """Raise EncoderError if the model at `path` is refused, or disagrees with the config."""
     architecture(path, model, key)
     pooled(path, model, key)
     sizes.check(model, key)

@@ -48,10 +48,7 @@ HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M",
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
     """Return the content of the model's config.json, or `model_type` and sizes of a GGUF file.
 
-    Raises
-    ------
-    EncoderError
-        The file is missing or broken, or a size in it is no number above 0.
+    Raises EncoderError if the file is missing or broken, or a size in it is no number above 0.
     """
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
@@ -66,14 +63,14 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
 
 
 def _config(path: Path) -> Path:
-    """The config.json in a folder; ValueError if it is a pipe, which may never end."""
+    """Return the config.json in a folder; ValueError if it is a pipe, which may never end."""
     if (file := path / "config.json").exists() and not file.is_file():
         raise ValueError("it is no file")
     return file
 
 
 def _checked(config: Any) -> dict[str, Any]:
-    """A config.json; ValueError where it is no mapping, or a size in it no number above 0."""
+    """Return a config.json; ValueError if it is no mapping, or a size in it is no number above 0."""
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
         raise ValueError("it names no model type")
     for name in SIZES:
@@ -120,7 +117,7 @@ def _gguf(path: Path) -> dict[str, Any]:
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
-    """The most tokens that a model with this config.json takes; None without a limit."""
+    """Return the most tokens that a model with this config.json takes; None without a limit."""
     stored = config.get("max_position_embeddings", config.get("n_positions"))
     if not stored or not config.get("position_biased_input", True):
         return None  # DeBERTa's positions are relative
@@ -130,7 +127,7 @@ def positions(config: Mapping[str, Any]) -> int | None:
 
 
 def heads_by_layer(config: Mapping[str, Any]) -> dict[str, list[int]] | None:
-    """The number of heads in each layer, by kind of attention; None where the config does not say."""
+    """Return the number of heads in each layer, by kind of attention; None if the config does not say."""
 
     def setting(names: tuple[str, ...], default: Any = None) -> Any:
         return next((config[name] for name in names if config.get(name)), default)

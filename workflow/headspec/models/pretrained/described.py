@@ -19,7 +19,7 @@ POSITIONS = 1024
 
 
 def is_described(model: Model) -> bool:
-    """Whether a model is described instead of named; jobs that take no such models lack the key."""
+    """Return whether a model is described instead of named; jobs that take no such models lack the key."""
     return getattr(model, "transformer", None) is not None
 
 

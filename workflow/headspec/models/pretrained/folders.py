@@ -22,18 +22,10 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
-    """Return the local path of a model: a folder or GGUF file; a hub model is downloaded if not cached.
+    """Return the local path of a model, a folder or GGUF file; a hub model is downloaded if not cached.
 
-    Parameters
-    ----------
-    files : patterns of the files to download
-
-    Raises
-    ------
-    EncoderError
-        A hub model is not in the cache and cannot be downloaded.
-    DataError
-        There is no such package, file or folder.
+    `files` are patterns of the files to download. Raises EncoderError if a hub model is not in the cache and
+    cannot be downloaded, DataError if there is no such package, file or folder.
     """
     if not model.source.startswith("hub:"):
         return locate(model.source, f"{key}.source")
@@ -56,14 +48,14 @@ def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
 
 
 def planned(model: Model, key: str) -> Path:
-    """`folder` for planning: a hub model may lack weights, and the hub is asked only once."""
+    """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
     if model.source.startswith("hub:") and not cached(model) and (reason := hub.unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
     return folder(model, key, DESCRIBING)
 
 
 def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
-    """The error for a hub model that is not in the cache and cannot be downloaded."""
+    """Return the error for a hub model that is not in the cache and cannot be downloaded."""
     from huggingface_hub import constants
 
     name, revision = hub_name(model)
@@ -75,14 +67,14 @@ def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
 
 
 def present(model: Model, key: str) -> Path | None:
-    """`folder` without a network: None for a model without files, or of the hub and not in the cache."""
+    """Return `folder` without a network: None for a model without files, or a hub model not in the cache."""
     if not model.source:
         return None
     return cached(model) if model.source.startswith("hub:") else folder(model, key)
 
 
 def cached(model: Model) -> Path | None:
-    """The folder of a hub model in the cache, if it has config and weights there."""
+    """Return the folder of a hub model in the cache, if it has config and weights there."""
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
@@ -94,13 +86,13 @@ def cached(model: Model) -> Path | None:
 
 
 def hub_name(model: Model) -> tuple[str, str | None]:
-    """Name and revision (commit, tag or branch; None: the main branch) of a hub model."""
+    """Return name and revision (commit, tag or branch; None: the main branch) of a hub model."""
     name, _, revision = model.source.removeprefix("hub:").partition("@")
     return name, revision or None
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The files of weights in a folder: one, or an index and its shards; none unless all are there."""
+    """Return the files of weights in a folder: one, or an index and its shards; none unless all are there."""
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     if not (path / INDEX).is_file():
@@ -115,7 +107,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def tensors(path: Path) -> dict[str, list[int]]:
-    """The shape of each tensor in the weights of a folder; none where loading would fail."""
+    """Return the shape of each tensor in the weights of a folder; none where loading would fail."""
     from safetensors import SafetensorError, safe_open
 
     shapes: dict[str, list[int]] = {}
@@ -130,7 +122,7 @@ def tensors(path: Path) -> dict[str, list[int]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """Other files that transformers may open: in a model's folder and subfolders, or beside a GGUF file."""
+    """Return other files that transformers may open: in a model's folders, or beside a GGUF file."""
     places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
     found = {file for place in places for kind in TEXTS for file in place.glob(kind) if file.is_file()}
     return sorted(found)

@@ -27,16 +27,9 @@ def silence() -> None:
 
 
 def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
-    """Load safetensors or GGUF weights without running remote code.
+    """Load safetensors or GGUF weights without running remote code; return also names of missing parameters.
 
-    Parameters
-    ----------
-    loading : class of transformers
-    dtype : {"fp32", "bf16"}; the latter as by `keep_half`
-
-    Returns
-    -------
-    model, and the names of its parameters that the files lack
+    `loading` is a class of transformers; `dtype` "bf16" applies `keep_half`.
     """
     import torch
 
@@ -51,7 +44,7 @@ def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel
 
 
 def keep_half(model: PreTrainedModel) -> None:
-    """Keep the linear layers of a model's encoder in bfloat16, all else in float32.
+    """Keep the linear layers of a model's encoder in bfloat16, everything else in float32.
 
     The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 can hold
     them, results equal float32 under autocast. Embeddings, sums over layers, normalisation, and the

@@ -1,4 +1,4 @@
-"""The vector that stands for a text, by the config or the model's own files; without torch."""
+"""The vector of a text, according to the config or the model's own files; without torch."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ class Pooled(NamedTuple):
 def sources(path: Path) -> list[Path]:
     """Return the files that name a model's pooling: its modules, and the settings of the pooling module.
 
-    Raises
-    ------
-    EncoderError
-        The modules cannot be read.
+    Raises EncoderError if the modules cannot be read.
     """
     modules = path / MODULES
     if not path.is_dir() or not modules.exists():
@@ -50,12 +47,8 @@ def sources(path: Path) -> list[Path]:
 def pooled(path: Path, model: Model, key: str) -> Pooled:
     """Return the pooling of a model at `path`, and the reason.
 
-    ``auto`` follows the files of sentence-transformers, else the convention of the model's type.
-
-    Raises
-    ------
-    EncoderError
-        The files of sentence-transformers cannot be read, or name an unknown mode.
+    ``auto`` follows the files of sentence-transformers, else the convention of the model's type. Raises
+    EncoderError if these files cannot be read, or name an unknown mode.
     """
     if model.pooling != "auto":
         return Pooled(model.pooling, f"{key}.pooling")
@@ -74,7 +67,7 @@ def pooled(path: Path, model: Model, key: str) -> Pooled:
 
 
 def _convention(path: Path, family: str) -> Pooled:
-    """The pooling of models of a family; an encoder has the one that it was pretrained with."""
+    """Return the pooling of models of a family; for an encoder, the one of its pretraining."""
     if family == CONTINUES:
         return Pooled("last", "it continues texts")
     if family == WRITES:
@@ -87,7 +80,7 @@ def _convention(path: Path, family: str) -> Pooled:
 
 
 def _mode(file: Path) -> str:
-    """The pooling in the settings of a module."""
+    """Return the pooling in the settings of a module."""
     found = _read(file, dict)
     switches = (name for name, on in (SWITCHES | found).items() if on and name.startswith(f"{NAMED}_"))
     named = found.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]

@@ -23,7 +23,7 @@ EMBEDDINGS = {
 
 
 def check(model: Model, key: str) -> None:
-    """EncoderError if sizes of a model disagree, or `max_length` exceeds its positions."""
+    """Raise EncoderError if sizes of a model disagree, or `max_length` exceeds its positions."""
     config = content(model, key)
     if config is None:
         return
@@ -49,7 +49,7 @@ def check(model: Model, key: str) -> None:
 
 
 def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) -> None:
-    """EncoderError if a tokenizer has more `tokens` than a model has `embeddings`."""
+    """Raise EncoderError if a tokenizer has more `tokens` than a model has `embeddings`."""
     if embeddings and tokens > embeddings:
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' has {tokens} tokens, but the model has "
@@ -59,7 +59,7 @@ def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) ->
 
 
 def _rows(path: Path) -> dict[str, int]:
-    """Rows of the embeddings in the weights of a folder, by the last part of their names."""
+    """Return rows of the embeddings in the weights of a folder, by the last part of their names."""
     rows: dict[str, int] = {}
     for name, shape in tensors(path).items():
         last = name.removesuffix(".weight").rpartition(".")[-1]
@@ -69,7 +69,7 @@ def _rows(path: Path) -> dict[str, int]:
 
 
 def _tokens(path: Path) -> int:
-    """Tokens of the tokenizer in a folder, by the largest id; 0 where no file says it."""
+    """Return the tokens of the tokenizer in a folder, by the largest id; 0 if no file has ids."""
 
     def read(name: str) -> Any:
         try:

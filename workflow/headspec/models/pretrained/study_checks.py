@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """EncoderError if a model whose files are here cannot learn `tasks`, or has lists of heads in vain."""
+    """Raise EncoderError if a model with local files cannot learn `tasks`, or has lists of heads in vain."""
     config = content(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
@@ -43,7 +43,7 @@ def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
 
 
 def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
-    """EncoderError if `gates.attention` names `kinds` that a model does not have."""
+    """Raise EncoderError if `gates.attention` names `kinds` that a model does not have."""
     config = content(model, key) or {}
     if kinds and not writes(config):
         raise EncoderError(
@@ -53,7 +53,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 
 
 def check_models(study: Study) -> None:
-    """One EncoderError for all models of the study that cannot be loaded or gated.
+    """Raise one EncoderError for all models of the study that cannot be loaded or gated.
 
     A hub model that is not in the cache is checked by the first job that downloads it.
     """

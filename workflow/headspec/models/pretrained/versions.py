@@ -2,7 +2,7 @@
 
 The version of a hub model is its commit; a model that the config describes has none. Other versions are
 hashes of the files that are loaded: weights and JSON other than tokenizers' for stages that run the model,
-all but weights for tokenization.
+everything except weights for tokenization.
 """
 
 from __future__ import annotations
@@ -31,22 +31,16 @@ TOKENIZER = re.compile(r".*token.*|(.*_)?vocab.*|merges.*|chat_template.*")
 
 
 def weights(model: Model, key: str, results: Path | None = None) -> str:
-    """Version of the model's config and weights.
+    """Return the version of the model's config and weights.
 
-    Parameters
-    ----------
-    results : the folder of the model's tables, if any, which could belong to another version
-
-    Raises
-    ------
-    EncoderError
-        A hub model's commit is unknown, and there are results.
+    `results` is the folder of the model's tables, if any, which could belong to another version: EncoderError
+    if a hub model's commit is unknown, and there are results.
     """
     return _version(model, key, results, _weight_files)
 
 
 def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
-    """Version of the model's config and tokenizer; parameters and errors as in `weights`."""
+    """Return the version of the model's config and tokenizer; parameters and errors as in `weights`."""
     return _version(model, key, results, _tokenizer_files)
 
 
@@ -75,15 +69,8 @@ def _version(model: Model, key: str, results: Path | None, opened: Callable[[Pat
 def as_planned(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
     """Check that a model loaded in this block is the one that its job was planned with.
 
-    Parameters
-    ----------
-    version : `weights` or `tokenizer`
-    planned : this version when the job was planned
-
-    Raises
-    ------
-    ChangedError
-        Its files were replaced; files of hub models, in folders named by commits, are not.
+    `planned` is the `version` (`weights` or `tokenizer`) at planning. Raises ChangedError if its files were
+    replaced; files of hub models, in folders named by commits, are not.
     """
     if not model.source or model.source.startswith("hub:"):
         yield
@@ -106,7 +93,7 @@ def _stat_keys(model: Model, key: str) -> list[hashes.StatKey]:
 
 
 def _weight_files(path: Path) -> list[Path]:
-    """The files opened to run a model at `path`, a folder or a GGUF file."""
+    """Return the files opened to run a model at `path`, a folder or a GGUF file."""
     read = [
         file for file in text_files(path) if file.suffix == ".json" and not TOKENIZER.fullmatch(file.name)
     ]
@@ -114,7 +101,7 @@ def _weight_files(path: Path) -> list[Path]:
 
 
 def _tokenizer_files(path: Path) -> list[Path]:
-    """The files opened to load its tokenizer."""
+    """Return the files opened to load its tokenizer."""
     return sorted({*text_files(path), *([path] if path.is_file() else [])})
 
 

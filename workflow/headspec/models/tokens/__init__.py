@@ -1,1 +1,1 @@
-"""From texts, words and answers to rows of tokens, and back."""
+"""Conversion of texts, words and answers to rows of tokens, and back."""

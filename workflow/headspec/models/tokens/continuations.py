@@ -1,6 +1,6 @@
-"""Continuations of a text, in one row after the text, which is thus read once.
+"""Continuations of a text, in one row after the text, which is therefore read once.
 
-Each attends to the text and to itself, at the positions that it has alone. An example with several
+Each attends to the text and to itself, at the positions that it would have alone. An example with several
 continuations is still one row of a batch, with the gates, states and attention of one row.
 """
 
@@ -15,12 +15,10 @@ NONE = -1
 
 
 def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Return the tokens that a model reads to score continuations; the last of each predicts nothing.
+    """Return the tokens that a model reads to score continuations, and their branches.
 
-    Returns
-    -------
-    ids : tokens of the text, then of every continuation
-    branches : 0 for tokens of the text, i for tokens of the i-th continuation, from 1
+    Tokens are those of the text, then of every continuation, whose last token predicts nothing. Branches are
+    0 for tokens of the text and i for tokens of the i-th continuation, from 1.
     """
     ids, branches = list(text), [0] * len(text)
     for branch, tokens in enumerate(continuations, 1):
@@ -32,14 +30,8 @@ def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tup
 def attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """Return arguments of an encoder by which continuations in a row do not see each other.
 
-    Parameters
-    ----------
-    branches : (batch, tokens), as from `in_a_row`; `NONE` for padding
-
-    Returns
-    -------
-    attention_mask : (batch, 1, tokens, tokens), added to the logits of attention
-    position_ids : (batch, tokens)
+    `branches` are (batch, tokens), as from `in_a_row`, and `NONE` for padding. The attention_mask, (batch, 1,
+    tokens, tokens), is added to the logits of attention; position_ids are (batch, tokens).
     """
     n = branches.shape[1]
     before = torch.ones(n, n, dtype=torch.bool, device=branches.device).tril()

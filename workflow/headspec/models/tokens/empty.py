@@ -1,4 +1,4 @@
-"""Texts without tokens, of which a model can predict nothing."""
+"""Texts without tokens, for which a model can predict nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from headspec.errors import EncoderError
 
 
 def check(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """EncoderError if an example has no tokens: its text is empty, and the tokenizer adds none.
+    """Raise EncoderError if an example has no tokens: its text is empty, and the tokenizer adds none.
 
-    Parameters
-    ----------
-    examples : numbers of the examples
-    sequences : the tokens of each
-    key : config key of the texts
+    `sequences` are the tokens of the numbered `examples`; `key` is the config key of the texts.
     """
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:

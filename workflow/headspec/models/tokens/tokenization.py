@@ -47,21 +47,15 @@ token_type_ids: text of a pair that each token is of; null where the model has n
 
 
 def schema(columns: Mapping[str, pa.DataType]) -> Schema:
-    """`TOKENS` with the additional `columns` of a kind of task."""
+    """Return `TOKENS` with the additional `columns` of a kind of task."""
     return Schema({**TOKENS.columns, **columns}, TOKENS.keys)
 
 
 def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:
     """Return the model's tokenizer, which returns token types if and only if the model uses them.
 
-    Parameters
-    ----------
-    vocabulary : path of the table `vocabulary`, for a model that the config describes
-
-    Raises
-    ------
-    EncoderError
-        The model has no tokenizer that can be loaded, or only a slow one.
+    `vocabulary` is the path of the table `vocabulary`, for a model that the config describes. Raises
+    EncoderError if the model has no tokenizer that can be loaded, or only a slow one.
     """
     from transformers import AutoTokenizer  # slow to import, and only needed here
 
@@ -92,11 +86,9 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
 
 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that a job was planned with; raises as `tokenizer` and `versions.as_planned`.
+    """Return the tokenizer that a `snakemake` job was planned with.
 
-    Parameters
-    ----------
-    job : the object `snakemake` of a rule's script
+    Raises the errors of `tokenizer` and `versions.as_planned`.
     """
     model, key = Model.from_params(job.params.model), f"models.{job.wildcards.model}"
     with versions.as_planned(versions.tokenizer, job.params.version, model, key):
@@ -140,10 +132,7 @@ def encode(
 ) -> tuple[pd.DataFrame, int]:
     """Return the table 'tokens' of a data table, and the number of truncated examples.
 
-    Raises
-    ------
-    EncoderError
-        An example has no tokens.
+    Raises EncoderError if an example has no tokens.
     """
     frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     empty.check(frame["example"], frame["input_ids"])

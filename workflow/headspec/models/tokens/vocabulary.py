@@ -36,7 +36,7 @@ TOO_LARGE = re.compile(r"set it to a value <= (\d+)")
 
 
 def language_token(language: str) -> str:
-    """The token of a language."""
+    """Return the token of a language."""
     return f">>{language}<<"
 
 
@@ -49,14 +49,7 @@ def language_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
 def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) -> pd.DataFrame:
     """Make the table `vocabulary` of `size` tokens, with one for each of `languages`; it is deterministic.
 
-    Parameters
-    ----------
-    key : config key of `size`, for errors
-
-    Raises
-    ------
-    DataError
-        The texts have more characters than that, or too few pieces.
+    Raises DataError, with the config `key`, if the texts have more characters than that, or too few pieces.
     """
     written = io.BytesIO()
     try:

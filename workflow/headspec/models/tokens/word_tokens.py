@@ -25,11 +25,8 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
     """Return the special tokens that end texts or stand between the two texts of a pair.
 
     Empty for a tokenizer that only starts texts with a token and does not mark pairs. The first token of a
-    text is no separator: some tokenizers start with the same token.
-
-    Parameters
-    ----------
-    classes : `Classes` of the tasks; for texts that the model writes they give languages and last tokens
+    text is no separator: some tokenizers start with the same token. `classes` of tasks give the languages and
+    last tokens of texts that the model writes.
     """
     found: set[int] = set()
     for task in [*classes] or [None]:
@@ -44,12 +41,9 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
 @dataclass
 class WordTokens:
-    """Tokenized sentences.
+    """Tokenized sentences that fit the model; `example` of `examples` is the number of the sentence.
 
-    Attributes
-    ----------
-    examples : the sentences that fit the model; `example` is the number of the sentence
-    words : for each, the word of every token, from 0, or -1 for special tokens
+    `words` has, for each, the word of every token, from 0, or -1 for special tokens.
     """
 
     examples: Examples
@@ -62,23 +56,11 @@ def encode_words(
     config: Mapping[str, Any],
     prefixes: Sequence[str] = ("",),
 ) -> tuple[WordTokens, dict[str, int]]:
-    """Tokenize sentences of words, except those that do not fit the model.
+    """Tokenize sentences of words, except those that do not fit the model; count the others.
 
-    Parameters
-    ----------
-    config : the settings of the model's config.json
-    prefixes : texts before the sentences, which take turns; their tokens belong to no word
-
-    Returns
-    -------
-    tokens
-    left_out : number of sentences with more tokens than the model has positions (`too_long`), and of others
-        with a word that has no tokens (`lost_words`)
-
-    Raises
-    ------
-    EncoderError
-        No sentence is left.
+    The counts are of sentences with more tokens than the model has positions (`too_long`), and of others with
+    a word that has no tokens (`lost_words`). `config` is the model's config.json; `prefixes` are texts before
+    the sentences, used in turn, whose tokens belong to no word. Raises EncoderError if no sentence is left.
     """
     longest = positions(config) or np.inf
     before = [prefix.split() for prefix in prefixes]
