@@ -94,7 +94,9 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 def positional(tokens: Attended) -> pd.DataFrame:
     """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
 
-    A head's most frequent position needs no correction: hardly more than one can reach the threshold.
+    The first token of a sentence has none before it, and is no case for the position -1. The choice of a
+    head's most frequent position needs no correction: at most one can reach the threshold, unless sentences
+    are hardly longer than `REACH`.
     """
     tables = []
     for offset in range(-REACH, REACH + 1):

@@ -1,4 +1,4 @@
-"""How far a measure of each head differs between the tasks of a mixture."""
+"""Differences of a measure of each head between the tasks of a mixture."""
 
 from __future__ import annotations
 

@@ -127,6 +127,7 @@ def dissociation_tables(
     fraction : main fraction of heads to prune; D is computed at all fractions of the predictions
     seed : draws also depend on the names of model, mixture and task: a run's results do not depend on other
         runs, except for p_holm
+    processes : results are the same with any number
     """
     tables = functools.partial(
         _mixture_tables, fraction=fraction, resamples=resamples, confidence=confidence, distinct=distinct,

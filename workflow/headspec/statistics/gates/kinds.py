@@ -1,4 +1,4 @@
-"""Which kinds of attention are kept, and in which layers (Voita et al. 2019, figures 7 and 8)."""
+"""Kept kinds of attention, and their layers (Voita et al. 2019, figures 7 and 8)."""
 
 from __future__ import annotations
 

@@ -15,9 +15,10 @@ def paired(
     """Similarity and dissociation of every model, measure and pair of tasks, in this order.
 
     They are means over subjects in the table 'similarity', and over the two tasks of a mixture in 'combined'.
-    `paradigms` has the input paradigm of each task, in the order in which mixtures name them. similarity is
-    nan where missing. left_out are all pairs of a task at which an unpruned model is at chance in one of
-    them, because Mantel tests rename whole tasks.
+    `paradigms` has the input paradigm of each task, in the order in which mixtures name them. Columns are
+    model, measure, mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
+    dissociation, ci_low, ci_high, at_chance and left_out: all pairs of a task at which an unpruned model is
+    at chance in one of them, because Mantel tests rename whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}

@@ -115,8 +115,9 @@ def by_seed(
 ) -> pd.DataFrame:
     """Value of every seed for tasks and the leaderboard mean, and its difference from the compared method.
 
-    The table is `iat`; the runs of a mixture's tasks alone form its method `single`. Columns are `ROW`, seed,
-    value, against, difference, and nothing and other_nothing: whether the models of any seed learnt nothing.
+    The table is `iat`; the runs of a mixture's tasks alone form its method `single`; `variants` begin with
+    plain training. Columns are `ROW`, seed, value, against, difference, and nothing and other_nothing:
+    whether the models of any seed learnt nothing.
     """
     frames = []
     for mixture, tasks in mixtures.items():
