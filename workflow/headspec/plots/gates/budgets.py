@@ -38,7 +38,10 @@ def method_style(places: Mapping[str, int], method: str) -> dict[str, Any]:
 def draw(
     budgets: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str], places: Mapping[str, int]
 ) -> Figure:
-    """A panel for each task and scope: a line for each pruning method, and one for the whole model."""
+    """A panel for each task and scope: a line for each pruning method, and one for the whole model.
+
+    `places` give the looks of pruning methods; the main metric of each task is shown.
+    """
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
     rows = rows.drop_duplicates(

@@ -28,7 +28,10 @@ SHOWN = 20
 
 @styled
 def draw(changes: pd.DataFrame, joint: str | None) -> Figure:
-    """Change of the best head's accuracy: a row for each label, a panel for each comparison."""
+    """Change of the best head's accuracy: a row for each label, a panel for each comparison.
+
+    `joint` is the mixture that is shown.
+    """
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
     order = best.drop_duplicates("label").set_index("label")["n"][: SHOWN + 1]

@@ -24,7 +24,10 @@ PANELS = {
 
 @styled
 def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
-    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group."""
+    """Accuracy of the best and of all heads, and selectivity: a line for each label, a point per group.
+
+    `joint` is the mixture that is shown.
+    """
     probes = probes[probes["method"].isin(FIRST) | (probes["mixture"] == joint)]
     names = probes["mixture"].where(probes["method"] == "tuned", probes["mixture"] + ", " + probes["method"])
     named = probes.assign(
