@@ -155,10 +155,7 @@ def read_footer(path: Path) -> dict[str, Any]:
 def other_versions(
     results: Results, command: str = "--forceall, added to the command that runs the study,"
 ) -> str | None:
-    """Return a warning if runs and statistics were made with other package versions than the installed ones.
-
-    These cause no reruns, which could take weeks; the warning says that `command` remakes everything.
-    """
+    """Return a warning if other package versions made results; `command`, not a rerun, remakes them."""
     installed = tables.versions()
     total, n_differing = 0, 0
     others: dict[str, set[str]] = {}

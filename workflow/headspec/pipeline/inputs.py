@@ -1,7 +1,4 @@
-"""Input files of the rules, by wildcards.
-
-Methods with a parameter `wildcards` are input functions; methods that return a `Function` make one.
-"""
+"""Input files of the rules: functions of `wildcards`, and methods that return such a `Function`."""
 
 from __future__ import annotations
 

@@ -29,10 +29,7 @@ WILDCARD = re.compile(r"\{\s*\w[^{}]*\}")
 
 
 def load(config: dict[str, Any]) -> Study:
-    """Return the study of a config; tasks that name no text columns get those of their tables.
-
-    Raises ConfigError as `headspec.config.loading.load`, and for missing sources.
-    """
+    """Return the study of a config, with text columns of tables; ConfigError also for missing sources."""
     try:
         study = loading.load(config)
     except ConfigError as error:

@@ -1,7 +1,4 @@
-"""Settings of the rules, by wildcards: config keys that a stage uses, and versions of what it reads.
-
-Methods with a parameter `wildcards` are functions of params; methods that return a `Function` make one.
-"""
+"""Params of the rules, config keys and versions: functions of `wildcards`, or methods that return them."""
 
 from __future__ import annotations
 

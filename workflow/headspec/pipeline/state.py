@@ -93,10 +93,7 @@ def select(results: Path, paths: Iterable[Path]) -> Files:
 
 
 def ask_snakemake(start: Start) -> dict[str, bool]:
-    """Return whether each file of the study, named below its results, exists and is current.
-
-    HeadspecError if Snakemake cannot compare them with the study, for example because texts are missing.
-    """
+    """Return whether each file, named below the results, exists and is current; HeadspecError if unknown."""
     results = start.config.parent
     asked = subprocess.run(
         [sys.executable, "-m", "snakemake", "--snakefile", start.snakefile, "--cores", "1", "--summary",

@@ -86,9 +86,10 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
 
 
 def _folder() -> str | None:
-    """Make a private folder with the command, and remove those of dead servers; None if no place fits.
+    """Make a private folder with the command, and remove those of dead servers; None if no place is suitable.
 
-    Snakemake puts its path into shell commands unquoted, and the address of a socket is short.
+    Snakemake puts its path into shell commands unquoted, addresses of sockets are short, and some places
+    forbid programs.
     """
     prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
     for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):

@@ -16,7 +16,7 @@ def any_of(names: Iterable[object]) -> str:
 def constraints(layout: Layout) -> dict[str, str]:
     """Return the constraint of each wildcard.
 
-    A mixture is a task, two tasks, or a group; a list of all pairs would grow with the square of tasks.
+    A mixture is any one or two tasks, or a group: Snakemake would search a list of pairs for every file.
     """
     study = layout.study
     task = any_of(study.tasks)

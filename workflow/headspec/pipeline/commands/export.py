@@ -56,7 +56,8 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
 
     `n` heads (None for a pruned run, which has its own) are kept for `task`: by default the run's only task,
     or all if they share heads. By default, `out` is ``results/<study>/export/<run>/<task or all>-<n>``.
-    HeadspecError if something is missing or does not fit, or the exported model does not compute the same.
+    HeadspecError before the model is loaded if something is missing or does not fit, or after the export if
+    the exported model does not compute the same.
     """
     installed()
     run, place = _run(path)
