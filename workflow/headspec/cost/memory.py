@@ -1,7 +1,7 @@
 """Memory that jobs request, by the sizes of their models.
 
 A job holds copies of the weights (gradients, moments, a state to continue from), what the backward pass keeps
-of the forward pass, and tokens; docs/performance.md has measurements. Planning calls this without torch.
+of the forward pass, and tokens; docs/performance.md has measurements. Planning uses it, so it avoids torch.
 """
 
 from __future__ import annotations
@@ -127,10 +127,7 @@ def _content(model: Model) -> dict[str, Any]:
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
-    """Return the memory of the machine, in MB, that a process of a job requests.
-
-    With `gpu`, activations are not in that memory. `trains` is what is trained (`headspec.config.methods`).
-    """
+    """Return MB of host memory that a process of a job requests, without activations if on a `gpu`."""
     cost, settings = stage_cost(stage), study.models[model]
     size, length = sizes(settings.source, settings.transformer), settings.max_length
     examples = evaluated = max(1, SIZES["cpu"][0] // length)

@@ -78,10 +78,7 @@ def counted(
     study: Study, planned: Planned, jobs: list[PlannedJob], missing: list[str], cores: int, gpus: int,
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
-    """Return the plan of a study, and what of it could not be counted or checked.
-
-    `missing` has problems with what is not here; `python` is the command by which jobs start.
-    """
+    """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
     from headspec.cost import memory, workload
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import PASSES, Speed, find_speed

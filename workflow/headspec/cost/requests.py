@@ -27,8 +27,8 @@ COMPARED = 9  # priority of what compares models
 class Requests:
     """Resources, threads and priorities of the rules of a study, as functions of wildcards.
 
-    `gpu` and `threads` are for a job that runs a model. `timed` says whether someone, a cluster's scheduler,
-    reads the time that jobs request.
+    `gpu` and `threads` are for a job that runs a model. `timed` says whether something reads the time that
+    jobs request, as only a cluster's scheduler does.
     """
 
     def __init__(self, inputs: Inputs, gpu: int, threads: int, timed: bool) -> None:

@@ -171,9 +171,9 @@ def measure(
 def find_speed(
     configs: dict[str, PretrainedConfig], tokens: int, study: Study, python: str, at_once: int, gpu: bool
 ) -> Speed:
-    """Return the mean speed of a study's jobs while `at_once` of them run; equal configs are measured once.
+    """Return the mean speed of jobs, `at_once` at a time, on examples of `tokens` tokens.
 
-    Examples have `tokens` tokens. Jobs start by the command `python`, which may still be importing.
+    `python` is the command that starts them; what they import may still be importing.
     """
     settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings

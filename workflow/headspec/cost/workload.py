@@ -1,7 +1,4 @@
-"""The size of a study before anything runs: examples of tasks, configs of models, tokens.
-
-Tasks are read as their jobs will read them; what is missing here is named and left out.
-"""
+"""The size of a study before anything runs, as far as it is known here: examples, configs, tokens."""
 
 from __future__ import annotations
 

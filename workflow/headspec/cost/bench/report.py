@@ -1,7 +1,7 @@
 """Benchmark: the speed of headspec on this machine, compared with plain ways to compute the same.
 
-``headspec bench FILE`` prints a table and writes it into the file. Contenders take turns within a round, and
-ratios compare times of one round, so that slow spells of the machine affect all.
+``headspec bench`` prints a table, and writes it into a file if one is named. Contenders take turns within a
+round, and ratios compare times of one round, so that slow spells of the machine affect all.
 """
 
 from __future__ import annotations
@@ -93,11 +93,7 @@ def rows(
     tokens: int = PADDED,
     heads: bool = True,
 ) -> Iterator[str]:
-    """Yield the lines of the table for `work` as they are measured.
-
-    `build` builds the same new model each time; the baseline of training pads to `tokens`; `heads` asks for
-    measures of single heads.
-    """
+    """Yield the lines of the table for `work` as measured; the baseline of training pads to `tokens`."""
     ours = build()
     yield from training_rows(work, build, ours, settings, device, rounds, tokens)
     yield iat_row(work, build, settings, device, rounds)
@@ -209,10 +205,7 @@ def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> I
 
 
 def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
-    """Yield ablation of every head against full passes, over unsorted batches and over the same ones.
-
-    Full passes are timed with one head of each layer, since their time does not depend on the head.
-    """
+    """Yield ablation of all heads against full passes over unsorted and the same batches, a head a layer."""
     model, rows = build().to(device.name).eval(), np.arange(len(work.score))
     grid = (model.gates.layers, model.gates.heads)
     chosen = np.arange(grid[0]), np.arange(grid[0]) % grid[1]
