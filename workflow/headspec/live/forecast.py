@@ -1,7 +1,4 @@
-"""How much of a run of the workflow is done, and how long the rest takes.
-
-Finished jobs, and jobs that estimate their time, correct the planned seconds of similar jobs.
-"""
+"""How much of a run of the workflow is done, and how long the rest takes, by the plan and similar jobs."""
 
 from __future__ import annotations
 

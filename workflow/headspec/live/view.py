@@ -37,10 +37,7 @@ STOPPED = "Terminating processes on user request"  # what Snakemake says after C
 
 
 class View(logging.Handler):
-    """Replaces `plain`, the handler of Snakemake's `logger` for the terminal.
-
-    Warnings, errors and unknown messages are shown as by Snakemake. An error of the view ends only the view.
-    """
+    """Replaces `plain`, Snakemake's terminal handler, which still shows errors and unknown messages."""
 
     def __init__(self, logger: logging.Logger, plain: Any) -> None:
         super().__init__()
