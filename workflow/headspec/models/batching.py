@@ -22,9 +22,9 @@ from headspec.tasks.classes import Classes
 from headspec.tasks.heads import Head
 
 Result = TypeVar("Result")
-#: shared tokens from which on it pays to read them apart, in a pass of their own
+#: fewest shared tokens for which a separate pass pays
 LEAST_SHARED = 16
-#: tokens that rows only attend to, for one that is computed: a row has their keys and values in one layer
+#: tokens that rows only attend to, with keys and values in one layer, that cost as much as a computed one
 ATTENDED = 8
 
 
@@ -112,7 +112,7 @@ class Examples:
         mask = put((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64), device)
         labels = self.gold[rows]
         if device == "cuda" and isinstance(labels, torch.Tensor):
-            labels = labels.pin_memory()  # else the copy waits for the GPU
+            labels = labels.pin_memory()  # otherwise the copy waits for the GPU
         labels = labels.to(device, non_blocking=True)
         types = None if self.token_types is None else padded(self.token_types)
         words = None if self.words is None else put(_shares([self.words[row] for row in rows]), device)
@@ -148,10 +148,7 @@ class Examples:
     def in_batches(
         self, compute: Callable[[Batch], Result], rows: np.ndarray, device: Device, prefix: int = 0
     ) -> Iterator[tuple[Batch, Result]]:
-        """Yield batches of similar length with the results of `compute`.
-
-        When `compute` runs out of memory, it is called again, with batches of half the size.
-        """
+        """Yield batches of similar length and results of `compute`; halve batches when memory runs out."""
         for chunk in (batches := self.in_length_order(rows, device, prefix)):
             try:
                 batch = self.batch(chunk, device.name)

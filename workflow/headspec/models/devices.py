@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
-#: messages of torch, on a CPU, and of CUDA and its library where other processes have the memory
+#: messages of torch, on a CPU, and of CUDA and its library if other processes have the memory
 OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 MOST_THREADS = 8  # per job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
@@ -35,8 +35,8 @@ _leases: list[FileLock] = []  # kept, because a lease lasts as long as the proce
 def visible() -> list[str]:
     """Return the NVIDIA GPUs that this process may use, without importing torch.
 
-    These are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances), as
-    in CUDA, or else the indices of all GPUs.
+    They are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances),
+    else all.
     """
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
@@ -50,10 +50,7 @@ def gpu_count() -> int:
 
 
 def threads_per_job(jobs: int, cores: int) -> int:
-    """Return the threads per job with which `jobs` equal jobs finish soonest on `cores` cores.
-
-    t threads speed up a job about t^0.9 times.
-    """
+    """Return the threads with which `jobs` jobs finish soonest: t threads speed up a job t^0.9 times."""
 
     def time(threads: int) -> float:
         rounds = math.ceil(jobs / (cores // threads))
@@ -94,7 +91,7 @@ def lease(wanted: int = 1) -> None:
         if not announced:
             log.info("waiting for a GPU: other jobs use %s", ", ".join(gpus))
             announced = True
-        time.sleep(random.uniform(0.1, 0.3))  # or two jobs could take a GPU from each other for ever
+        time.sleep(random.uniform(0.1, 0.3))  # otherwise two jobs could block each other for ever
 
 
 def _nodes() -> list[Path]:
@@ -104,9 +101,9 @@ def _nodes() -> list[Path]:
 
 
 def _device(gpu: str) -> str:
-    """Return the lock's name for an entry of `visible`: the device file, because indices count openable GPUs.
+    """Return the lock's name for an entry of `visible`: the device file.
 
-    GPU 0 of two cluster jobs on one machine can be different GPUs.
+    Indices count openable GPUs, so GPU 0 of two cluster jobs on one machine can be different GPUs.
     """
     nodes = _nodes()
     if gpu.isdecimal() and int(gpu) < len(nodes):
@@ -172,7 +169,7 @@ def configure(threads: int) -> None:
     torch.set_num_threads(threads)
     if torch.cuda.is_available():
         always_mask()
-        torch.backends.cuda.enable_cudnn_sdp(False)  # plans every shape, for milliseconds
+        torch.backends.cuda.enable_cudnn_sdp(False)  # it plans every shape, which takes milliseconds
 
 
 def sizes(name: str) -> tuple[int, int]:

@@ -78,10 +78,9 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
 
 
 def reference(model: Model, key: str) -> dict[str, str]:
-    """Return what identifies this encoder: `source` (for a hub model with its commit), `sha256`, and `dtype`.
+    """Return what identifies an encoder: `source` (with a hub model's commit), `sha256`, and any `dtype`.
 
-    The SHA-256 is of the files of config and weights: names and shapes of tensors depend on the version of
-    transformers. `dtype` is omitted for float32.
+    The SHA-256 is of files, because names and shapes of tensors depend on the version of transformers.
     """
     path = folder(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit

@@ -12,10 +12,7 @@ from headspec.models.devices import Device
 
 
 def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
-    """Raise NumericalError if `values`, (n, ...), of the numbered `examples` (n,) are not finite.
-
-    `what` names the values and their task.
-    """
+    """Raise NumericalError if `values`, (n, ...), of the numbered `examples` (n,) are not finite."""
     invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if invalid.any():
         count = f"{invalid.sum()} of {len(invalid)} examples, such as {examples[invalid][0]}"
@@ -44,8 +41,8 @@ def diverged(
 ) -> NumericalError:
     """Return the error for training that diverged at step and task `where`, by the problem `what`.
 
-    `key` and `rate` are the config key and value of the learning rate, `clip` is training.clip, and `kept`
-    ends the message with the state from which training can continue.
+    `key` names the learning `rate`, `clip` is training.clip; `kept`, on the state to continue from, ends the
+    message.
     """
     remedies = [f"a smaller {key} (now {rate:g})"]
     if clip is None:

@@ -25,7 +25,7 @@ from headspec.models.modes import evaluating
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: takes a row and its context vectors, (batch, tokens, heads, size), and returns the ones to go on with
+#: takes a row and its context vectors, (batch, tokens, heads, size), and returns those to continue with
 Edit = Callable[[int, torch.Tensor], torch.Tensor]
 #: takes a row and its attention weights, (batch, heads, attending tokens, attended tokens)
 Receiver = Callable[[int, torch.Tensor], None]
@@ -80,7 +80,7 @@ class HeadGates:
         self.sites: list[Site] = []
         self._watching = False
         self._hooks: list[RemovableHandle] = []
-        self._calls: dict[str, int] = {}  # in this pass, for sites that several layers share
+        self._calls: dict[str, int] = {}  # calls in this pass, for sites that several layers share
         try:
             self.inputs = probe_inputs(model) if inputs is None else inputs
             with evaluating(model):
@@ -214,7 +214,7 @@ class HeadGates:
                     f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
                 )
             self.receive(layer, weights)
-            weights = None  # or the model would collect the weights of all layers
+            weights = None  # otherwise the model would collect the weights of all layers
         return self._gated(layer, context), weights
 
     def _project(self, site: Site, output: nn.Module, args: tuple) -> tuple | None:

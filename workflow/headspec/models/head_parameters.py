@@ -105,16 +105,13 @@ def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[S
     layers = filter(is_linear, site.attention.modules())
     linear = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
     for parameter, across, owned in _reached(site, context):
-        # heads may share rows of a linear layer; what all share of a norm, say, belongs to none
+        # heads may share rows of a linear layer; what all share (a norm, say) belongs to none
         if (owned != owned[:1]).any() or (owned.any() and id(parameter) in linear):
             yield from _runs(parameter, across, owned, served)
 
 
 def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
-    """Yield each parameter of an attention except W_O, and the part that each head's vectors depend on.
-
-    The part is whether heads differ in columns instead of rows, and bool (heads, rows or columns).
-    """
+    """Yield each parameter except W_O, if heads differ in columns, and bool (heads, rows or columns)."""
     outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
     modules = [module for module in site.attention.modules() if not isinstance(module, nn.Embedding)]
     inside = dict.fromkeys(p for module in modules for p in module.parameters(recurse=False))
@@ -145,7 +142,7 @@ def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.n
     for heads, run in groupby(map(tuple, owned.T.tolist())):
         stop = start + len(list(run))
         users = np.zeros(served.shape[1], dtype=bool)
-        # rows that no context vector depends on, such as of a gate behind it, are of all heads
+        # rows that no context vector depends on, such as those of a later gate, belong to all heads
         users[: len(heads)] = heads if any(heads) else True
         yield Slice(parameter, across, start, stop, served & users)
         start = stop

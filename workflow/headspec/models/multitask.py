@@ -165,10 +165,7 @@ class MultiTask(nn.Module):
         return states[:, 0] if pooled is None else pooled
 
     def save(self, folder: str | Path, pretrained: dict[str, str] | None = None) -> None:
-        """Write the model by `headspec.models.saved.write`.
-
-        `pretrained` is `encoders.reference` of an encoder that was not changed, except by adapters.
-        """
+        """Write the model; `pretrained` is `encoders.reference` if only adapters changed its encoder."""
         described = {
             "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
         }  # fmt: skip

@@ -60,20 +60,16 @@ def write(
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Return the arguments of `MultiTask` for a saved model, and the state of its classifiers.
 
-    Raises
-    ------
-    EncoderError
-        There is no classifiers.json, or the pretrained encoder cannot be loaded.
-    DamageError
-        A file is not as `write` left it, the model was saved in another folder, or the pretrained encoder
-        has changed.
+    Raises EncoderError if there is no classifiers.json or the pretrained encoder cannot be loaded;
+    DamageError if a file is not as `write` left it, the model was saved in another folder, or the pretrained
+    encoder has changed.
     """
     description = _description(folder)
     arguments = {name: description[name] for name in ("pooling", "classes")}
     masked = description["pooling"] == "mask"
     if masked or description.get("language_model"):
         found = _pretrained(folder)
-        assert found  # nothing trains such a model
+        assert found  # such a model is not trained
         model, key = found
         where, dtype = f"{key}.source: '{model.source}'", getattr(model, "dtype", "fp32")
         whole = language_model(folders.folder(model, key), where, not masked, dtype)

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class ModelStage:
-    """A job that runs a model: its device, inputs and provenance.
-
-    `job` is the object `snakemake` of a rule's script. `device` leases the GPUs that the job requests, if any
-    are visible; `gpus` is their number. `microbatches` per batch save memory.
-    """
+    """A `snakemake` job that runs a model: its leased `device`, number of `gpus`, inputs and provenance."""
 
     def __init__(self, job: Any) -> None:
         self.job, self.microbatches = job, job.resources.microbatches
@@ -44,7 +40,7 @@ class ModelStage:
         for path in Path(self.job.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
             try:
                 footer = tables.footer(path)
-            except DataError:  # left over, or being made again
+            except DataError:  # an old table, or one being made again
                 continue
             there = f"{footer['precision']} on {footer['device']}"
             if self.job.params.precision == "auto" and there != here:

@@ -109,7 +109,7 @@ def _own_values(gates: HeadGates, site: Site) -> None:
             context, weights = attention(query.detach(), key.detach(), own)
             heads, groups = context.shape[2], own.shape[1]
             for head in {0, heads - 1}:
-                # nan in a gradient reaches all that the head depends on, however small its share
+                # nan in a gradient reaches everything that the head depends on, however slightly
                 seed = torch.zeros_like(context)
                 seed[:, :, head] = torch.nan
                 (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
@@ -141,7 +141,7 @@ def _own_units(gates: HeadGates, site: Site) -> None:
     def apart(layer: nn.Module, args: tuple, output: Any) -> Any:
         first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, ())
         units.append(first.detach().requires_grad_())
-        own = units[-1].clone()  # which the model may change in place
+        own = units[-1].clone()  # the model may change units in place
         return (own, *rest) if rest else own
 
     def take(layer: nn.Module, args: tuple) -> None:

@@ -1,9 +1,9 @@
 """The attention interface of transformers, and functions that replace a module's attention.
 
-Nearly every model asks `AttentionInterface` for its attention function, which returns the context vectors of
-all heads, (batch, tokens, heads, head size), before W_O mixes them. Its `get_interface` is wrapped. Functions
-registered under our own names would fail: some models compare these names (GPT-2's eager attention,
-DeepSeek's sparse masks), and a model must stay watched if another implementation is chosen later.
+Nearly every model gets its attention function from `AttentionInterface`. It returns the context vectors of
+all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is wrapped instead of
+registering functions: some models compare their names (GPT-2's eager attention, DeepSeek's sparse masks), and
+a model must stay watched if another implementation is chosen later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Attended = tuple[torch.Tensor, torch.Tensor | None]
 #: attention of queries, keys and values, (batch, heads, tokens, size) each
 Attention = Callable[..., Attended]
-#: takes the usual attention, its module, queries, keys and values; called in the place of that attention
+#: takes the usual attention, its module, queries, keys and values; called instead of that attention
 Watcher = Callable[..., Attended]
 
 #: the attribute of a module that lists its watchers; a copied model has copies of methods that watch it
@@ -30,10 +30,7 @@ WATCHERS = "head_watchers"
 
 
 def watch(module: nn.Module, watcher: Watcher) -> None:
-    """Call `watcher` instead of a module's attention function.
-
-    GPT-2's own eager attention (`reorder_and_upcast_attn`) is replaced by the usual one.
-    """
+    """Call `watcher` instead of a module's attention, or GPT-2's eager one (`reorder_and_upcast_attn`)."""
     _install()
     if "reorder_and_upcast_attn" in vars(module):
         vars(module)["reorder_and_upcast_attn"] = False

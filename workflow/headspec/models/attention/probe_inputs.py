@@ -12,16 +12,13 @@ from headspec.errors import EncoderError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: targets are shorter than sources, so that attention to the source can be told from other attention
+#: targets are shorter than sources, which distinguishes attention to the source
 TEXTS, TOKENS, TARGETS = 2, 8, 5
-SAMPLES = 4000  # in a waveform; a few frames remain
+SAMPLES = 4000  # of a waveform; a few frames remain
 
 
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
-    """Return token ids, pixels, mel features or a waveform; for a decoder also targets.
-
-    Raises EncoderError if the model takes something else.
-    """
+    """Return token ids, pixels, mel features or a waveform, and a decoder's targets; else EncoderError."""
     device, config = next(model.parameters()).device, model.config
     words = getattr(config.get_text_config(), "vocab_size", TEXTS * TOKENS)  # CANINE reads any character
     ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % words

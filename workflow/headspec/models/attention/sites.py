@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
-#: the outermost module of attention in the name of a layer inside it, as "encoder.layer.0.attention" in
+#: the outermost module of attention in the name of a layer inside it: "encoder.layer.0.attention" in
 #: "encoder.layer.0.attention.output.dense", and "attentions.0" in "attentions.0.out_lin"
 OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
-#: what such a module, or one inside it, calls the number of its heads
+#: names of the number of heads in such a module, or one inside it
 HEADS = ("num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
 
 
@@ -81,8 +81,7 @@ def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
 def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
     """Return the sites that a forward pass calls, each kind of attention's first row, and the number of rows.
 
-    Sites are in the order of their rows. Raises EncoderError if heads are found neither at the attention
-    interface nor before a W_O.
+    Sites are in the order of rows. EncoderError if heads are found neither at the interface nor before a W_O.
     """
     calls = _calls(model, inputs)
     names = {module: name for name, module in model.named_modules()}
@@ -105,7 +104,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         output = _following(calls[number + 1 :], heads * size)
         kind_here = kind(call.module, across)
         found.append((number, Site(names[call.module], call.module, output, False, kind_here, heads, size)))
-    kinds = {site.kind for _, site in found}  # some types call the interface in their decoder alone
+    kinds = {site.kind for _, site in found}  # some types call the interface only in their decoder
     source = inputs.get(model.main_input_name)  # longer than the target in the probe
     for name, attention, numbers, heads in _own_attention(model, calls, names):
         across = source is not None and any(calls[i].context.shape[1:2] == source.shape[1:2] for i in numbers)
@@ -183,8 +182,8 @@ def _own_attention(
 def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:
     """Assign rows to the calls of sites; return the same as `find`.
 
-    A row is the number of a layer in the model, if the names of modules have one, because some layers of
-    hybrid models have no attention. Otherwise rows are in the order of calls.
+    A row is a layer's number in the names of modules (some layers of hybrid models have no attention), else a
+    call's.
     """
     calls: dict[nn.Module, tuple[Site, list[int]]] = {}
     for number, site in found:

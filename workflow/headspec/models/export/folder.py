@@ -22,7 +22,7 @@ from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
 from headspec.version import VERSION
 
-TOLERANCE = 1e-4  # of logits, in float32
+TOLERANCE = 1e-4  # for logits, in float32
 CARD = """\
 # {name}
 
@@ -65,17 +65,11 @@ def export(
 ) -> float:
     """Write model.onnx, tokenizer.json, model.json and README.md of a model with only the heads `kept`.
 
-    Returns the largest absolute difference of logits on the examples in `texts`. `model` loses its other
-    heads and its gates. Raises EncoderError, and leaves no folder, if the heads cannot be removed one by one,
-    the model cannot be expressed as ONNX, or its logits differ by more than `TOLERANCE`.
-
-    Parameters
-    ----------
-    kept : bool (layers, heads)
-    texts : task: examples for the comparison with closed gates; README.md shows the first task
-    tokenizer : truncates and pads texts
-    about : entries of model.json on the model and the choice of heads
-    folder : does not exist yet
+    Returns the largest absolute difference of logits on `texts` from the model with closed gates; README.md
+    shows the first task. `model` loses its other heads and its gates; `kept` is bool (layers, heads);
+    `tokenizer` truncates and pads; `about` has more entries of model.json. Raises EncoderError, and leaves no
+    `folder`, if the heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits
+    differ by more than `TOLERANCE`.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)

@@ -98,7 +98,7 @@ def settle(
         try:
             if same():
                 return
-        except Exception:  # whatever code raises whose numbers do not fit
+        except Exception:  # code whose numbers do not fit may raise anything
             pass
         for module, attributes in kept:
             module.__dict__.update(attributes)

@@ -17,9 +17,9 @@ from headspec.errors import EncoderError, listing
 from headspec.models.batching import Batch, Examples
 from headspec.models.multitask import MultiTask
 
-#: bytes of weights above which they get a file of their own: protobuf ends at 2 GB
+#: bytes above which weights get their own file: protobuf is limited to 2 GB
 LARGEST = 1_900_000_000
-BATCH, COMPARED = 16, 64  # examples of a batch, and of a task whose logits are compared
+BATCH, COMPARED = 16, 64  # examples per batch, and examples per task whose logits are compared
 
 
 class Logits(nn.Module):
@@ -58,21 +58,21 @@ def inputs(batch: Batch) -> dict[str, torch.Tensor]:
 def write(model: MultiTask, examples: Examples, path: Path) -> None:
     """Write the model to `path`, for any number and length of texts, with an output for each task.
 
-    `examples` (at least one) show whether it takes token types. EncoderError if torch cannot express the
-    encoder as ONNX.
+    At least one of `examples` shows if it takes token types. EncoderError if torch cannot express the
+    encoder.
     """
     from onnx_ir.passes.common import DeduplicateInitializersPass
 
     model.eval().encoder.config.use_cache = False
     if hasattr(model.encoder.config, "num_experts_per_tok"):
-        model.encoder.set_experts_implementation("batched_mm")  # others loop over what a batch needs
+        model.encoder.set_experts_implementation("batched_mm")  # others loop over experts that a batch needs
     example = inputs(examples.batch(np.array([0, len(examples) - 1])))  # two: a batch of one stays one
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
     heavy = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     try:
-        logger.setLevel(logging.ERROR)  # it warns of packages that nothing here uses
+        logger.setLevel(logging.ERROR)  # it warns of packages that are not used here
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
@@ -85,8 +85,8 @@ def write(model: MultiTask, examples: Examples, path: Path) -> None:
         raise EncoderError(f"this {kind} cannot be expressed as ONNX: {error}") from None
     finally:
         logger.setLevel(level)
-    assert program is not None  # it is where no file is named
-    DeduplicateInitializersPass(sys.maxsize)(program.model)  # what layers share (ALBERT)
+    assert program is not None  # it exists if no file is named
+    DeduplicateInitializersPass(sys.maxsize)(program.model)  # of shared layers (ALBERT)
     program.save(path, external_data=heavy)
 
 
@@ -107,10 +107,7 @@ def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray
 
 
 def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """Open the file in onnxruntime, as a function of a batch that returns the logits of each task.
-
-    With 0 `threads`, all cores are used.
-    """
+    """Open the file in onnxruntime, as a function from a batch to each task's logits; 0 threads: all."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -27,7 +27,7 @@ from headspec.models.modes import evaluating
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: largest difference from outputs with closed gates, as a share of the largest output
+#: largest difference from outputs with closed gates, relative to the largest output
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 
 
@@ -148,7 +148,7 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
     """Remove all heads except `kept`, bool (heads,), from the weights of a site; `slices` are the model's."""
     assert site.output is not None
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
-    computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # nothing reads this one
+    computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
     owners = {
         id(p): (module, name)
         for module in model.modules()
@@ -156,7 +156,7 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
     }
     used = [(part, frozenset(np.flatnonzero(part.heads[site.rows[0]]).tolist())) for part in slices]
     used = [(part, users) for part, users in used if users]
-    groups = {users for _, users in used if 1 < len(users) < site.heads}  # which share keys and values
+    groups = {users for _, users in used if 1 < len(users) < site.heads}  # heads that share keys and values
     sizes = Counter(users for users in groups for head in computed if head in users)
     uneven = len(set(sizes.values())) > 1
     for _, parts in itertools.groupby(used, key=lambda pair: id(pair[0].parameter)):

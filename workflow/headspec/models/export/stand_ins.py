@@ -19,15 +19,12 @@ class Constant(nn.Module):
         self.bias = nn.Parameter(weight.new_zeros(hidden) if bias is None else bias.detach().clone())
 
     def forward(self, context: torch.Tensor) -> torch.Tensor:
-        # uses sizes alone, so that ONNX files lack what computes the context (batch, tokens, width)
+        # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
         return self.bias.expand(context.size(0), context.size(1), -1)
 
 
 class Grouped(nn.Module):
-    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated for each query head.
-
-    `key_heads` has the key head of each query head.
-    """
+    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head."""
 
     def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
         super().__init__()

@@ -77,7 +77,7 @@ class _Propagation(TorchFunctionMode):
     def __init__(self, rules: Rules, gates: HeadGates) -> None:
         super().__init__()
         self.constant_attention, self.gates = rules == "constant_attention", gates
-        self.own = any(site.own for site in gates.sites)  # then every softmax is taken for attention's
+        self.own = any(site.own for site in gates.sites)  # then every softmax counts as attention's
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None

@@ -36,10 +36,7 @@ def vectors(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Return the vectors of texts that the model's classifiers receive, (len(rows), hidden) float32.
-
-    NumericalError, which names `task`, if a vector is not finite.
-    """
+    """Return the text vectors that classifiers receive, (n, hidden) float32; NumericalError if not finite."""
     model.to(device.name).eval()
     with device.cast():
         values = examples.values(lambda batch: model.vectors(batch).float(), rows, device, progress)
@@ -50,10 +47,7 @@ def vectors(
 def representations(
     models: Iterable[tuple[str, MultiTask]], texts: Examples, device: Device, n_models: int = 1
 ) -> pd.DataFrame:
-    """Return the vectors of the same texts by the model of each task, as a table 'representations'.
-
-    `models` are pairs of a task and its model, loaded one at a time; `texts` are in the order of `example`.
-    """
+    """Return a table 'representations': vectors of the same texts by the model of each task in turn."""
     progress, rows = Progress(n_models * len(texts), "texts"), np.arange(len(texts))
     frames = []
     for task, model in models:
@@ -65,10 +59,7 @@ def representations(
 def task_means(
     model: MultiTask, examples: Mapping[str, Examples], rows: Mapping[str, np.ndarray], device: Device
 ) -> pd.DataFrame:
-    """Return the mean vector of each task's `rows` (TextEmb of Vu et al. 2020, with mean pooling).
-
-    The result is a table 'representations' without `example`.
-    """
+    """Return a table 'representations' of mean vectors of each task's `rows` (TextEmb of Vu et al. 2020)."""
     progress = Progress(sum(map(len, rows.values())), "texts")
     by_task = (vectors(model, task, examples[task], some, device, progress) for task, some in rows.items())
     means = [values.mean(axis=0, dtype=float) for values in by_task]

@@ -33,8 +33,7 @@ def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
 class Replacing:
     """Full passes, for models that a `run` calls several times.
 
-    `contexts` has each row's context vectors (batch, tokens, heads, size) in its first call in the last
-    `record`.
+    `contexts`, by row, are from the first call in the last `record`, (batch, tokens, heads, size).
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -68,7 +67,7 @@ class Replacing:
                 return context
             if instead is None:
                 return _replaced(context, head, None)
-            beams = len(context) // len(instead)  # the beams of a text follow one another
+            beams = len(context) // len(instead)  # beams of a text are adjacent
             return _replaced(context, head, instead.repeat_interleave(beams, 0))
 
         with self.gates.edited(edit):
@@ -91,7 +90,7 @@ class Resuming:
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
         self.encoder, self.gates = encoder, gates
-        # row: its context vectors, and the calls finished before it inside calls that are not
+        # row: its context vectors, and the calls finished before it inside unfinished calls
         self._points: dict[int, tuple[torch.Tensor, Finished]] = {}
         self._open: list[Finished] | None = None  # finished calls in each open one
         self._expected: deque[tuple[nn.Module, Any]] = deque()
@@ -152,8 +151,7 @@ class Resuming:
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
         """Return the result of `run`, the same as in `record`, without a head.
 
-        `instead`, (batch, tokens or 1, size), replaces the head's context vectors of the tokens, or of all
-        tokens of a text.
+        Vectors `instead`, (batch, tokens or 1, size), replace the head's context vectors.
         """
         context, finished = self._points[layer]
         self._expected = deque(finished)

@@ -49,7 +49,7 @@ class Squares:
         calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
         def seen(module: nn.Module, args: tuple[torch.Tensor, ...], out: torch.Tensor) -> torch.Tensor:
-            if len(out) == 1 < size and isinstance(module, nn.Embedding):  # positions, the same for all
+            if len(out) == 1 < size and isinstance(module, nn.Embedding):  # positions are the same for all
                 args, out = (args[0].expand(size, -1),), out.expand(size, *out.shape[1:])
             if len(out) != size or len(args[0]) != size:
                 raise ValueError(f"a {type(module).__name__} has no example as its first dimension")

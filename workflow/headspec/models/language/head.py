@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: number of tokens on which a head is compared with its model
 TOKENS = 8
-#: largest difference of equal numbers, as a share of the largest, in float32 and with weights in bfloat16
+#: largest relative difference of equal numbers, in float32 and with weights in bfloat16
 TOLERANCE, HALF_TOLERANCE = 1e-4, 2**-6
 #: most logits at once, so that memory does not grow with the vocabulary
 LOGITS = 2**26
@@ -86,7 +86,7 @@ class _States(nn.Module):
         return self
 
     def forward(self, *_: Any, **__: Any) -> _Output:
-        given, self.states = self.states, None  # kept, they would keep the graph of a batch in memory
+        given, self.states = self.states, None  # holding them would keep the graph of a batch in memory
         return _Output([given])
 
 
@@ -98,10 +98,7 @@ class _Output(tuple):
 
 
 def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Rename the weights of a restricted head that was saved without a bias of its own.
-
-    Heads of causal models were linear layers; heads of masked models had their present names.
-    """
+    """Rename the weights of a saved restricted head without a bias: a linear layer, for causal models."""
     assert isinstance(head, LanguageHead)
     if prefix + "weight" in state:
         for name in ("weight", "bias"):
@@ -136,10 +133,7 @@ def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) ->
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel, where: str) -> None:
-    """Raise EncoderError if `LanguageHead` does not give the logits of a language model in evaluation mode.
-
-    `where` is the config key of its source, and the source.
-    """
+    """Raise EncoderError, naming `where`, if `LanguageHead` does not compute a model's logits."""
     ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
     inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
     refused, kind = f"{where} cannot be prompted", type(model).__name__

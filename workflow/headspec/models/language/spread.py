@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
     """Return the GPU of each module of the encoder: whole layers, in about equal shares.
 
-    `memory` has each GPU's free bytes, by default of the GPUs that this process may use. Raises EncoderError,
-    which names the config `key`, if the weights do not fit.
+    `memory` is free bytes by GPU, by default of this process's GPUs. EncoderError, with `key`, if weights do
+    not fit.
     """
     import torch
     from accelerate import infer_auto_device_map
@@ -39,10 +39,7 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
 
 
 def dispatch(model: MultiTask, devices: Mapping[str, int]) -> None:
-    """Put each module of the encoder on its device (from `device_map`), where it stays.
-
-    Inputs and outputs are on the first GPU, with the classifiers and the head.
-    """
+    """Put each module of the encoder on its device; inputs, outputs and heads on the first GPU."""
     from accelerate import dispatch_model
 
     encoder: Any = model.encoder

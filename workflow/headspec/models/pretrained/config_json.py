@@ -46,10 +46,7 @@ HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M",
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
-    """Return the content of the model's config.json, or `model_type` and sizes of a GGUF file.
-
-    Raises EncoderError if the file is missing or broken, or a size in it is no number above 0.
-    """
+    """Return the content of config.json, or `model_type` and sizes of a GGUF file; EncoderError if bad."""
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:

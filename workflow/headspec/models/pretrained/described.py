@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MODEL_TYPE = "m2m_100"
 #: special tokens by their ids; the second begins and ends every text that is written
 SPECIAL = PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
-#: sinusoids, and so the most tokens of a text
+#: number of sinusoids, and so the most tokens of a text
 POSITIONS = 1024
 
 

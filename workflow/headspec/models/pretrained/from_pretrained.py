@@ -27,10 +27,7 @@ def silence() -> None:
 
 
 def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
-    """Load safetensors or GGUF weights without running remote code; return also names of missing parameters.
-
-    `loading` is a class of transformers; `dtype` "bf16" applies `keep_half`.
-    """
+    """Load weights without remote code, with `keep_half` for "bf16"; return also names of missing ones."""
     import torch
 
     silence()

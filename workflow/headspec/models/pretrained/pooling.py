@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 #: modules of sentence-transformers in the folder of an encoder, and the settings of one
 MODULES, CONFIG, TOKENIZER = "modules.json", "config.json", "tokenizer_config.json"
-#: these settings name a mode, or have a switch for each; where none is said it is the mean
+#: these settings name a mode, or have a switch for each; the default is the mean
 NAMED, SWITCHES = "pooling_mode", {"pooling_mode_mean_tokens": True}
-#: modes, and which pooling each is
+#: the pooling of each mode
 MODES = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
 
 
@@ -30,10 +30,7 @@ class Pooled(NamedTuple):
 
 
 def sources(path: Path) -> list[Path]:
-    """Return the files that name a model's pooling: its modules, and the settings of the pooling module.
-
-    Raises EncoderError if the modules cannot be read.
-    """
+    """Return the files that name a model's pooling: its modules, and the pooling module's settings."""
     modules = path / MODULES
     if not path.is_dir() or not modules.exists():
         return []
@@ -47,8 +44,8 @@ def sources(path: Path) -> list[Path]:
 def pooled(path: Path, model: Model, key: str) -> Pooled:
     """Return the pooling of a model at `path`, and the reason.
 
-    ``auto`` follows the files of sentence-transformers, else the convention of the model's type. Raises
-    EncoderError if these files cannot be read, or name an unknown mode.
+    ``auto`` follows valid files of sentence-transformers (else EncoderError), or the convention of the
+    model's type.
     """
     if model.pooling != "auto":
         return Pooled(model.pooling, f"{key}.pooling")

@@ -83,7 +83,7 @@ def _tokens(path: Path) -> int:
             vocabulary = fast["model"]["vocab"]  # mapping to numbers, or list
             numbers = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
             return 1 + max([*numbers, *(token["id"] for token in fast.get("added_tokens", []))])
-        if not (words := read("vocab.json")):  # other separators of lines than this are tokens
+        if not (words := read("vocab.json")):  # other line separators are tokens
             words = (path / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
         return len(words) + len(read("added_tokens.json"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -53,10 +53,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 
 
 def check_models(study: Study) -> None:
-    """Raise one EncoderError for all models of the study that cannot be loaded or gated.
-
-    A hub model that is not in the cache is checked by the first job that downloads it.
-    """
+    """Raise one EncoderError for all unusable models; jobs check hub models that they download."""
     problems = []
     for name, model in study.models.items():
         key = f"models.{name}"

@@ -33,8 +33,8 @@ TOKENIZER = re.compile(r".*token.*|(.*_)?vocab.*|merges.*|chat_template.*")
 def weights(model: Model, key: str, results: Path | None = None) -> str:
     """Return the version of the model's config and weights.
 
-    `results` is the folder of the model's tables, if any, which could belong to another version: EncoderError
-    if a hub model's commit is unknown, and there are results.
+    EncoderError if a hub model's commit is unknown and its tables in `results` could belong to another
+    version.
     """
     return _version(model, key, results, _weight_files)
 
@@ -67,10 +67,9 @@ def _version(model: Model, key: str, results: Path | None, opened: Callable[[Pat
 
 @contextmanager
 def as_planned(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
-    """Check that a model loaded in this block is the one that its job was planned with.
+    """Check that a model loaded in this block has its `planned` version (`weights` or `tokenizer`).
 
-    `planned` is the `version` (`weights` or `tokenizer`) at planning. Raises ChangedError if its files were
-    replaced; files of hub models, in folders named by commits, are not.
+    ChangedError if its files were replaced; files of hub models, in folders named by commits, are not.
     """
     if not model.source or model.source.startswith("hub:"):
         yield
@@ -109,8 +108,8 @@ def _tokenizer_files(path: Path) -> list[Path]:
 def commit(source: str) -> str:
     """Return the commit of a hub model: the one in `source`, else in the cache, else on the hub.
 
-    Downloading the model does not change it. Without cache and connection, it is the one last stored in
-    this folder, else unknown ("").
+    Downloads do not change it. Without cache and connection, it is the one last stored here, else unknown
+    ("").
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = Model.from_params({"source": source})
@@ -140,7 +139,7 @@ def _read(seen: Path) -> str:
 
 
 def _remember(seen: Path, value: str) -> None:
-    # without it, the value is looked up again
+    # without it, the commit is looked up again
     with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
         temporary.write_text(f"{value}\n{files.PLACEHOLDER}\n")
         files.embed_sha256(temporary)

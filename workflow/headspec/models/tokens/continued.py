@@ -21,9 +21,6 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[
 
 
 def following(ids: Callable[[str], list[int]], prompt: str, answer: str) -> list[int]:
-    """Return the tokens of an answer after a prompt; none where the tokenizer joins the two.
-
-    `ids` tokenizes a text that the model continues.
-    """
+    """Return the tokens of an answer after a prompt; none if the tokenizer joins the two."""
     before, whole = ids(prompt), ids(prompt + answer)
     return whole[len(before) :] if whole[: len(before)] == before else []

@@ -8,10 +8,7 @@ from headspec.errors import EncoderError
 
 
 def check(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """Raise EncoderError if an example has no tokens: its text is empty, and the tokenizer adds none.
-
-    `sequences` are the tokens of the numbered `examples`; `key` is the config key of the texts.
-    """
+    """Raise EncoderError if an example has no tokens: an empty text, to which the tokenizer adds none."""
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:
         raise EncoderError(

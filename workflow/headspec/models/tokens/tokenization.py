@@ -86,10 +86,7 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
 
 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that a `snakemake` job was planned with.
-
-    Raises the errors of `tokenizer` and `versions.as_planned`.
-    """
+    """Return a job's tokenizer; raises the errors of `tokenizer` and `versions.as_planned`."""
     model, key = Model.from_params(job.params.model), f"models.{job.wildcards.model}"
     with versions.as_planned(versions.tokenizer, job.params.version, model, key):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
@@ -107,7 +104,7 @@ def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
     if not writes(content):
         return {}
     if not is_described(model):
-        content = _config(folder(model, key)).to_dict()  # with the defaults that config.json leaves out
+        content = _config(folder(model, key)).to_dict()  # with defaults that config.json omits
     heads = heads_by_layer(content)
     assert heads is not None
     return {kind: len(layers) for kind, layers in heads.items()}
@@ -130,10 +127,7 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 def encode(
     tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Classes
 ) -> tuple[pd.DataFrame, int]:
-    """Return the table 'tokens' of a data table, and the number of truncated examples.
-
-    Raises EncoderError if an example has no tokens.
-    """
+    """Return the table 'tokens' and the number of truncated examples; EncoderError if one has no tokens."""
     frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     empty.check(frame["example"], frame["input_ids"])
     return frame, truncated

@@ -41,10 +41,7 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
 @dataclass
 class WordTokens:
-    """Tokenized sentences that fit the model; `example` of `examples` is the number of the sentence.
-
-    `words` has, for each, the word of every token, from 0, or -1 for special tokens.
-    """
+    """Tokenized sentences that fit the model, numbered by `example`; `words` has each token's word, or -1."""
 
     examples: Examples
     words: list[np.ndarray]
