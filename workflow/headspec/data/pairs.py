@@ -14,22 +14,11 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     There are as many pairs as items, half 'same', half 'different' (see `n_different`). Each item is text_a
     of one pair and text_b of another. No two pairs have the same two items, unless small or uneven classes
     make it unavoidable. The items of each class form a random ring. A random half of all items is paired with
-    the next in the ring, and the partners of the other half are shuffled until all these pairs differ in
-    class.
+    the next in the ring; the partners of the other half are shuffled until all these pairs differ in class.
 
-    Parameters
-    ----------
-    parent : n rows with columns label and text_a, key_a (see `headspec.data.overlap`), or both
-    key : config key, for errors
-
-    Returns
-    -------
-    n rows in random order; columns label ('same' or 'different') and text_a and text_b, or their keys
-
-    Raises
-    ------
-    DataError
-        The classes are too few or too uneven for such pairs.
+    `parent` has columns label and text_a, key_a (see `headspec.data.overlap`), or both. Return as many rows
+    in random order, with label ('same' or 'different') and text_a and text_b, or their keys. Raise DataError
+    if the classes are too few or too uneven.
     """
     classes = parent["label"].astype("category").cat
     sizes = np.bincount(classes.codes, minlength=1)

@@ -144,7 +144,8 @@ def readable(study: Study, name: str) -> bool:
 def trained_together(study: Study) -> dict[str, list[str]]:
     """Return for each task the others whose evaluation examples it must not train on.
 
-    They share a mixture, or a mixture of `iat` and `transfer`. Pair tasks count as the task of their texts.
+    They share a mixture, or one is in a mixture of `iat` and the other in `transfer`. Pair tasks count as the
+    task of their texts.
     """
     together = [set(itertools.combinations(members, 2)) for members in study.mixture_tasks.values()]
     for mixture in study.iat.mixtures:

@@ -41,8 +41,7 @@ PAIR_CLASSES = ["different", "same"]
 class Split:
     """The rows of a split, and counts of dropped rows as in `Prepared.counts`.
 
-    Columns: label (class, or score as text) and, as in `headspec.data.overlap`, text_a, text_b, key_a and
-    key_b.
+    Columns: label (class, or score as text), and text_a, text_b, key_a, key_b as in `headspec.data.overlap`.
     """
 
     rows: pd.DataFrame

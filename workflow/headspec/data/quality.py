@@ -28,15 +28,10 @@ KINDS = {
 
 
 def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any]:
-    """Return numbers of useless rows of a split, as values for JSON.
+    """Return numbers of useless rows of a split, as values for JSON; `normal` is `splits.normalised` of it.
 
-    `frame` has columns text_a, text_b, label, and positions in the source as index; `normal` is its
-    `headspec.data.splits.normalised`.
-
-    Returns
-    -------
-    rows: their number; each of `KINDS`: the number of rows, and the first of them, from 1; words: 100
-    quantiles of the number of words; and what `Data.row_quality` adds
+    They are rows; for each of `KINDS` the number of rows and the first of them, from 1; words, 100 quantiles
+    of the number of words; and what `Data.row_quality` adds.
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]

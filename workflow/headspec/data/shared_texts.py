@@ -15,13 +15,7 @@ TEXT_COLUMNS = ("text_a", "text_b")
 
 
 class Grouped(NamedTuple):
-    """Examples of a task that are resampled in groups.
-
-    Attributes
-    ----------
-    source : first of the tasks that share these texts
-    group : (n,), group of each example by number; tasks with the same source share groups
-    """
+    """Examples resampled in groups, `group` (n,), which tasks with the same `source` share."""
 
     source: str
     group: NDArray[np.intp]

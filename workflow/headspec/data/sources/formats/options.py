@@ -15,13 +15,9 @@ BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
 @dataclass(frozen=True)
 class Options:
-    """How a table is read.
+    """How a table is read; `columns` names those of CSV and TSV without a header.
 
-    Attributes
-    ----------
-    key : config key of the source, for errors
-    columns : names of columns of CSV and TSV without a header
-    texts : columns in which numbers of CSV and TSV stay numbers, to be noticed as no texts
+    In columns `texts`, numbers of CSV and TSV stay numbers, so that checks find them.
     """
 
     key: str
