@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 class Data:
     """Texts or pairs of texts, each with a label; `DATA` of a kind is an object of a subclass.
 
-    Attributes
-    ----------
-    least : required labels, in words, where one is not enough
-    several : whether a text may have several right labels that do not contradict each other
+    `least` words how many labels are required; `several` right labels of a text do not contradict each other.
     """
 
     least = ""
@@ -33,10 +30,9 @@ class Data:
         return [task.label] if isinstance(task.label, str) else list(task.label)
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return the texts of rows, and labels that are texts; planning counts their tokens.
+        """Return text_a, text_b (null for single texts), and perhaps a text label, to count tokens.
 
-        Columns are text_a, text_b (null for single texts; missing texts are empty), and perhaps label. Raise
-        DataError if a column does not hold texts.
+        Missing texts are empty. Raise DataError if a column does not hold texts.
         """
         text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
         text_b = None
@@ -51,8 +47,8 @@ class Data:
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return the checked rows of a split: text_a, text_b and label (text), with the index of `frame`.
 
-        `frame` has the stored columns, indexed by position in the source; `key` (config key) and `where`
-        (split) are for errors. Raise DataError with the number of a row whose label is invalid.
+        The index has positions in the source. Raise DataError with the number of a row whose label is
+        invalid.
         """
         texts = self.texts(frame, task, key, where)
         stored = columns.with_lists(frame[str(task.label)])

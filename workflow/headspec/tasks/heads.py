@@ -51,13 +51,10 @@ class Gold:
 
 
 class Predicted(NamedTuple):
-    """Predictions of a batch.
+    """Predictions of a batch; `texts` are written by the model, `probabilities` are (batch, classes) float32.
 
-    Attributes
-    ----------
-    values : (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are not finite
-    probabilities : (batch, classes), float32
-    texts : written by the model
+    `values` are (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are not
+    finite.
     """
 
     values: torch.Tensor
@@ -118,10 +115,7 @@ class Head(nn.Module):
         return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        """Return logits of one prediction per example, (batch, classes); (batch, 1) for scores.
-
-        `states` are from `pool`; `targets` have the tokens of continuations, if these are scored.
-        """
+        """Return logits of one prediction per example, (batch, classes); (batch, 1) for scores."""
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
 
     def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
-"""The base class for ``kind.py`` of a kind of task, as the config, planning and the pipeline use it.
+"""The part ``kind.py`` of a kind of task, for the config, planning and the pipeline.
 
-``kind.py`` holds `KIND`, without importing pandas or torch. Jobs import the other parts by name: ``data.py``,
-``tokens.py``, ``head.py`` and ``metrics.py``.
+It holds `KIND` and imports neither pandas nor torch. Jobs import ``data.py``, ``tokens.py``, ``head.py`` and
+``metrics.py`` by name.
 """
 
 from __future__ import annotations

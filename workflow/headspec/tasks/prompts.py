@@ -1,7 +1,4 @@
-"""Examples as prompts for a language model: the part ``prompts.py`` of a kind of task.
-
-It is imported when the method `prompted` has such a task.
-"""
+"""Examples as prompts for language models: ``prompts.py`` of a kind, imported for the method `prompted`."""
 
 from __future__ import annotations
 
@@ -34,13 +31,9 @@ continuations: in prompts, tokens of the answers that are scored, in pairs the r
 
 
 class Prompt(NamedTuple):
-    """The tokens of a prompt.
+    """The tokens of a prompt; `words` are 0 at the mask, else -1, or None; `cut` says if a text was cut.
 
-    Attributes
-    ----------
-    words : 0 at the mask, -1 elsewhere; None without a mask
-    cut : whether one of its texts was cut
-    continuations : tokens of scored answers; None if only the next token is scored
+    `continuations` are tokens of scored answers, or None if only the next token is scored.
     """
 
     input_ids: list[int]
@@ -50,19 +43,10 @@ class Prompt(NamedTuple):
 
 
 class Prompting:
-    """The examples of a task as prompts for one language model; `PROMPTS` of a kind is a subclass.
+    """The examples of a task as prompts of at most `most` tokens; `PROMPTS` of a kind is a subclass.
 
-    Raise EncoderError if the tokenizer lacks what the prompts need.
-
-    Parameters
-    ----------
-    wording : how examples become prompts
-    most : most tokens of a prompt
-    key : config key of the task, for errors
-
-    Attributes
-    ----------
-    continues : whether it needs a model that continues texts
+    If `continues`, the model must continue texts. Raise EncoderError if the tokenizer lacks what prompts
+    need.
     """
 
     continues = False
@@ -93,11 +77,10 @@ class Prompting:
         raise NotImplementedError
 
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
-        """Tokenize the prompts of all examples of a labelled data table.
+        """Return the table 'tokens' of all examples, and the number of examples with a cut text.
 
-        Return the table 'tokens' and the number of examples with a cut text. The label is the index in
-        `classes` or, without classes, 0, the index of the right continuation. Raise EncoderError if a prompt
-        does not fit or has no tokens.
+        The label is the index in `classes`, or 0, the right continuation. Raise EncoderError if a prompt does
+        not fit or has no tokens.
         """
         prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}
         label = table["label"].map(index) if classes else 0.0

@@ -21,12 +21,9 @@ SIGNATURES: dict[str, str] = {}
 
 
 class Encoding:
-    """How examples of a kind of task become rows of the table 'tokens'.
+    """How examples become rows of the table 'tokens', with further `columns`.
 
-    Attributes
-    ----------
-    columns : further columns of the table
-    writes : whether the model writes texts, for which it needs its tokenizer
+    If it `writes`, the model writes texts, for which it needs its tokenizer.
     """
 
     columns: Mapping[str, pa.DataType] = {}
@@ -35,10 +32,9 @@ class Encoding:
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
-        """Tokenize all examples of a data table, labelled or not, with at most `max_length` tokens each.
+        """Return the table 'tokens' for a data table, labelled or not, and the number of truncated examples.
 
-        Return the table 'tokens', without null columns, and the number of truncated examples. `table` has
-        columns example, text_a, text_b and, if labelled, label.
+        `table` has columns example, text_a, text_b and perhaps label. Columns that are null are left out.
         """
         raise NotImplementedError
 
@@ -49,10 +45,7 @@ class Encoding:
         return classes
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
-        """Set the languages of a tokenizer, and return the text before every source.
-
-        Raise EncoderError, which names a key below `key`, if the tokenizer lacks a language.
-        """
+        """Set a tokenizer's languages and return the text before sources; EncoderError if one is missing."""
         return ""
 
     def marks(self, classes: Any) -> list[int]:

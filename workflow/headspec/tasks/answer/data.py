@@ -23,10 +23,9 @@ Answer = tuple[str, int]
 
 
 def answers(cell: Any, context: str) -> list[Answer]:
-    """Return the gold answers of a question: texts, and the places of their first characters in the context.
+    """Return gold answers and the places of their first characters, from a list, a mapping of lists, or JSON.
 
-    `cell` is a list of answers, or a mapping of lists of texts and places, also as JSON or Python. Raise
-    ValueError with a clause if it is neither, or an answer is not at its place.
+    Raise ValueError with a clause for other cells, or an answer that is not at its place.
     """
     found = _listed(_parsed(cell) if isinstance(cell, str) else cell)
     for text, start in found:

@@ -1,7 +1,7 @@
 """The first and last token of an answer, from the states of a question and its context.
 
-The first token of the input stands for no answer, or the last in models whose tokens see only earlier ones.
-Losses, evidence and importance use the window with the answer; predictions take the best of all windows.
+The first token of the input stands for no answer, or the last in causal models. Losses, evidence and
+importance use the window with the answer; predictions take the best of all windows.
 """
 
 from __future__ import annotations
@@ -31,13 +31,7 @@ LONGEST = 30
 
 @dataclass
 class Question:
-    """An example.
-
-    Attributes
-    ----------
-    windows : first the window used for training, then the others
-    span : first and last token of the answer in the first window; `NONE` without an answer
-    """
+    """An example: windows, first the one for training, where tokens `span` are the answer, or `NONE`."""
 
     windows: list[Pair]
     span: tuple[int, int]
@@ -69,10 +63,7 @@ class Question:
 class Targets(heads.Targets):
     """The questions of a batch.
 
-    Attributes
-    ----------
-    allowed : bool (batch, tokens), whether an answer can begin or end with a token
-    lengths, spans : (batch,), number of tokens; (batch, 2), `Question.span`
+    `allowed` (batch, tokens) says where answers can begin or end; `spans` (batch, 2) are `Question.span`.
     """
 
     questions: list[Question]
@@ -112,10 +103,9 @@ class Spans(NamedTuple):
 
 
 def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
-    """Return the likeliest spans of at most `LONGEST` tokens; on ties the first, then the shortest.
+    """Return the likeliest spans of at most `LONGEST` tokens, from `logits` (batch, tokens, 2) of both ends.
 
-    `logits` (batch, tokens, 2) are for first and last tokens of answers, `allowed` (batch, tokens) is True in
-    the context; the score is minus infinity if no token is.
+    On ties, take the first, then the shortest span; without `allowed` tokens the score is minus infinity.
     """
     first, last = logits.float().masked_fill(~allowed[..., None], -torch.inf).unbind(-1)
     padded = F.pad(last, (0, LONGEST - 1), value=-torch.inf)

@@ -30,10 +30,7 @@ def normalised(text: str) -> list[str]:
 
 
 def agreement(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """Return F1 and exact match of a predicted answer, each the largest over gold answers.
-
-    An empty prediction is no answer, and so are empty `golds`, or golds of articles and punctuation alone.
-    """
+    """Return F1 and exact match of an answer, each the largest over gold answers; empty means none."""
     found = normalised(prediction)
     expected = [words for gold in golds if (words := normalised(gold))] or [[]]
     return max(_f1(found, words) for words in expected), float(found in expected)

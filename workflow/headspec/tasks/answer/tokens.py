@@ -45,12 +45,9 @@ answers: in questions, the texts of the gold answers; none where there is no ans
 
 
 class Pair(NamedTuple):
-    """A question and its whole context.
+    """A question and its whole context: tokens and their types (empty where the model has none).
 
-    Attributes
-    ----------
-    ids, kinds : tokens, and token types (empty where the model has none)
-    offsets : (tokens, 2), characters of the context in each token, `NONE` elsewhere
+    `offsets` (tokens, 2) are the characters of the context in each token, `NONE` elsewhere.
     """
 
     ids: list[int]
@@ -92,10 +89,7 @@ def pairs(
 
 
 def windows(pair: Pair, max_length: int) -> list[Pair]:
-    """Return a question with each part of its context that fits in `max_length` tokens.
-
-    Raise ValueError with a clause if the question leaves less than `LEAST` of them.
-    """
+    """Return a question with each part of its context that fits; ValueError if less than `LEAST` is left."""
     if len(pair.ids) <= max_length:
         return [pair]
     context = pair.context
@@ -114,8 +108,8 @@ def windows(pair: Pair, max_length: int) -> list[Pair]:
 def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
     """Return the window used to train on an answer, and the answer's first and last token there.
 
-    It has most tokens of the answer and, on ties, most context on both sides; it is the first window without
-    an answer, when `start` and `stop` (characters) are equal.
+    It has most tokens of the answer and, on ties, most context on both sides; without an answer it is the
+    first.
     """
     spans = [window.span(start, stop) for window in cut]
 
@@ -130,10 +124,7 @@ def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tupl
 
 
 class QuestionEncoding(Encoding):
-    """Questions with the window used for training, and the other windows.
-
-    Questions are truncated if no window has their whole first answer.
-    """
+    """Questions, with the window for training first; truncated if no window has the whole first answer."""
 
     columns = COLUMNS
 

@@ -1,8 +1,4 @@
-"""A class for each text, by cross-entropy.
-
-Logits come from a linear layer or, in prompted language models, from the tokens of answers, or are the
-log-likelihoods of answers of several tokens.
-"""
+"""A class for each text, by cross-entropy of logits, or of log-likelihoods of longer answers to prompts."""
 
 from __future__ import annotations
 

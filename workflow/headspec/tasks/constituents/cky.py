@@ -13,8 +13,7 @@ Floats = NDArray[np.float64]
 def best_spans(scores: Floats, lengths: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Return (first, last) of the spans of the best binary tree of each sentence, parents first.
 
-    Dynamic programming over all sentences at once, shorter spans first. `scores` are (sentences, words,
-    words) by first and last word.
+    `scores` are (sentences, words, words) by first and last word.
     """
     sentences, words = scores.shape[:2]
     # best sum of the spans in a span, by its first and its last word, and number of words after or before it

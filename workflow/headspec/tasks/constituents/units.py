@@ -53,10 +53,7 @@ class Constituents:
         return (right & found).total(), found.total()
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict right-branching trees: each word except the last begins a constituent to the end.
-
-        The first has the most frequent label of whole sentences, the others of such ends; ties go by name.
-        """
+        """Predict right-branching trees, with the most frequent labels of whole sentences and of ends."""
         labels: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for units, length in zip(sentences, lengths, strict=True):
             deleted = _deleted(units)

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Continuations(Targets):
-    """The continuations of the texts of a batch, k each.
+    """The continuations of the texts of a batch, k each, of which `right` (batch,) is right.
 
-    Attributes
-    ----------
-    right : (batch,), index of the right one
-    places : (batch, k, tokens), place in the row of the token that predicts each token
-    targets : (batch, k, tokens), the tokens; `NONE` after the end of a continuation
+    `targets` (batch, k, tokens) are their tokens, then `NONE`; `places` the tokens in the row that predict
+    them.
     """
 
     right: torch.Tensor
@@ -60,10 +57,7 @@ class Continuations(Targets):
 
 
 class Likelihoods(Head):
-    """Log-likelihoods of k continuations under a language model, and a bias for each.
-
-    The loss is the cross-entropy restricted to them. `bias` (k,) is 0 unless calibrated.
-    """
+    """Log-likelihoods of k continuations, plus `bias` (k,), 0 unless calibrated, with cross-entropy."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)

@@ -15,9 +15,8 @@ Heads = NDArray[np.int64]
 def best_tree(scores: Floats) -> Heads:
     """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    These are the best heads if they form a tree. Otherwise arcs from the root are made to cost more than a
-    second one can gain, so that the best arborescence has one root. `scores` (words, words + 1) are for the
-    root and each word as head, and finite except for the word itself.
+    If the best heads are no tree, arcs from the root are made to cost more than a second one can gain.
+    `scores` (words, words + 1) are for the root and each word as head, and finite except for the word itself.
     """
     words = len(scores)
     padded = np.concatenate([np.full((1, words + 1), -np.inf), scores])
@@ -48,10 +47,9 @@ def _cycle(heads: Heads) -> Heads:
 
 
 def _arborescence(scores: Floats) -> Heads:
-    """Return the best head of each node, (nodes,), such that all lead to node 0.
+    """Return the best head of each node, (nodes,), so that all lead to 0; scores (nodes, nodes) are of heads.
 
-    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside. `scores`
-    (nodes, nodes) are for heads of each node; -inf for itself.
+    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside.
     """
     heads = _best(scores)
     cycle = _cycle(heads)

@@ -14,8 +14,7 @@ from headspec.tasks.words.base import Units
 class Dependencies:
     """Units are (word, head, relation), one per word; the root is its own head.
 
-    Labelled attachment is the share of words, punctuation included, with the right head and whole relation;
-    unlabelled attachment ignores relations.
+    Attachment is the share of all words with the right head and, if labelled, the right whole relation.
     """
 
     places, links = 2, True
@@ -37,11 +36,7 @@ class Dependencies:
         return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict each head at the distance that is right most often, with its most frequent relation.
-
-        Words without a word there are roots. Ties: the shorter, then the left distance; the first relation by
-        name.
-        """
+        """Predict each head at the most frequent distance, with its relation; words outside are roots."""
         arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
         relations: dict[int, str] = {}
         for distance, relation in sorted(arcs, key=lambda arc: (-arcs[arc], arc[1])):

@@ -1,7 +1,4 @@
-"""Metrics of sets of labels: F1, micro and macro, and label-ranking average precision.
-
-Labels are rows of 0 and 1, one for each label of the task; predictions are their probabilities.
-"""
+"""Metrics of sets of labels, from rows of 0 and 1 and predicted probabilities of each label."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ def _most_frequent(label: Floats) -> Floats:
 def _good_ranking(label: Floats) -> Floats:
     """Predict one ranking for all examples, in which each next label adds most to average precision.
 
-    No fast way to the best ranking is known; frequency can be far from it where labels occur together.
+    This is not always the best; ranking by frequency can be far from it where labels occur together.
     """
     share = label / np.maximum(label.sum(axis=1, keepdims=True), 1)
     scores, among = np.full(label.shape[1], -np.inf), np.zeros(len(label))

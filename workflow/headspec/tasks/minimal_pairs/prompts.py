@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pairs(Prompting):
-    """Pairs of texts, which serve as continuations; their common beginning is read once.
-
-    The first token is predicted after the tokenizer's initial token, or else after its token for text ends.
-    """
+    """Pairs of texts as continuations, after the tokenizer's first token, or else its token for text ends."""
 
     continues = True
 

@@ -27,10 +27,7 @@ class Roles:
     given = frozenset({PREDICATE})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Read predicates, places of words from 0, and for each predicate a tag per word.
-
-        Tags are BIO, or roles, where neighbours with the same role are one span.
-        """
+        """Read predicates, places from 0, and a tag per word for each: BIO, or roles joined to spans."""
         predicates, tagged = map(list_items, cells)
         if len(predicates) != len(tagged):
             raise ValueError(f"it has {len(predicates)} predicates and {len(tagged)} lists of roles")

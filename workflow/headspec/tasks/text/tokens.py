@@ -33,13 +33,9 @@ targets: in language modelling, the token that the state of each token predicts:
 
 
 class Predicted(NamedTuple):
-    """The tokens of a text.
+    """The tokens of a text: `ids` that the model reads, and `targets` that each predicts, or `NONE`.
 
-    Attributes
-    ----------
-    ids : read by the model
-    targets : the token predicted at each, or `NONE`
-    size : UTF-8 bytes of predicted characters and of characters without tokens, such as spaces before words
+    `size` are UTF-8 bytes of predicted characters and of characters without tokens, such as spaces.
     """
 
     ids: list[int]
@@ -56,9 +52,9 @@ def predicted_tokens(
 ) -> tuple[list[Predicted], int]:
     """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
-    Special tokens are not predicted. A causal model predicts all others except a first one without context; a
-    masked model predicts a hidden share `MASKED`. The numbers `examples` of texts decide which, so that they
-    are the same under every mask of heads, in every run and epoch.
+    Special tokens, and a causal model's first token without context, are not predicted. A masked model
+    predicts a hidden share `MASKED`, which depends on the numbers `examples` only, so that all runs and masks
+    have the same.
     """
     encoded = tokenizer(
         list(rows),
@@ -120,10 +116,7 @@ class OwnTokens(Encoding):
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
-        """Add whether the model predicts the next token, `causal`, or masked ones.
-
-        Raise EncoderError for an encoder-decoder, or a tokenizer without a mask.
-        """
+        """Add whether the model predicts the next token, `causal`; EncoderError if it can predict none."""
         if family == WRITES:
             raise EncoderError(
                 f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 class Counts:
     """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
 
-    Attributes
-    ----------
-    labels : labels of demonstrations, if not classes
-    texts_read : texts of an example that a model reads side by side, each up to the largest length
+    `labels` are those of demonstrations, if not classes; `texts_read` is the number of texts read side by
+    side.
     """
 
     labels: tuple[str, ...] = ()

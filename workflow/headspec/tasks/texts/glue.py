@@ -1,8 +1,4 @@
-"""The prediction files that the GLUE server accepts, and the classes that each needs.
-
-Rows and classes follow Wang et al. (2019) and the card of nyu-mll/glue on the hub.
-`headspec.data.submission` writes the files.
-"""
+"""The prediction files that the GLUE server accepts (Wang et al. 2019; card of nyu-mll/glue on the hub)."""
 
 from __future__ import annotations
 
@@ -13,14 +9,7 @@ from headspec.errors import listing
 
 @dataclass(frozen=True)
 class Format:
-    """The contents of a prediction file.
-
-    Attributes
-    ----------
-    rows : examples of the test set
-    classes : class names; empty for scores
-    numbered : whether predictions are class numbers, in the order of `classes`, instead of names
-    """
+    """A prediction file: number of rows, class names (empty for scores), and whether it has numbers."""
 
     rows: int
     classes: tuple[str, ...] = ()

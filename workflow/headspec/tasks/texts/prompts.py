@@ -58,8 +58,7 @@ class Prompts(Prompting):
     ) -> Prompt:
         """Return an example's prompt with the scored `answers`; the longer text is cut first.
 
-        Raise EncoderError, which names the answers' key `where`, if there are too many tokens even without
-        the texts, or an answer has no tokens of its own.
+        Raise EncoderError if tokens are too many even without the texts, or an answer has none of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -127,10 +126,7 @@ class Prompts(Prompting):
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each class's answer.
-
-        Raise EncoderError with a line for each answer without tokens of its own in its place.
-        """
+        """Return the tokens of each class's answer; EncoderError lists answers without their own tokens."""
         problems: list[HeadspecError] = []
         tokens: list[list[int]] = []
         masked, text = self.wording.masked, self.filled("text", "text")
@@ -160,10 +156,7 @@ class Prompts(Prompting):
         return answers if several else ()
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """Return the tokens of an answer, with config key `where`, after a prompt.
-
-        Raise EncoderError if the tokenizer joins it with the end of the prompt, or does not know it.
-        """
+        """Return the tokens of an answer after a prompt; EncoderError if unknown or joined with its end."""
         own = following(self.ids, prompt, answer)
         if not own:
             raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class TextEncoding(Encoding):
-    """Encoding whose label is the index in `classes`, or a score if these are not a list.
-
-    The tokenizer joins the texts of a pair; of a pair that is too long, the longer text is truncated first.
-    """
+    """Encoding of texts, cutting the longer first; the label is the index in `classes`, or a score."""
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

@@ -78,10 +78,7 @@ class Wording:
 
 
 def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
-    """Return a conversation up to the model's answer, by its tokenizer's template.
-
-    `turns` are the questions and answers before `question`.
-    """
+    """Return a conversation of earlier `turns` and a question, by the tokenizer's template."""
     messages = [
         {"role": role, "content": text}
         for turn in [*turns, (question,)]

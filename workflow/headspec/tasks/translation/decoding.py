@@ -24,13 +24,9 @@ ROWS = 64
 
 @dataclass
 class Targets(heads.Targets):
-    """The target texts of a batch.
+    """The target texts of a batch; `ids` (batch, target tokens) are `NONE` after the end of a text.
 
-    Attributes
-    ----------
-    source : (batch, source tokens), mask of the tokens that the decoder attends to
-    ids : (batch, target tokens), `NONE` after the end of a text
-    texts : the texts themselves
+    `source` (batch, source tokens) is the mask of the tokens that the decoder attends to.
     """
 
     source: torch.Tensor
@@ -104,10 +100,7 @@ def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
 def losses(
     encoder: PreTrainedModel, states: torch.Tensor, targets: Targets, smoothing: float = 0.0
 ) -> torch.Tensor:
-    """Return the mean cross-entropy of the tokens of each text, (batch,), from the encoder's `states`.
-
-    `smoothing` is the share of a token's probability spread over all tokens (Szegedy et al. 2016).
-    """
+    """Return each text's mean cross-entropy, (batch,), with label smoothing (Szegedy et al. 2016)."""
     values = F.cross_entropy(
         logits(encoder, states, targets),
         targets.ids[targets.real],

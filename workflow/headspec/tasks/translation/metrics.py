@@ -1,9 +1,8 @@
-"""Metrics of predicted texts: BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018,
-aclanthology.org/W18-6319), and the share of texts that equal the reference.
+"""Metrics of predicted texts: BLEU, chrF, and the share of texts that equal the reference.
 
-They follow from counts that add up over sentences (`headspec.tasks.translation.counting`): lengths and
-n-grams of words for BLEU, n-grams of characters for chrF. Labels have the counts of the best constant
-prediction.
+BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018, aclanthology.org/W18-6319)
+follow from counts that add up over sentences (`headspec.tasks.translation.counting`). Labels have the counts
+of the best constant prediction.
 """
 
 from __future__ import annotations

@@ -31,11 +31,7 @@ target: in translation, the target
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
-    """Set the languages of a task in a tokenizer.
-
-    Raise EncoderError, which names `key`, if it has no token for a language, or the task names none of its
-    own.
-    """
+    """Set the languages of a task in a tokenizer; raise EncoderError if it lacks or needs one."""
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
     if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
         names = {"target_language": ""}

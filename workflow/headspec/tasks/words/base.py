@@ -1,8 +1,7 @@
 """Units of annotation, and how they are counted.
 
-The annotation of a sentence is a list of tuples of places of words, from 0, and a label: a tag is (word,
-tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. Tables have
-JSON.
+A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a span (first, last, type), an
+arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class WordTask(Protocol):
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """Return counts for the metrics of a sentence (`headspec.tasks.words.unit_metrics`).
 
-        Labels are names, in `gold` also unknown ones. The first count of `gold` against itself is its number
-        of units.
+        Labels in `gold` may be unknown. The first count of `gold` against itself is its number of units.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:

@@ -9,10 +9,9 @@ Type = TypeVar("Type", str, int)
 
 
 def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
-    """Return (first, last, type) of the spans of a sentence, as seqeval finds them in its default mode.
+    """Return (first, last, type) of spans from (begins a span, type) per word, as seqeval's default mode.
 
-    `tags` tell whether each word begins a span, and its type; None outside. Words that do not begin one
-    continue the span before them if the types agree, and begin one otherwise.
+    Words that begin none continue a span before them of their type, or begin one.
     """
     found: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):

@@ -33,13 +33,10 @@ WIDEST = 4
 
 @dataclass
 class Annotations(Targets):
-    """The annotated units of a batch of sentences.
+    """The annotated units of sentences, with the `lengths` in words that the model sees.
 
-    Attributes
-    ----------
-    lengths : words of each sentence that the model sees
-    targets : (batch, units, places + 1), int64: units of these words with known labels; else `NONE`
-    written : all units of each sentence, with names of labels (`words.base.written`)
+    `targets` (batch, units, places + 1), int64, are units of these words with known labels, else `NONE`;
+    `written` has all units, with names of labels (`words.base.written`).
     """
 
     lengths: list[int]
@@ -116,10 +113,7 @@ class Decoder(Head):
         return Predicted(unless_broken(values, states))
 
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
-        """Return the mean loss of the decisions in each sentence, (batch,) float32.
-
-        `states` are (batch, words, hidden), `lengths` and `targets` as in `Annotations`.
-        """
+        """Return the mean loss of each sentence's decisions, (batch,), from states (batch, words, hidden)."""
         raise NotImplementedError
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:

@@ -54,8 +54,7 @@ def with_words(
 ) -> tuple[dict[str, list], list[np.ndarray]]:
     """Tokenize sentences, joined by spaces; return fields of the tokenizer, and each token's word or -1.
 
-    A token belongs to the word of its last character that is not a space, because tokens may start with one.
-    Tokenizers without offsets (Marian's and M2M100's) cut words one by one.
+    Tokens belong to the word of their last character that is not a space, because they may start with one.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -91,7 +90,7 @@ def _one_by_one(
 
 
 class WordEncoding(Encoding):
-    """Encoding of words; words that are cut, except the first, are not predicted and count as wrong.
+    """Encoding of words; cut words, except the first, are not predicted and count as wrong.
 
     A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
     """

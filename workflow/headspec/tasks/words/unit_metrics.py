@@ -1,7 +1,6 @@
 """Metrics of the units of sentences: shares of right units, and F1.
 
-label: number of units, then the counts of the best prediction that does not read the sentence
-prediction: counts, including the number of right units
+Labels have the number of units and the counts of the blind prediction, predictions their counts.
 """
 
 from __future__ import annotations
