@@ -82,8 +82,7 @@ class NumericalError(HeadspecError):
 def nearest(name: object, valid: Iterable[object]) -> str:
     """Return `` Did you mean 'x'?`` with the closest valid name, or an empty text if none is close.
 
-    Initials and single words of a name count as close; case and the order of tasks in a mixture do not
-    matter.
+    Initials and single words of a name count as close; case and the order of tasks are ignored.
     """
     names, wanted = list(map(str, valid)), _form(str(name))
     if str(name) not in names and _meant(str(name).lower(), {other.lower() for other in names}):

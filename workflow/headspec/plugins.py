@@ -27,14 +27,7 @@ HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity",
 
 @dataclass(frozen=True)
 class Declaration:
-    """A function declared by a plugin.
-
-    Attributes
-    ----------
-    kind : {`HEADS`, `SIMILARITY`, `PRUNING_METHOD`}
-    name, label : name in configs, tables and paths; name in figures
-    of : what the function reads, as given to its decorator
-    """
+    """A function declared by a plugin: its kind, name, label in figures, and what it reads (`of`)."""
 
     kind: str
     name: str
@@ -52,7 +45,6 @@ def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F
 
     Parameters
     ----------
-    label : name in figures
     of : {"attention", "relevance", "ablation"}, a table of measures that the function takes instead; it then
         returns a table of the schema `HEAD_FOLDS`
     """
@@ -62,13 +54,8 @@ def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F
 def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
     """Declare a measure of similarity for `similarity.measures`.
 
-    The function takes the `Traits` of two tasks, in any order. It returns a number of at most 1, which is
-    1 for equal traits.
-
-    Parameters
-    ----------
-    label : name in figures
-    of : the trait that it reads: paradigm, text, vectors, importance, top or head_fisher
+    The function takes the `Traits` of two tasks, in any order, and reads the trait `of`: paradigm, text,
+    vectors, importance, top or head_fisher. It returns a number of at most 1, which is 1 for equal traits.
     """
     return _declare(SIMILARITY, name, label, of)
 
