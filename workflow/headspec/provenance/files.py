@@ -37,10 +37,7 @@ STORAGE = {
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path, which is renamed to `path` when the block ends without error.
-
-    Raise StorageError if the file cannot be written, for example because the disk is full or read-only.
-    """
+    """Yield a temporary path, renamed to `path` if the block succeeds; StorageError if that fails."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -76,10 +73,7 @@ def _alive(process: int) -> bool:
 
 
 def storage_error(error: BaseException | None, path: str | Path | None = None) -> StorageError | None:
-    """Return a StorageError for an error of the disk or one caused by it; None for other errors.
-
-    `path` is the file being written, by default the one that the error names.
-    """
+    """Return a StorageError for an error of the disk, or caused by one, in writing `path`; else None."""
     while error and not (isinstance(error, OSError) and error.errno in STORAGE):
         error = error.__cause__ or error.__context__  # torch.save hides the error of the file
     if not isinstance(error, OSError) or error.errno is None:
@@ -170,8 +164,8 @@ def _embedded(data: mmap.mmap, at: int) -> bytes:
 def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAKE) -> None:
     """Raise DamageError if a file was written under another path, such as the same table of another run.
 
-    `written` has the paths of the job that wrote the file. Paths are relative to the working folder, else
-    they are not compared; a different study counts as renamed.
+    `written` has the outputs of the job that wrote it. Only paths relative to the working folder are
+    compared; the results of another study count as a renamed study.
     """
     tops = {Path(name).parts[:1] for name in written}
     if Path(path).parts[:1] in tops and _within_study(path) not in map(_within_study, written):
