@@ -47,7 +47,7 @@ class Planned:
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
-    """Prepare the tasks that need no network, with records of sources in `folder`; join all DataErrors."""
+    """Prepare the tasks that need no network, with records of sources in `folder`; combine all DataErrors."""
     plan, problems = prepare_possible(study, folder)
     if problems:
         raise DataError.combined(problems)

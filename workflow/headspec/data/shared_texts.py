@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-#: most texts of a group, and the number of groups below which groups are smaller
+#: most texts of a group, and the number of groups for which groups may be smaller
 TEXTS, GROUPS = 12, 50
 TEXT_COLUMNS = ("text_a", "text_b")
 

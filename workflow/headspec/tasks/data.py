@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Data:
     """Texts or pairs of texts, each with a label; `DATA` of a kind is an object of a subclass.
 
-    `least` words how many labels are required; `several` right labels of a text do not contradict each other.
+    `least` says which labels are required, if one is not enough; `several` if a text may have several.
     """
 
     least = ""
@@ -47,8 +47,7 @@ class Data:
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return the checked rows of a split: text_a, text_b and label (text), with the index of `frame`.
 
-        The index has positions in the source. Raise DataError with the number of a row whose label is
-        invalid.
+        The index has positions in the source. Raise DataError with the number of an invalid row.
         """
         texts = self.texts(frame, task, key, where)
         stored = columns.with_lists(frame[str(task.label)])

@@ -53,8 +53,7 @@ class Gold:
 class Predicted(NamedTuple):
     """Predictions of a batch; `texts` are written by the model, `probabilities` are (batch, classes) float32.
 
-    `values` are (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are not
-    finite.
+    `values` are (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are.
     """
 
     values: torch.Tensor

@@ -31,9 +31,10 @@ continuations: in prompts, tokens of the answers that are scored, in pairs the r
 
 
 class Prompt(NamedTuple):
-    """The tokens of a prompt; `words` are 0 at the mask, else -1, or None; `cut` says if a text was cut.
+    """The tokens of a prompt; `cut` says if a text was cut.
 
-    `continuations` are tokens of scored answers, or None if only the next token is scored.
+    `words` are 0 at the mask, -1 elsewhere; None without a mask. `continuations` are tokens of scored
+    answers; None if only the next token is scored.
     """
 
     input_ids: list[int]
@@ -45,8 +46,7 @@ class Prompt(NamedTuple):
 class Prompting:
     """The examples of a task as prompts of at most `most` tokens; `PROMPTS` of a kind is a subclass.
 
-    If `continues`, the model must continue texts. Raise EncoderError if the tokenizer lacks what prompts
-    need.
+    If `continues`, the model must continue texts. Raise EncoderError if the tokenizer lacks what they need.
     """
 
     continues = False

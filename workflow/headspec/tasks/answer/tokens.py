@@ -108,8 +108,7 @@ def windows(pair: Pair, max_length: int) -> list[Pair]:
 def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
     """Return the window used to train on an answer, and the answer's first and last token there.
 
-    It has most tokens of the answer and, on ties, most context on both sides; without an answer it is the
-    first.
+    It has most tokens of the answer and, on ties, most context on both sides; without an answer, the first.
     """
     spans = [window.span(start, stop) for window in cut]
 

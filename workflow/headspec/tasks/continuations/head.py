@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 class Continuations(Targets):
     """The continuations of the texts of a batch, k each, of which `right` (batch,) is right.
 
-    `targets` (batch, k, tokens) are their tokens, then `NONE`; `places` the tokens in the row that predict
-    them.
+    `targets` (batch, k, tokens) are their tokens, then `NONE`; `places` of tokens predict them.
     """
 
     right: torch.Tensor

@@ -47,9 +47,10 @@ def _cycle(heads: Heads) -> Heads:
 
 
 def _arborescence(scores: Floats) -> Heads:
-    """Return the best head of each node, (nodes,), so that all lead to 0; scores (nodes, nodes) are of heads.
+    """Return the best head of each node, (nodes,), such that all lead to node 0.
 
-    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside.
+    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside. `scores`
+    (nodes, nodes) are for heads of each node; -inf for itself.
     """
     heads = _best(scores)
     cycle = _cycle(heads)

@@ -36,7 +36,10 @@ class Dependencies:
         return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict each head at the most frequent distance, with its relation; words outside are roots."""
+        """Predict each head at the distance that is right most often, with its most frequent relation.
+
+        Words without a word there are roots. Ties: the shorter, then the left distance; the first relation.
+        """
         arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
         relations: dict[int, str] = {}
         for distance, relation in sorted(arcs, key=lambda arc: (-arcs[arc], arc[1])):

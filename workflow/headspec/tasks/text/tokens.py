@@ -53,8 +53,8 @@ def predicted_tokens(
     """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
     Special tokens, and a causal model's first token without context, are not predicted. A masked model
-    predicts a hidden share `MASKED`, which depends on the numbers `examples` only, so that all runs and masks
-    have the same.
+    predicts a hidden share `MASKED`, chosen by the numbers `examples` so that it is the same under every mask
+    of heads, in every run and epoch.
     """
     encoded = tokenizer(
         list(rows),

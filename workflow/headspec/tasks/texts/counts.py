@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class Counts:
     """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
 
-    `labels` are those of demonstrations, if not classes; `texts_read` is the number of texts read side by
-    side.
+    `labels` are those of demonstrations, if not classes; `texts_read` counts texts read side by side.
     """
 
     labels: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from headspec.errors import listing
 
 @dataclass(frozen=True)
 class Format:
-    """A prediction file: number of rows, class names (empty for scores), and whether it has numbers."""
+    """A prediction file: number of rows, class names (empty for scores), and whether to number them."""
 
     rows: int
     classes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ Type = TypeVar("Type", str, int)
 
 
 def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
-    """Return (first, last, type) of spans from (begins a span, type) per word, as seqeval's default mode.
+    """Return (first, last, type) of spans from (begins a span, type) per word, as seqeval by default.
 
     Words that begin none continue a span before them of their type, or begin one.
     """
