@@ -17,7 +17,7 @@ from headspec.training.gated import Sets, fixed_first
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """Return the number of heads kept, plus `fixed` others, when `fraction` of `heads` is: all not pruned."""
+    """Return how many heads stay open if `fraction` of `heads` does, with all `fixed` others."""
     return fixed + heads - prune_count(1 - fraction, heads)
 
 

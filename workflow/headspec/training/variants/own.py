@@ -40,7 +40,7 @@ class SliceGroup:
         self.views = [chunk.view(w.shape) for chunk, w in zip(chunks, self.weights, strict=True)]
 
     def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """Join slices, (n,), of tensors that have the shapes of the slices' parameters."""
+        """Return the slices, joined to (n,), of tensors with the shapes of the slices' parameters."""
         return torch.cat([s.view(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
 
     def read(self) -> None:
