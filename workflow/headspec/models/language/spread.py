@@ -39,7 +39,7 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
 
 
 def dispatch(model: MultiTask, devices: Mapping[str, int]) -> None:
-    """Put each module of the encoder on its device; inputs, outputs and heads on the first GPU."""
+    """Put each module of the encoder on its device for good; inputs, outputs and heads on the first GPU."""
     from accelerate import dispatch_model
 
     encoder: Any = model.encoder

@@ -46,7 +46,7 @@ HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M",
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
-    """Return the content of config.json, or `model_type` and sizes of a GGUF file; EncoderError if bad."""
+    """Return the content of config.json, or `model_type` and sizes of a GGUF file; else EncoderError."""
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
