@@ -35,6 +35,7 @@ def test_after():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_test_that_hangs_fails_and_leaves_no_process(tmp_path: Path, processes: int) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
