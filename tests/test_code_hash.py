@@ -226,7 +226,7 @@ def test_comments_docstrings_layout_and_descriptions_do_not_count(copy):
     rewrite(section, 'description="weight decay of AdamW"', 'description="of the optimizer"')
     path = copy / "headspec" / "training" / "schedule.py"
     rewrite(path, "def learning_rate(", "# of a step\n\n\ndef learning_rate(")
-    rewrite(path, '"""Rate of `step`', '"""What a docstring says of `step`')
+    rewrite(path, '"""Order', '"""The order')
     assert closure("training/train.py") == before
     rewrite(path, "return peak * (step + 1) / rise", "return peak * step / rise")
     assert closure("training/train.py") != before
