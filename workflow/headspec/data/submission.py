@@ -40,7 +40,7 @@ def written(files: list[str]) -> list[str]:
 
 
 def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
-    """Format predictions, (n,) class indices or scores, for `file`; `classes` is None for scores.
+    """Format predictions for `file`: (n,) indices of `classes`, which are names in order, or scores.
 
     Raise DataError if the file has other classes, or a prediction is nan.
     """
