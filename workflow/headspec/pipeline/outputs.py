@@ -98,8 +98,10 @@ COLUMNS = {
     "seed": "seed of the run",
     "scope": "whether all tasks keep the same heads, `shared`, or each its own, `per_task`",
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
+    "source": "task whose data would be added",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
+    "target": "task that is evaluated",
     "task": "name of the (evaluated) task; of a set of gates its task, null for the set of all",
     "task_a": "first task of the pair",
     "task_b": "second task of the pair",
@@ -142,6 +144,7 @@ GROUPS = {
     "Similarity": (
         "data.sources.sentences",
         "similarity.sensitivity",
+        "similarity.affinity",
         "similarity.table",
         "statistics.similarity.correlation",
         "similarity.brain.stimuli",
