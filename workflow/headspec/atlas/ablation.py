@@ -30,7 +30,7 @@ ABLATED = Schema(
      "prediction": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `ablated`: a row for each task, measure, head and example.
+"""Table `ablated`: a row for each measure, head and example.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablated.parquet
 
 measure: `ablation` (by zero) or `mean_ablation`; it, layer and head are null without ablation

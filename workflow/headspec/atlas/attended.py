@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 ATTENDED = Schema(
     {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)}, keys=3
 )
-"""Table `attended`: a row for each sentence, layer and head.
+"""Table `attended`: a row for each sentence and head.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/attended.parquet
 
-sentence: sentence, from 0
-tokens: for each token, how many tokens after it is the one that it attends to most
-words: the same of words; null of target texts, which the decoder of an encoder-decoder reads
+tokens: how many tokens after each token is the one that it attends to most
+words: the same of words; null of target texts, which decoders read
 """
 
 

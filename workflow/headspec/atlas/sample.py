@@ -12,14 +12,12 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 HEAD_FOLDS = Schema(
     {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
 )
-"""Table `head_folds`: a row for each task, measure, fold, layer and head.
+"""Table `head_folds`: a row for each task, measure, fold and head.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attention.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/relevance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablation.parquet
 
-measure: [measure of heads](atlas.md#measures)
 fold: twentieth of the examples, from 0, the same for all measures and runs
-value: mean over the fold's examples
 """
 FOLDS = 20
 

@@ -27,7 +27,7 @@ SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": F
 """Table `submission`: a row for each example of a test set.
 runs/{model}/{mixture}/{method}/seed{seed}/submission.parquet
 
-file: prediction file of the row
+file: prediction file
 """
 
 LOWEST, HIGHEST = 0, 5  # scores of STS-B

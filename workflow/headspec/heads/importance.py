@@ -21,12 +21,12 @@ IMPORTANCE = Schema(
     {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT, "fisher": FLOAT},
     keys=4,
 )
-"""Table `importance`: a row for each task, fold, layer and head.
+"""Table `importance`: a row for each task, fold and head.
 runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
 
-fold: tenth of the samples, from 0; importance of a head is the mean over folds, weighted by n
-fisher: mean squared derivative: diagonal empirical Fisher information of the gate
+fold: tenth of the samples, from 0; importance is the mean over folds, weighted by n
+fisher: mean squared derivative: diagonal empirical Fisher information
 """
 
 FOLDS = 10

@@ -25,7 +25,7 @@ PRUNING = Schema(
      "metric": TEXT, "value": FLOAT, "n": INT},
     keys=7,
 )  # fmt: skip
-"""Table `pruning`: a row for each mask, evaluated task and metric.
+"""Table `pruning`: a row for each mask and metric.
 runs/{model}/{mixture}/{method}/seed{seed}/pruning.parquet
 
 pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer`
@@ -39,8 +39,8 @@ PREDICTIONS = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
 
 pruned_for: task whose top heads are pruned, or `none`
-probabilities: of the classes, in the order of their indices, float32; null for tasks without classes, and
-    with `pruning.probabilities: false`; `tables.read(path, probabilities=True)` reads them, too
+probabilities: of the classes, by index, float32; null without classes and with `pruning.probabilities:
+    false`; read by `tables.read(path, probabilities=True)`
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.

@@ -25,17 +25,16 @@ RELIABILITY = Schema(
      "seed_a": INT, "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `reliability`: a row for each task of a run and what its importance is compared with.
+"""Table `reliability`: a row for each task of a run and comparison.
 tables/reliability.parquet
 
-kind: `split_half`: even against odd folds of one run; `seeds`: the same task with another seed; `tasks`:
-    another task of the run, the lower the more heads differ between tasks; `methods`: the same task by
-    another method, for each pair of seeds
-against: the other task or method; null for the others
+kind: `split_half`: even against odd folds of one run; `seeds`: another seed; `tasks`: another task of the
+    run, lower where tasks need different heads; `methods`: another method, for each pair of seeds
+against: the other task or method; else null
 seed_a: seed of the run, or the first of two
-seed_b: the other seed, null where there is none; with `methods`, the seed of the other method
-spearman: rank correlation of the two maps over heads
-top_overlap: Jaccard index of the two sets of top heads; null where they are empty
+seed_b: the other seed, with `methods` of the other method; else null
+spearman: rank correlation over heads
+top_overlap: Jaccard index of the sets of top heads; null where they are empty
 """
 
 

@@ -10,7 +10,7 @@ import ast
 import importlib
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ COLUMNS = {
     "at chance)",
     "ceiling": "r of other subjects' responses in place of vectors; null with one subject",
     "chance": "metric of the best constant prediction",
-    "ci_high": "upper end of the interval",
-    "ci_low": "lower end of the interval, of the difference in tables of differences",
+    "ci_high": "ends of the interval, in tables of differences of the difference",
+    "ci_low": "ends of the interval, in tables of differences of the difference",
     "ci_over": "what the interval is over: `examples` (one or two seeds) or `seeds and examples`; with "
     "random orders also `orders`",
     "delta": "last fraction of training, in which tasks train only their own heads; null for plain training",
@@ -58,17 +58,23 @@ COLUMNS = {
     "dissociation": "D (Eq. 6 and 7) as a fraction, mean over combined seeds",
     "distinct": "only of task `mean`: double dissociation whose mean reaches `dissociation.distinct`",
     "draw": "random draw, mask or order, from 0; null for others",
-    "example": "row of the example in the table `data`, from 0",
+    "draws_high": "highest and lowest metric of random heads or orders; null for other rankings",
+    "draws_low": "highest and lowest metric of random heads or orders; null for other rankings",
+    "example": "row of the table `data`, or place of the sentence or stimulus, from 0",
     "fraction": "fraction of heads pruned; with gates, to keep, null for what an L0 penalty leaves open",
     "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer, from 0",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
     "index": "name of the row in prediction files",
-    "label": "index of the true class, or the true score; 0 of pairs of continuations; null beside "
-    "`label_values`",
+    "kept": "whether the head is kept, or would be at this step",
+    "kept_least": "least and most of a seed",
+    "kept_most": "least and most of a seed",
+    "label": "index of the true class, or the true score; 0 of pairs of continuations; null without labels "
+    "and beside `label_values`",
     "label_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "layer": "layer of that attention, from 0 at the embeddings",
+    "measure": "measure of [heads](atlas.md#measures) or of [similarity](similarity.md)",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
     "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
@@ -81,7 +87,7 @@ COLUMNS = {
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
     "p_holm": "p_value corrected by Holm's method over a [family](statistics.md#p_holm)",
-    "p_value": "two-sided p of a [test](statistics.md#p_value)",
+    "p_value": "p of a [test](statistics.md#p_value), by default two-sided; null where there is none",
     "passage": "passage of the stimulus; a passage stays in one fold",
     "penalty": "of heads left open, if not `gates.penalty`; else null",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
@@ -92,25 +98,31 @@ COLUMNS = {
     "ranking": "what orders the heads to prune",
     "rate_share": "share of the sum of learning rates that comes after the branch, if steps are many; null "
     "without a branch",
+    "rate": "hits / cases",
     "relation": "dependency relation of a syntactic role; else null",
+    "role": "`positional`, `syntactic` or `rare word`",
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
     "seed": "seed of the run",
     "scope": "whether all tasks keep the same heads, `shared`, or each its own, `per_task`",
+    "sentence": "sentence, from 0",
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "source": "task whose data would be added",
+    "step": "steps done, from 0; at the last step of gates, `kept` has the heads that were kept",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
     "target": "task that is evaluated",
-    "task": "name of the (evaluated) task; of a set of gates its task, null for the set of all",
-    "task_a": "first task of the pair",
-    "task_b": "second task of the pair",
+    "task": "task that is evaluated or learnt, in IAT also a further split, or `mean`, over tasks of the "
+    "mean over metrics; of a set of gates its task, null for the set of all",
+    "task_a": "tasks of the pair",
+    "task_b": "tasks of the pair",
     "text": "the text",
     "text_a": "the text, or the first text of a pair",
     "text_b": "second text of a pair; null for single texts",
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
     "unpruned_at_chance": "the unpruned model of a seed is no better at the task (or one of several) than "
-    "the best constant prediction: it learnt nothing, and D counts in no finding",
+    "the best constant prediction: it learnt nothing, and D counts in no finding; of differences, "
+    "[both methods' models](statistics.md#at-chance)",
     "value": "value of the metric or measure, mean over what is combined",
     "voxel": "index of the voxel, from 0",
     "way": "pruning method, which chooses the heads to keep; `whole` keeps all",
@@ -229,11 +241,12 @@ def _texts(path: Path) -> list[str]:
 
 
 def parsed(text: str, module: str = "") -> Table:
-    """Parse ``a row for each <row>.``, paths and, below an empty line, a line for each column."""
+    """Parse ``a row for each <row>.``, paths and, below an empty line, a line for each column or several."""
     head, _, columns = text.strip().partition("\n\n")
     row, _, paths = " ".join(head.split()).partition(". ")
     lines = re.sub(r"\n +", " ", columns).splitlines()
-    meanings = dict(line.split(": ", 1) for line in lines if line)
+    entries = (line.split(": ", 1) for line in lines if line)
+    meanings = {column: meaning for columns, meaning in entries for column in columns.split(", ")}
     return Table(module, row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
 
 
@@ -248,7 +261,7 @@ def markdown() -> str:
     lines = [
         "## Columns of many tables",
         "",
-        *(f"- `{name}`: {COLUMNS[name]}" for name in sorted(COLUMNS)),
+        *_columns((f"`{name}`", COLUMNS[name]) for name in sorted(COLUMNS)),
         "",
     ]
     lines += ["## Several numbers", "", *_several(), ""]
@@ -257,6 +270,14 @@ def markdown() -> str:
         for name in (name for name, table in descriptions.items() if table.module in modules):
             lines += _section(name, descriptions[name], defined[name].stored)
     return "\n".join(lines)
+
+
+def _columns(entries: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines of columns and their meaning, one for columns of the same meaning."""
+    found: dict[str, list[str]] = {}
+    for column, meaning in entries:
+        found.setdefault(meaning, []).append(column)
+    return [f"- {', '.join(columns)}: {meaning}" for meaning, columns in found.items()]
 
 
 def _several() -> Iterator[str]:
@@ -288,10 +309,13 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
         for place, column in enumerate(schema.columns)
     }
     shared = [text for column, text in names.items() if column not in known(table)]
-    own = []
-    for column in (column for column in names if column in table.columns):
-        with_ends = [names[column + end] for end in ("", *ENDS) if column + end in names]
-        own.append(f"- {', '.join(with_ends)}: {table.columns[column]}")
+    own = _columns(
+        (names[column + end], table.columns[column])
+        for column in names
+        if column in table.columns
+        for end in ("", *ENDS)
+        if column + end in names
+    )
     paths = (path.replace(RUN, "{run}") for path in table.paths)
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in paths)}  "]
     lines += [f"A row per {table.row}.{'  ' if shared else ''}"]

@@ -20,16 +20,16 @@ PROBED = Schema(
      "control": pa.list_(INT), "n_control": pa.list_(INT)},
     keys=5,
 )  # fmt: skip
-"""Table `probed`: a row for each fold, direction, layer, head and label.
+"""Table `probed`: a row for each fold, direction, head and label.
 runs/{model}/{mixture}/{method}/seed{seed}/probes/{task}.parquet, probes/{model}/{task}.parquet,
 probes/{model}/seed{seed}/{task}.parquet
 
 fold: twentieth of the validation sentences, from 0, the same for all runs
-direction: of attention, `to` the unit's second words or `from` them; null for probes of head outputs
+direction: of attention, `to` the unit's second words or `from` them; null for head outputs
 label: label of the units
 right: units that the head gets right
-control: of outputs, units with this label at random that the same probe gets right, fitted to random labels,
-    for each of ten labellings; of attention, units of the label that the best fixed offset gets right
+control: of outputs, units with this label at random that the probe gets right after fitting random labels,
+    for each of ten labellings; of attention, units that the best fixed offset gets right
 n_control: numbers of such units
 """
 #: random labellings of the words of a task

@@ -21,8 +21,6 @@ from headspec.tables import FLOAT, TEXT, Schema
 PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
 """Table `parameters`: a row for each pair of tasks.
 similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
-
-measure: `fisher` or `gradient`
 """
 
 

@@ -19,13 +19,11 @@ SIMILARITY = Schema(
      "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `similarity`: a row for each model, measure, pair of tasks and subject.
+"""Table `similarity`: a row for each measure, pair of tasks and subject.
 tables/similarity.parquet
 
-measure: measure of similarity
-subject: subject of `cnm`; null for other measures, and for the mean over subjects, which alone has an
-    interval
-between_seeds: standard deviation over seeds; null for one seed and measures without any
+subject: of `cnm`; null for the mean over subjects, which alone has an interval, and other measures
+between_seeds: standard deviation over seeds; null with one seed and for measures without seeds
 """
 
 PAIR = ["measure", "task_a", "task_b", "subject"]

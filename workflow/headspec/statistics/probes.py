@@ -30,7 +30,7 @@ PROBES = Schema(
      "selectivity_low": FLOAT, "selectivity_high": FLOAT, "n": INT, "n_seeds": INT},
     keys=6,
 )  # fmt: skip
-"""Table `probes`: a row for each group of runs, task, label, and choice of heads.
+"""Table `probes`: a row for each group of runs, task, label and choice of heads.
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
@@ -40,7 +40,7 @@ heads: `best`, the head that is best on the other half of the sentences, or `mea
 accuracy: share of units that the heads get right, mean over seeds
 control: accuracy of the [control](words.md#probes), with its own best head, mean over random labellings; null
     if a label has no units in any
-selectivity: accuracy less control (Hewitt and Liang 2019)
+selectivity: accuracy less control
 """
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
@@ -48,14 +48,13 @@ PROBE_CHANGES = Schema(
      "n": INT, "n_seeds": INT},
     keys=7,
 )  # fmt: skip
-"""Table `probe_changes`: a row for each task, label, choice of heads, group of runs, and comparison.
+"""Table `probe_changes`: a row for each task, label, choice of heads, group of runs and comparison.
 tables/probe_changes.parquet
 
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best before training, on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
-change: accuracy of the runs minus the accuracy of `before`, mean over seeds
-p_value: null for fewer than three seeds
+change: accuracy less that of `before`, mean over seeds
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
 UNTRAINED = (PRETRAINED, RANDOM)

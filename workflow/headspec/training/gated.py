@@ -27,12 +27,10 @@ GATES_OF_RUN = Schema(
      "gate": FLOAT, "kept": FLAG},
     keys=4,
 )  # fmt: skip
-"""Table `gates_of_run`: a row for each set of gates, recorded step and head.
+"""Table `gates_of_run`: a row for each set of gates, step and head.
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/gates.parquet
 
-step: steps done; at the last, the heads that were kept
-score: what has been learnt of the head: the largest are kept first; null where no gates learn
-kept: whether the head would be kept
+score: what is learnt of the head: the largest are kept first; null where no gates learn
 """
 #: number of records of gates while they learn
 RECORDS = 20

@@ -39,13 +39,11 @@ TRAINING = Schema(
 """Table `training`: a row for each step.
 runs/{model}/{mixture}/{method}/seed{seed}/training.parquet
 
-step: step, from 0
 epoch: pass over the training examples, from 0
-task: task of the batch
 loss: mean loss of the batch
-learning_rate: learning rate of the step
+learning_rate: of the step
 examples_per_second: speed at that time
-memory_mb: peak memory so far, of the GPU, or of the process with the packages it shares
+memory_mb: peak memory so far, of the GPU or of the process with shared packages
 """
 
 

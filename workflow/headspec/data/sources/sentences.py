@@ -19,8 +19,7 @@ SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
 """Table `sentences`: a row for each sentence.
 similarity/sentences.parquet
 
-example: sentence, from 0
-task: task whose validation text it is; null for your own sentences
+task: task whose validation text it is; null for your own
 """
 
 FEWEST = 10  # sentences

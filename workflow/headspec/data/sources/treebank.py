@@ -31,11 +31,10 @@ TREEBANK = Schema(
 """Table `treebank`: a row for each sentence.
 atlas/treebank.parquet
 
-sentence: sentence, from 0
 name: its name in the treebank, or the task whose text it is
 words: syntactic words
 head: number of each word's head, from 1; 0 for the root; null without trees
-relation: relation of each word to its head; null without trees
+relation: of each word to its head; null without trees
 """
 
 KEY = "atlas.treebank"

@@ -40,9 +40,8 @@ tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}
 tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
 prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
-label: index of the true class, or the true score; 0 of pairs; null without labels or beside `label_values`
 input_ids: tokens, not padded
-token_type_ids: text of a pair that each token is of; null where the model has no token types
+token_type_ids: text of a pair that each token is of; null without token types
 """
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 VOCABULARY = Schema({"token": INT, "piece": TEXT, "score": FLOAT}, keys=1)
-"""Table `vocabulary`: a row for each token of a model that the config describes.
+"""Table `vocabulary`: a row for each token of a [described model](translation.md#a-translator-of-your-own).
 vocabulary/{model}.parquet
 
 token: its number, from 0
-piece: the letters that it stands for, with \u2581 for a space; special tokens and languages first
-score: log-probability of the piece in the training texts; 0 of special tokens and languages
+piece: its letters, with \u2581 for a space; special tokens and languages first
+score: log-probability in the training texts; 0 of special tokens and languages
 """
 #: messages of SentencePiece for a size that does not fit the texts, with the bound
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")

@@ -30,7 +30,7 @@ brain/voxels.parquet
 
 fold: fold of cross-validation, from 0
 reliability: r of the prediction from other subjects' responses, in the training part; null with one subject
-selected: whether the voxel is used in this fold
+selected: whether the fold uses the voxel
 ceiling: the same on the held-out part
 """
 

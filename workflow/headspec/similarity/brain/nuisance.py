@@ -17,8 +17,7 @@ NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
 """Table `nuisance`: a row for each stimulus.
 brain/nuisance.parquet
 
-example: place in the presentation, from 0
-nuisance: a value for each regressor of `brain.nuisance`, in its order
+nuisance: a value for each of `brain.nuisance`, in its order
 """
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,6 @@ from headspec.tables import INT, TEXT, Schema
 STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
 """Table `stimuli`: a row for each stimulus.
 brain/stimuli.parquet
-
-example: place in the presentation, from 0
 """
 
 KEY = "brain.stimuli"

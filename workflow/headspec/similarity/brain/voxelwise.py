@@ -22,8 +22,6 @@ BRAIN_ENCODING = Schema(
 )
 """Table `brain_encoding`: a row for each task, subject and voxel.
 similarity/{model}/seed{seed}/brain_encoding.parquet
-
-task: task whose model gave the vectors
 """
 BRAIN_ENCODING_SUMMARY = Schema(
     {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT}, keys=2
@@ -31,11 +29,8 @@ BRAIN_ENCODING_SUMMARY = Schema(
 """Table `brain_encoding_summary`: a row for each task and subject.
 similarity/{model}/seed{seed}/brain_encoding_summary.parquet
 
-task: task whose model gave the vectors
 n_voxels: voxels selected in some fold
-r: mean over voxels
-ceiling: mean over voxels
-p_value: one-sided, that vectors predict the voxels at all, against circular shifts of stimuli
+r, ceiling: mean over voxels
 """
 
 Floats = NDArray[np.floating]

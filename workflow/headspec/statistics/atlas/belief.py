@@ -28,19 +28,16 @@ BELIEF = Schema(
     | {"at_chance": FLAG, "unpruned_at_chance": FLAG, "ci_over": TEXT},
     keys=5,
 )  # fmt: skip
-"""Table `belief`: a row for each mixture, task (or `mean`) and ranking; seeds combined.
+"""Table `belief`: a row for each mixture, task and ranking.
 tables/belief.parquet
 
-ablation_spearman: rank correlation over heads with `ablation`
-ablation_top_overlap: Jaccard index of the top heads with those of `ablation`
-ablation_size_spearman: rank correlation over heads with `ablation_size`
-ablation_size_top_overlap: Jaccard index of the top heads with those of `ablation_size`
-area: area under the pruning curve
+ablation_spearman, ablation_size_spearman: rank correlation over heads with that measure
+ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads with those of that measure
+area: under the pruning curve
 difference: area minus the mean area of random orders
-difference_p_holm: corrected p
+difference_p_holm, dissociation_p_holm: corrected p
 dissociation: D by the ranking; null if all tasks share it
-dissociation_p_holm: corrected p
-ci_over: of the area; the interval of the difference is over orders, too
+ci_over: of the area; of the difference also over orders
 """
 
 

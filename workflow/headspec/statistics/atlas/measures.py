@@ -26,11 +26,8 @@ HEADS = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
     keys=8,
 )  # fmt: skip
-"""Table `heads`: a row for each run, task, layer, head and measure.
+"""Table `heads`: a row for each run, task, head and measure.
 tables/heads.parquet
-
-measure: [measure of heads](atlas.md#measures)
-value: mean over examples
 """
 AGREEMENT = Schema(
     dict.fromkeys(KEY, TEXT)
@@ -39,13 +36,12 @@ AGREEMENT = Schema(
        "top_overlap_high": FLOAT, "ci_over": TEXT},
     keys=6,
 )  # fmt: skip
-"""Table `agreement`: a row for each task and pair of measures; seeds combined.
+"""Table `agreement`: a row for each task and pair of measures.
 tables/agreement.parquet
 
-measure_a: first measure
-measure_b: second measure
+measure_a, measure_b: the two measures
 spearman: rank correlation over heads, mean over seeds
-top_overlap: Jaccard index of the two sets of top heads, mean over seeds
+top_overlap: Jaccard index of the sets of top heads, mean over seeds
 """
 
 

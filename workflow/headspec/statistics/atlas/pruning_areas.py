@@ -42,22 +42,17 @@ SCHEMAS = {
     # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
     "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
 }  # fmt: skip
-"""Table `pruning_curves`: a row for each task, ranking and fraction; seeds combined.
+"""Table `pruning_curves`: a row for each task, ranking and fraction.
 tables/pruning_curves.parquet
 
-draws_low: least of the random orders; null for other rankings
-draws_high: greatest of them
-
-Table `pruning_areas`: a row for each task (or `mean`), ranking and what it is compared with; seeds
-combined.
+Table `pruning_areas`: a row for each task, ranking and comparison.
 tables/pruning_areas.parquet
 
 against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
 value: area under the curve of the metric against the fraction pruned, a mean of the metric: small where the
     ranking, from the top, finds heads that matter; or the difference of two areas
-p_value: of the difference; null for the area itself
 
-Table `ranking_dissociation`: a row for each ranking, mixture and task, or `mean`; seeds combined.
+Table `ranking_dissociation`: a row for each ranking, mixture and task.
 tables/ranking_dissociation.parquet
 """
 

@@ -27,17 +27,14 @@ ROLES = Schema(
      "threshold": FLOAT, "p_value": FLOAT, "claimed": FLAG},
     keys=5,
 )  # fmt: skip
-"""Table `roles`: a row for each layer, head and role.
+"""Table `roles`: a row for each head and role.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet
 
-role: `positional`, `syntactic` or `rare word`
 hits: cases in which the head attends most to the place of its role
 cases: all cases
 sentences: sentences with a case
-rate: hits / cases
 threshold: rate that the role takes
-p_value: one-sided, that the rate is no higher than the threshold, by Holm's method over heads (and relations)
 claimed: whether the head has the role
 """
 
@@ -46,12 +43,11 @@ HEAD_ROLES = Schema(
      "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},
     keys=6,
 )  # fmt: skip
-"""Table `head_roles`: a row for each run, layer and head.
+"""Table `head_roles`: a row for each run and head.
 tables/head_roles.parquet
 
 role: first of `positional`, `syntactic` and `rare word` that the head has, or `none`
-relation: the dependency relation that exceeds its baseline most
-rate: share of cases in which the head attends most to the place of its role
+relation: dependency relation that exceeds its baseline most
 """
 
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"

@@ -24,11 +24,11 @@ SINGLE_HEADS = Schema(
      "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=7,
 )  # fmt: skip
-"""Table `single_heads`: a row for each task, measure and head; seeds combined.
+"""Table `single_heads`: a row for each task, measure and head.
 tables/single_heads.parquet
 
-measure: `ablation` (by zero) or `mean_ablation`
-change: metric with the head ablated, less base
+measure: `ablation` or `mean_ablation`
+change: metric without the head, less base
 """
 #: resamples per ablation, at least: with fewer, no p could be small enough after correction over heads
 FINEST = 40

@@ -32,15 +32,12 @@ TASK_DIFFERENCES = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `task_differences`: a row for each task, measure and head; seeds combined.
+"""Table `task_differences`: a row for each task, measure and head.
 tables/task_differences.parquet
 
 against: the other task of the mixture; `others` for the mean of several
 measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance`, `confidence`
-value: the measure for the task, mean over seeds
-other: the same for `against`
-difference: value less other
-p_value: of the difference, by a t test over folds
+other: value of `against`
 """
 
 

@@ -56,21 +56,18 @@ SCHEMAS = {
 """Table `dissociation`: a row for each run, fraction and task.
 tables/dissociation.parquet, tables/iat_dissociation.parquet
 
-metric: the task's main metric
-chance: the metric of the best constant prediction
-
 Table `mixtures`: a row for each run.
 tables/mixtures.parquet, tables/iat_mixtures.parquet
 
 mean_dissociation: mean D over tasks, at the main fraction
 
-Table `combined`: a row for each mixture and task, or `mean`; seeds combined, at the main fraction.
+Table `combined`: a row for each mixture and task, at the main fraction.
 tables/combined.parquet, tables/iat_combined.parquet
 
-Table `fractions`: a row for each mixture, task (or `mean`) and fraction; seeds combined.
+Table `fractions`: a row for each mixture, task and fraction.
 tables/fractions.parquet, tables/iat_fractions.parquet
 
-Table `areas`: a row for each mixture and task, or `mean`; seeds combined, all fractions.
+Table `areas`: a row for each mixture and task, over all fractions.
 tables/areas.parquet, tables/iat_areas.parquet
 """
 

@@ -24,7 +24,7 @@ CONTRASTS = Schema(
      "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `contrasts`: a row for each difference between mean dissociations; seeds combined.
+"""Table `contrasts`: a row for each difference between mean dissociations.
 tables/contrasts.parquet
 
 contrast: `methods`: of a mixture trained by two methods; `paradigms`: of pairs of a task on single texts and
@@ -33,11 +33,10 @@ contrast: `methods`: of a mixture trained by two methods; `paradigms`: of pairs 
 mixture: name of the mixture; `pairs`: the mean over `mixtures.pairs`; `across paradigms`: that over some of
     them
 against: a method, `within paradigms`, or a mixture
-n_mixtures: mixtures that the difference rests on
-n_at_chance: of these, mixtures with a pruned model at chance; in `methods`, those of both
-n_left_out: mixtures left out, because an unpruned model is at chance, in `methods` by either
+n_mixtures: mixtures that it rests on
+n_at_chance: of these, with a pruned model at chance; in `methods`, those of both
+n_left_out: mixtures left out: an unpruned model is at chance, in `methods` by either
 dissociation: mean D over tasks, mixtures and seeds; null, as all that follows, if no mixtures are left
-p_value: of the difference, for other seeds and examples; null with one or two seeds
 """
 #: `mixture` of the mean over all pairs
 PAIRS = "pairs"

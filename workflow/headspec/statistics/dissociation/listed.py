@@ -35,26 +35,22 @@ HEAD_LISTS = Schema(
     | {"verdict": TEXT},
     keys=5,
 )  # fmt: skip
-"""Table `head_lists`: a row for each list of heads and task of a mixture; seeds combined.
+"""Table `head_lists`: a row for each list and task.
 tables/head_lists.parquet
 
-heads: name of the list in `models.<name>.heads`
-value: metric with the listed heads pruned
-random: mean metric with random heads pruned, as many by layer
-draws_low: lowest metric with random heads pruned
-draws_high: highest metric with random heads pruned
-shared: metric with as many heads pruned of those most important for all tasks together
+heads: name of the list
+value: metric without the listed heads
+random: mean metric without random heads, as many by layer
+shared: metric without as many heads of those most important for all tasks together
 harm: `random` less `value`
-p_value: share of the random sets and the list that harm the task at least as much as the list
-p_corrected: the same, of the most harmful among all lists and tasks
+p_corrected: p_value corrected for lists and tasks
 own: how much more of `base` the task loses with the list than with the shared heads
-others: how much less the other tasks lose with the list than with the shared heads, mean of shares of `base`
-p_specific: of the less certain of `own` and `others`; 1 if one of them is not above 0
-p_specific_holm: p_specific corrected by Holm's method for lists and tasks
-at_chance: whether the task is at chance with the list or the shared heads pruned
-verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model is not at chance; `specific`: so
-    is `p_specific_holm`, and the task is not at chance; else `neither`, which all are with fewer than 19
-    random sets
+others: how much less the other tasks lose with it, mean of shares of `base`
+p_specific: of the less certain of `own` and `others`; 1 if one is not above 0
+p_specific_holm: the same, corrected for lists and tasks
+at_chance: the task is at chance without the listed or the shared heads
+verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model not at chance; `specific`: so is
+    `p_specific_holm`, and the task not at chance; else, and always with fewer than 19 random sets, `neither`
 """
 
 

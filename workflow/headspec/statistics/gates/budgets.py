@@ -36,21 +36,16 @@ BUDGETS = Schema(
      "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
-"""Table `budgets`: a row for each pruning method, number of heads, task, metric, and method compared with.
+"""Table `budgets`: a row for each pruning method, number of heads, task, metric and comparison.
 tables/budgets.parquet
 
-task: name of the task, or `mean`, over tasks of the mean over metrics
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
     own number where fraction is null; null for `whole`
 heads: number of heads kept, mean over seeds and tasks
-open_heads: number of heads that learnt gates are expected to leave open; null for methods without a target
-missed: share of the sets of gates whose number is off its target by more than 5 % of the heads: their kept
-    heads are those with the largest scores, not the ones that stayed open
-value: value of the metric, mean over seeds
-p_value: from three seeds on over seeds and examples, else by permutation of predictions
-unpruned_at_chance: of `whole`, models of some seed are no better (at 95 %) than the best constant prediction,
-    of task `mean` at every task: they learnt nothing; of a difference, models of both methods, pruned or not:
-    it counts as no finding
+open_heads: number of heads that learnt gates are expected to leave open; null without a target
+missed: share of the sets of gates more than 5 % of the heads off their target: they keep the heads with the
+    largest scores, not those that stayed open
+value: mean over seeds
 """
 
 Floats = NDArray[np.float64]

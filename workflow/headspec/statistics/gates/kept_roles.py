@@ -33,22 +33,17 @@ ROLE_COUNTS = Schema(
 """Table `kept_roles`: a row for each run, pruning method, number of heads, set of gates and head.
 tables/kept_roles.parquet
 
-role: role in the trained run, before any head is closed
-kept: whether the head is kept
-role_after: role after the further training, `none` if closed; null for methods not in `gates.keep_models`
+role: in the trained run, before any head is closed
+role_after: after the further training, `none` if closed; null for methods not in `gates.keep_models`
 
-Table `role_counts`: a row for each pruning method, number of heads, set of gates and role, means over seeds.
+Table `role_counts`: a row for each pruning method, number of heads, set of gates and role; means over seeds.
 tables/role_counts.parquet
 
-role: `positional`, `syntactic` or `rare word`
 heads: number of heads kept, without cross-attention, which has no roles
 before: heads with the role in the trained run
-kept: how many of them are kept, mean over seeds
-kept_least: least of a seed
-kept_most: most of a seed
+kept: how many of them are kept
 kept_by_layer: how many would be, were the kept heads random within layers
-p_value: of the difference between the two; null where nothing can differ
-after: heads with the role after the further training; null for pruning methods not in `gates.keep_models`
+after: heads with the role after the further training; null for methods not in `gates.keep_models`
 moved: how many of them lacked it before
 """
 

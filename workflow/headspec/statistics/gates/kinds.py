@@ -22,13 +22,14 @@ KEPT_KINDS = Schema(
     keys=10,
 )  # fmt: skip
 """Table `kept_kinds`: a row for each pruning method, number of heads, set of gates and kind of attention, and
-for each pair of kinds. tables/kept_kinds.parquet
+for each pair of kinds.
+tables/kept_kinds.parquet
 
-kind: kind of attention whose heads can close: `self`; of encoder-decoders `encoder`, `decoder` or `cross`
+kind: kind of attention whose heads can close
 against: null, or a kind whose values are subtracted in every seed
 heads: number of heads of these kinds that are kept, mean over seeds
-share: of the kind's heads that are kept, mean over seeds; intervals are over seeds, and null with fewer than
-    three or where seeds do not differ
+share: share of the kind's heads that is kept, mean over seeds; intervals are over seeds, and null with fewer
+    than three or where seeds do not differ
 depth: mean layer of the kept heads less the mean layer of all, mean over seeds; null if a seed keeps none
 """
 

@@ -17,8 +17,6 @@ KEPT_LAYERS = Schema(
 tables/kept_layers.parquet
 
 kept: heads of the layer that are kept, mean over seeds
-kept_least: least of a seed
-kept_most: most of a seed
 """
 
 

@@ -30,11 +30,8 @@ OVERLAP = Schema(
      "p_holm": FLOAT},
     keys=11,
 )  # fmt: skip
-"""Table `gates`: a row for each run, pruning method, number of heads, set of gates, recorded step and head.
+"""Table `gates`: a row for each run, pruning method, number of heads, step and head.
 tables/gates.parquet
-
-step: steps done; at the last, the heads that were kept
-kept: whether the head would be kept
 
 Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.
 tables/overlap.parquet
@@ -42,13 +39,11 @@ tables/overlap.parquet
 mixture: null for tasks trained alone, which are compared over mixtures
 what: `seeds` or `tasks`, whose kept heads are compared
 within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
-a: first seed or task, or `mean`
-b: second seed or task, or `mean`
+a, b: the two seeds or tasks, or `mean`
 jaccard: heads that both keep, as a share of those that either keeps; 1 where neither keeps any
-jaccard_by_layer: its mean with the heads of each set permuted within their layers
+jaccard_by_layer: its mean with heads permuted within layers
 correlation: of the gates, or of what is kept where none learn
-correlation_by_layer: its mean with the heads permuted
-p_value: one-sided: so large a mean Jaccard with heads permuted within layers; of means alone
+correlation_by_layer: its mean with heads permuted
 """
 
 #: columns that say how many heads are kept

@@ -27,20 +27,17 @@ CORRELATION = Schema(
 """Table `correlation`: a row for each model and measure.
 tables/correlation.parquet
 
-model: name of the model, or `pooled`: all of them, each standardised on its own
-measure: measure of similarity
-n_pairs: pairs of tasks with both values, without those of tasks at which an unpruned model is at chance
+model: name of the model, or `pooled`: all, each standardised on its own
+n_pairs: pairs of tasks with both values, without tasks at which an unpruned model is at chance
 pearson_r: correlation of a pair's mean D with its similarity
 spearman_r: the same of ranks
 slope: least-squares slope of D on similarity
 intercept: D at similarity 0
-p_pearson: p of pearson_r, as if pairs were independent, which they are not
-p_mantel: Mantel test of pearson_r
-p_spearman: p of spearman_r, with the same flaw
-p_mantel_spearman: Mantel test of spearman_r
+p_pearson, p_spearman: p of the two, as if pairs were independent, which they are not
+p_mantel, p_mantel_spearman: their Mantel tests
 partial_r: correlation with the input paradigm held constant
-p_partial: Mantel test of partial_r, by double semi-partialling
-permutations: renamings of the tasks that were tried
+p_partial: its Mantel test, by double semi-partialling
+permutations: renamings of the tasks tried
 exact: whether these are all
 """
 

@@ -33,9 +33,6 @@ IAT = Schema(
 )  # fmt: skip
 """Table `iat`: a row for each run, task and metric.
 tables/iat.parquet
-
-task: name of the task, or of a further split
-unpruned_at_chance: the model is no better (at 95 %) than the best constant prediction: it learnt nothing
 """
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
@@ -45,18 +42,15 @@ IMPROVEMENT = Schema(
      "sd_both": FLOAT, "rate_share": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
-"""Table `improvement`: a row for each mixture, method, task and metric; seeds combined.
+"""Table `improvement`: a row for each mixture, method, task and metric.
 tables/improvement.parquet
 
-task: name of the task or further split, or `mean`, over tasks of the mean over metrics
 against: method compared with; null for plain training
-p_seeds: of the difference, for other seeds and examples; null with one or two seeds
-p_seeds_holm: p_seeds corrected by Holm's method over the study: means of all variants of IAT; all other rows
+p_seeds: p for other seeds and examples; null with one or two seeds
+p_seeds_holm: p_seeds [corrected](statistics.md#p_value) over the study
 sd_seeds: standard deviation of the difference between seeds, with endless examples
 sd_examples: the same over sets of as many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
-unpruned_at_chance: by both methods models of some seed are no better (at 95 %) than the best constant
-    prediction, of task `mean` at every task: nothing is learnt, and the difference counts as no finding
 """
 
 Floats = NDArray[np.float64]

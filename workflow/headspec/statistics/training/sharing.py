@@ -23,11 +23,7 @@ SHARING = Schema(
 """Table `sharing`: a row for each mixture or task alone, method, task and metric.
 tables/sharing.parquet
 
-task: name of the task, or `mean` over tasks
-difference: value minus the value of the task trained alone
-unpruned_at_chance: models of some seed are no better (at 95 %) than the best constant prediction, of task
-    `mean` at every task: they learnt nothing; with a difference, nor did those of the task alone, and it
-    counts as no finding
+difference: value less the value of the task alone
 """
 
 SINGLE = "single"

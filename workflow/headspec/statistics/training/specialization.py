@@ -18,7 +18,7 @@ SPECIALIZATION = Schema(
      "unpruned_at_chance": FLAG},
     keys=3,
 )  # fmt: skip
-"""Table `specialization`: a row for each mixture and task, or `mean`; seeds combined.
+"""Table `specialization`: a row for each mixture and task.
 tables/specialization.parquet
 
 before: D after plain training

@@ -24,7 +24,6 @@ tables/transfer.parquet
 
 mixture: what the encoder learnt: a mixture, a task (`single`), or `none` (`pretrained`)
 method: whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control
-task: task that is learnt
 """
 TRANSFER_SUMMARY = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
@@ -33,15 +32,14 @@ TRANSFER_SUMMARY = Schema(
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric; seeds and
-draws combined.
+"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric; draws
+combined.
 tables/transfer_summary.parquet
 
-task: task that is learnt
 method: whose encoder, as in `transfer`
 source: what the encoder learnt: the mixture, one of its tasks, the `mean` of these, or `none`
 n_draws: number of draws
-difference: value minus the value of `tuned`, paired by seed and draw; null for `tuned`
+difference: value less the value of `tuned`, paired by seed and draw; null for `tuned`
 ci_over: of both intervals: `draws` (one or two seeds), or `seeds and draws`
 """
 
