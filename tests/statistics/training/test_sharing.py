@@ -8,7 +8,7 @@ import pytest
 
 from headspec import per_example
 from headspec.config.runs import Run
-from headspec.statistics.training.sharing import sharing
+from headspec.statistics.training.sharing import between_pairs, sharing
 
 TASKS, METRICS = ("pos", "ner"), {"pos": ["word_accuracy"], "ner": ["word_accuracy"]}
 WORDS = 10
@@ -88,6 +88,20 @@ def test_without_a_task_alone_there_is_no_difference():
     table = sharing([run for run in runs if run.mixture != "ner"], read, METRICS, 50, 0.95, 0)
     of = table.set_index(["mixture", "task"])["difference"]
     assert of.notna()["pos+ner", "pos"] and of.isna()["pos+ner", "ner"] and of.isna()["pos+ner", "mean"]
+
+
+def test_gains_between_pairs_leave_out_groups_and_other_ways_of_training():
+    runs, read = study(
+        np.random.default_rng(3), {"pos": 0.8, "ner": 0.6}, dict.fromkeys(TASKS, 0.7), 2, 30, 0
+    )
+    copies = [("pair", TASKS, "tuned"), ("pos+ner", TASKS, "frozen")]  # a group of two, and no plain training
+    more = {Run("m", *copy, seed): read(runs[-1]) for copy in copies for seed in (0, 1)}
+    table = sharing([*runs, *more], lambda run: more[run] if run in more else read(run), METRICS, 50, 0.95, 0)
+    found = between_pairs(table)
+    assert found[["mixture", "method", "source", "target"]].to_numpy().tolist() == [
+        ["pos+ner", "tuned", "ner", "pos"], ["pos+ner", "tuned", "pos", "ner"],
+    ]  # fmt: skip
+    np.testing.assert_allclose(found["value"] - found["alone"], found["difference"])
 
 
 @pytest.mark.slow

@@ -85,6 +85,11 @@ def number(value: float, digits: int = 2) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
+def points(difference: float) -> str:
+    """A difference of fractions in points, with its sign."""
+    return ("+" if round(100 * difference, 1) > 0 else "") + number(100 * difference, 1)
+
+
 def mixture_panels(
     frame: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], label: str
 ) -> tuple[Figure, dict[str, Axes], Rows]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import SIGNED, number, styled
+from headspec.plots.drawing.style import SIGNED, points, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.tasks.metrics import metric
 
@@ -46,9 +46,8 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     for _, row in main.iterrows():
         text = f"{100 * row['value']:.1f}{' ×' if row['nothing'] else ''}"
         if pd.notna(row["difference"]):
-            sign = "+" if row["difference"] > 0 else ""
             star = "*" if row["p_holm"] < SIGNIFICANCE and not row["nothing"] else ""
-            text += f"\n{sign}{number(100 * row['difference'], 1)}{star}"
+            text += f"\n{points(row['difference'])}{star}"
         at = columns.index(row["column"]), tasks.index(row["task"])
         axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)
     axes.set_xticks(range(len(columns)), columns)

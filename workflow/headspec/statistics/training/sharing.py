@@ -67,3 +67,19 @@ def sharing(
     result = pd.DataFrame(rows, columns=list(SHARING.columns))
     families = result.groupby(["model", "method", result["task"] == MEAN])
     return result.assign(p_holm=families["p_value"].transform(holm))
+
+
+def between_pairs(sharing: pd.DataFrame) -> pd.DataFrame:
+    """What tasks gain in pairs with plain training: rows of the table `sharing` with `source` and `target`.
+
+    The target is the row's task, the source its partner; `alone` is the value of the target trained alone.
+    Groups, which have names of their own, are left out even if they have two tasks.
+    """
+    single = sharing[sharing["method"] == SINGLE]
+    alone = single[["model", "task", "metric", "value"]].rename(columns={"value": "alone"})
+    rows = sharing[(sharing["method"] == "tuned") & (sharing["task"] != MEAN)]
+    pairs = zip(rows["mixture"], rows["task"], strict=True)
+    source = [mixture.removeprefix(f"{task}+").removesuffix(f"+{task}") for mixture, task in pairs]
+    rows = rows.assign(source=source, target=rows["task"])
+    rows = rows[rows["source"].isin(rows["task"])]
+    return rows.merge(alone, how="left", on=["model", "task", "metric"])

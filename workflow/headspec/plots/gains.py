@@ -1,0 +1,100 @@
+"""What every task gains from every other: measured in pairs, and predicted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+
+from headspec.plots.drawing.kinds import shade_gaps
+from headspec.plots.drawing.style import SIGNED, in_order, number, points, styled
+from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.training.sharing import between_pairs
+from headspec.tasks.metrics import metric
+
+#: the predictions that are shown
+PREDICTOR, HELD_OUT = "baseline+all", 1
+#: tasks whose two matrices stand side by side, at most
+BESIDE = 6
+
+
+@styled
+def draw(
+    gains: pd.DataFrame,
+    predictions: pd.DataFrame | None,
+    metrics: Mapping[str, str],
+    groups: Sequence[Collection[str]] | None = None,
+) -> Figure:
+    """A matrix of measured gains (rows: targets, columns: sources) and, if there are any, of predicted ones.
+
+    Cells: gain in points, mean over seeds; a star where p_holm is below `SIGNIFICANCE`, × where the target is
+    no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group stand together,
+    in an outline.
+    """
+    pairs = between_pairs(gains[gains["metric"] == gains["task"].map(metrics)])
+    measured = [task for task in metrics if task in {*pairs["target"]}]
+    blocks = [[task for task in measured if task in group] for group in groups or []]
+    tasks = in_order(measured, list(itertools.chain(*blocks)))
+    marks = {"×": pairs["unpruned_at_chance"].eq(True), "*": pairs["p_holm"] < SIGNIFICANCE}
+    marked = np.select(list(marks.values()), list(marks), "")
+    shown = {"measured": pairs.assign(gain=pairs["difference"], mark=marked)}
+    if predictions is not None:
+        kept = predictions["predictor"].eq(PREDICTOR) & predictions["held_out"].eq(HELD_OUT)
+        predicted = predictions[kept & predictions["predicted"].notna()]
+        if len(predicted):
+            shown["predicted, out of sample"] = predicted.assign(gain=predicted["predicted"], mark="")
+    largest = max(0.01, *(frame["gain"].abs().max() for frame in shown.values()))
+    alone = pairs.groupby("target")["alone"].first()
+    labels = [f"{task}\n{metric(metrics[task]).name} {number(100 * alone[task], 1)}" for task in tasks]
+    figure, panels = _panels(len(shown), tasks, labels)
+    for axes, (title, frame) in zip(panels, shown.items(), strict=True):
+        axes.set_title(title)
+        image = _draw_matrix(axes, frame, tasks, 100 * largest)
+        for block in filter(None, blocks):
+            corner, side = tasks.index(block[0]) - 0.5, len(block)
+            outline = Rectangle((corner, corner), side, side, fill=False, linewidth=1.6, zorder=3)
+            axes.add_patch(outline).set_clip_on(False)
+    if marks["×"].any():
+        panels[0].set_xlabel("source\n×: no better than chance, nor is single-task")
+    bar = figure.colorbar(image, ax=panels, aspect=6 * figure.get_figheight(), pad=0.02)
+    bar.set_label("gain (points)")
+    return figure
+
+
+def _panels(n: int, tasks: list[str], labels: list[str]) -> tuple[Figure, list[Axes]]:
+    """A figure with `n` panels, side by side if tasks are few, and names of tasks at the sides."""
+    beside, k = len(tasks) <= BESIDE, len(tasks)
+    rows, columns = (1, n) if beside else (n, 1)
+    longest = 0.062 * max(map(len, tasks))
+    cell = min(0.55, max(0.36, 2.4 / k))
+    size = (0.95 + longest + columns * cell * k, rows * (0.29 * k + longest + 0.45))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = list(figure.subplots(rows, columns, sharey=True, squeeze=False).ravel())
+    for axes in panels:
+        axes.set_xticks(range(k), tasks, rotation=90)
+        axes.set_yticks(range(k), labels)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        axes.set_xlabel("source")
+        if axes is panels[0] or not beside:
+            axes.set_ylabel("target\n(metric alone in %)")
+    return figure, panels
+
+
+def _draw_matrix(axes: Axes, gains: pd.DataFrame, tasks: list[str], largest: float) -> AxesImage:
+    """Draw gains in points; pairs without one are hatched."""
+    wide = gains.set_index(["target", "source"])["gain"].unstack("source").reindex(index=tasks, columns=tasks)
+    matrix = 100 * wide.to_numpy(dtype=float)
+    np.fill_diagonal(matrix, 0)
+    shade_gaps(axes, ~np.isnan(matrix))
+    image = axes.imshow(matrix, cmap=SIGNED.reversed(), vmin=-largest, vmax=largest, aspect="auto")
+    for _, row in gains[gains["gain"].notna()].iterrows():
+        at = tasks.index(row["source"]), tasks.index(row["target"])
+        axes.text(*at, points(row["gain"]) + row["mark"], ha="center", va="center", fontsize="small")
+    return image
