@@ -81,8 +81,8 @@ class Study(Section):
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
         description="".join(f"`{name}`: {methods.METHODS[name].about}; " for name in methods.NAMED)
-        + "`iat`: the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, "
-        "`gates`, `probes`: the section of this name, which `snakemake` with this name runs in any case",
+        + "`iat`: the sections `iat` and `transfer`; `atlas`, `gates`, `probes`: the section of this name; "
+        "`snakemake` with one of these four names runs it in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()

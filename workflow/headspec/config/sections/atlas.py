@@ -45,8 +45,9 @@ class Atlas(Section):
             "mean_ablation", "rescored",
         ],
         description="[measures](atlas.md#measures) by which heads are pruned cumulatively; `rescored`: "
-        "importance, computed again after every step; `l0` to `subset-hard`: gates that each task learns, "
-        "with the settings of `gates`; random orders are always pruned",
+        "importance, computed again after every step; `l0` to `subset-hard`: "
+        "[gates](atlas.md#which-measure-to-believe) with the settings of `gates`; random orders are always "
+        "pruned",
     )  # fmt: skip
     bottom: bool = Field(
         False,

@@ -22,8 +22,8 @@ class Brain(Section):
     )
     regression: Literal["ridge", "network"] = Field(
         "ridge",
-        description="what predicts voxels from sentence vectors: ridge regression with a penalty for each "
-        "voxel, or the network of Luo et al. (2022) with one hidden layer",
+        description="ridge regression with a penalty for each voxel, or the network of Luo et al. (2022) "
+        "with one hidden layer",
     )
     folds: Annotated[int, Field(ge=2), NUMBER] = Field(
         5, description="folds of cross-validation, of consecutive stimuli"

@@ -38,27 +38,24 @@ class Gates(Section):
     )
     attention: Distinct[Kind] = Field(
         [],
-        description="of encoder-decoders, the kinds of attention (`encoder`, `decoder`, `cross`) whose heads "
-        "can close, of which `kept` are fractions; by default all",
+        description="of encoder-decoders, the kinds of attention whose heads can close, of which `kept` are "
+        "fractions; by default all",
     )
-    epochs: Count = Field(
-        2, description="further passes over the training examples, the same for every pruning method"
-    )
+    epochs: Count = Field(2, description="further passes over the training examples")
     learning: Fraction = Field(
         0.5,
-        description="first fraction of their steps, in which gates learn or heads close in steps; then the "
-        "kept heads are trained alone",
+        description="first fraction of these, in which gates learn or heads close; then the kept heads are "
+        "trained alone",
     )
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
         0.02,
-        description="coefficient of the L0 penalty, for each head; He and Choi (2021) multiply the mean over "
-        "heads by theirs, which is this one times the number of heads",
+        description="coefficient of the L0 penalty, for each head; in He and Choi (2021) it is this one "
+        "times the number of heads",
     )
     penalties: Distinct[Positive] = Field(
         [],
-        description="further coefficients, for each of which `l0`, `static` and `dynamic` learn again; the "
-        "heads that they leave open are one more number of heads",
+        description="further coefficients, for each of which `l0`, `static` and `dynamic` learn again",
     )
     rescorings: Count = Field(
         5, description="steps in which `rescored` closes heads, each after scoring again"

@@ -38,9 +38,7 @@ class Model(Section):
     transformer: Transformer | None = Field(
         None, description="instead of `source`: a [translator](translation.md) to be trained"
     )
-    sha256: Checksum | None = Field(
-        None, description="SHA-256 of the weights file, or its first digits, to check"
-    )
+    sha256: Checksum | None = Field(None, description="of the weights file, or its first digits, to check")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained",
         description="`random`, a control: each seed draws the weights that pretraining begins with",
@@ -48,22 +46,21 @@ class Model(Section):
     pooling: Pooling = Field(
         "auto",
         description="vector of a text: the first token through the pretrained pooler, if there is one "
-        "(`first`), or as it is (`cls`), the mean over tokens, or the last token; `auto`: what the model's "
-        "files of sentence-transformers say (`modules.json`), else the "
-        "[convention of its family](architectures.md#types-in-the-table)",
+        "(`first`), or as it is (`cls`), the mean, or the last token; `auto`: by the model's "
+        "`modules.json`, else the [convention of its family](architectures.md#types-in-the-table)",
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
         128, description="most tokens per example; longer ones are truncated and counted"
     )
     dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="of its weights for the method `prompted`: `bf16` keeps those of linear layers in half "
-        "the memory, and multiplies in bf16 whatever `precision` is",
+        description="for the method `prompted`: `bf16` halves the memory of linear layers, and multiplies "
+        "in bf16 whatever `precision` is",
     )
     gpus: Count = Field(
         1,
-        description="GPUs that [one training shares](running.md#several-gpus-for-one-training), or that hold "
-        "the layers of a causal model that is prompted",
+        description="GPUs that [one training shares](running.md#several-gpus-for-one-training), or that "
+        "hold the layers of a prompted causal model",
     )
     heads: dict[Name, str] = Field(
         {},

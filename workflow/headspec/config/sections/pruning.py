@@ -51,8 +51,8 @@ class Pruning(Section):
 
     probabilities: bool = Field(
         True,
-        description="keep the probabilities of classes in the table `predictions`, which they make several "
-        "times as large: by 4 bytes for each row and class",
+        description="keep the probabilities of classes in the table `predictions`: 4 bytes for each row and "
+        "class, most of its size",
     )
 
     def model_post_init(self, context: Any) -> None:

@@ -17,16 +17,15 @@ class Similarity(Section):
 
     measures: Distinct[Measure] = Field(
         [],
-        description="measures of similarity; all but "
+        description="[measures](similarity.md); all but "
         + " and ".join(f"`{name}`" for name in seedless(MEASURES))
-        + " also train each task of `mixtures.pairs` alone (method `single`); where `methods` has `prompted` "
-        "alone, nothing is trained, and those of importance are of the prompted model; `cnm` needs the "
-        "section `brain`",
+        + " also train each task of `mixtures.pairs` alone (method `single`), unless `methods` has "
+        "`prompted` alone; `cnm` needs the section `brain`",
     )
     sentences: str | None = Field(
         None,
         description="text file, one sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default validation texts of the tasks, as many from each as possible",
+        "default validation texts, as many of each task as possible",
     )
     max_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
         600, description="most sentences, drawn at random"

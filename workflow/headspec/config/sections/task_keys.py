@@ -29,30 +29,30 @@ class TaskKeys(Section):
     source: str | None = Field(
         None,
         description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path to "
-        "[files](files.md): a table, a folder with one per split, or a folder or file of texts per class",
+        "[files](files.md)",
     )
     subset: str | None = Field(None, description="configuration of a hub data set")
     train_split: str = Field("train", description="split (or file stem) to train on")
     validation_split: str | None = Field(
         "validation",
-        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; if there "
-        "is none, a stratified part of the training split is held out",
+        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; without "
+        "one, a stratified part of the training split is held out",
     )
     encoding: Encoding | None = Field(
-        None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
+        None, description="of local text files, such as `latin-1`; by default UTF-8"
     )
     columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
-        None, description="names of the columns of CSV and TSV files without a header line"
+        None, description="names of the columns of CSV and TSV files without a header"
     )
     pairs_of: str | None = Field(
         None,
-        description="instead of `source`: another task, whose texts are paired; the label says whether both "
+        description="instead of `source`: another task, whose texts are paired; the label is whether both "
         "have the same class",
     )
     text_a: str = Field(
         "text",
-        description="column of the text, or of the first of a pair, or of lists of words; in a table without "
-        "`text`, columns `text_a` and `text_b` are found",
+        description="column of the text, the first of a pair, or lists of words; in a table without `text`, "
+        "columns `text_a` and `text_b` are found",
     )
     text_b: str | None = Field(
         None,
@@ -68,8 +68,8 @@ class TaskKeys(Section):
     )
     labels: Labels | None = Field(
         None,
-        description="stored label: class name, or a list of labels; fixes the classes and their order, of "
-        "which F1 is of the second",
+        description="stored label: class name, or a list of labels; fixes the classes and their order; F1 "
+        "is of the second",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     further: dict[Name, str] = Field(
@@ -79,9 +79,9 @@ class TaskKeys(Section):
     )
     test: dict[Name, str] = Field(
         {},
-        description="prediction file of the GLUE server, such as `CoLA`: the split whose predictions "
-        "`snakemake submission` writes to it, labelled or not; `<subset>/<split>`: of another subset of a "
-        "hub data set; `filter` does not apply",
+        description="[file of the GLUE server](iat.md#glue-submissions), such as `CoLA`: the split to "
+        "predict, labelled or not; `<subset>/<split>`: of another subset of a hub data set; `filter` does "
+        "not apply",
     )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None,
@@ -90,8 +90,8 @@ class TaskKeys(Section):
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
-        "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
+        description="[prompt](tasks-and-models.md#prompts) with the fields `{text_a}`, of pairs `{text_b}`, "
+        "and for masked models `{mask}`, the place of the answer",
     )
     answers: Annotated[dict[str, str], Field(min_length=2), CLASS_NAMES] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"

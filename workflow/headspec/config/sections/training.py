@@ -12,14 +12,14 @@ Sampling = Literal["proportional", "sqrt", "annealed"]
 
 
 class FrozenTraining(Section):
-    """Settings of the method `frozen`, which trains only the classifiers."""
+    """The method `frozen`."""
 
     learning_rate: Positive = Field(1e-3, description="peak learning rate")
     epochs: Count = Field(10, description="passes over the training examples")
 
 
 class LoRATraining(Section):
-    """Settings of the method `lora`, which trains low-rank adapters (Hu et al. 2022) and the classifiers."""
+    """The method `lora` (Hu et al. 2022)."""
 
     learning_rate: Positive = Field(2e-4, description="peak learning rate")
     rank: Count = Field(16, description="rank of the product added to a weight, at scale 1")
