@@ -5,7 +5,7 @@
 #             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
 #             changes of the code of heads and statistics that their tests notice
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
-# make bench  measures the speed of this machine
+# make bench  measures the speed of this machine: the tables of docs/performance.md
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
 # make clean  removes .venv, site and what Snakemake remembers; results stay
@@ -81,7 +81,7 @@ plan: $(VENV)/.ready
 	@python -m headspec plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
 
 bench: $(VENV)/.ready-test
-	python -m headspec bench docs/performance.md
+	python -m benchmarks docs/performance.md
 
 docs: $(VENV)/.ready-test
 	python -m headspec reference docs/configuration.md docs/outputs.md

@@ -157,21 +157,6 @@ def debug(
 
 
 @app.command()
-def bench(
-    file: Annotated[
-        Path | None, typer.Argument(help="Page that the table is also written to, between its markers.")
-    ] = None,
-) -> None:
-    """Measure the speed of this machine.
-
-    It needs a clone with the packages of the demo and of the extra onnx.
-    """
-    from headspec.cost.bench.report import report
-
-    report(file)
-
-
-@app.command()
 def schema(
     file: Annotated[Path | None, typer.Argument(help="File to write instead of printing.")] = None,
 ) -> None:

@@ -1,1 +1,1 @@
-"""Planning the cost of a study, and benchmarking headspec."""
+"""Planning the cost of a study."""

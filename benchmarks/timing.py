@@ -1,20 +1,18 @@
-"""Timing of contenders, and the lines of the benchmark's table."""
+"""Timing of contenders, and lines of the benchmark's tables."""
 
 from __future__ import annotations
 
 import platform
 import re
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.utils import benchmark
 
 from headspec.models.devices import Device
-
-HEADING = "| | baseline | headspec | ratio: median (range) | same result |\n|---|---|---|---|---|"
 
 Run = Callable[[], object]
 
@@ -34,34 +32,27 @@ def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Dev
     repeats = 50 if device.name == "cuda" else 3
 
     def run() -> None:
-        for _ in range(repeats):
-            for shape in shapes:
-                weight, states, gradient = matrices[shape]
-                torch.mm(states, weight.T)
-                if kinds > 1:
-                    torch.mm(gradient, weight)
-                if kinds > 2:
-                    torch.mm(gradient.T, states)
+        for shape in shapes * repeats:
+            weight, states, gradient = matrices[shape]
+            torch.mm(states, weight.T)
+            if kinds > 1:
+                torch.mm(gradient, weight)
+            if kinds > 2:
+                torch.mm(gradient.T, states)
 
     return run, repeats * kinds * 2.0 * tokens * sum(n * m for n, m in shapes)
 
 
-def measure(
-    contenders: list[Run], rounds: int, device: Device, clock: Callable[[], float] = time.perf_counter
-) -> np.ndarray:
-    """Return seconds, (contenders, rounds), after a warm-up round; every other round is in reverse."""
+def measure(contenders: list[Run], rounds: int, clock: Callable[[], float] = benchmark.timer) -> np.ndarray:
+    """Return seconds, (contenders, rounds), after a warm-up round.
 
-    def settle() -> None:
-        if device.name == "cuda":
-            torch.cuda.synchronize()
-
+    Contenders take turns, in reverse in every other round, so that slow spells of the machine affect all.
+    """
     seconds = np.empty((len(contenders), rounds + 1))
     for turn in range(rounds + 1):
         for i in list(range(len(contenders)))[:: -1 if turn % 2 else 1]:
-            settle()
             begun = clock()
             contenders[i]()
-            settle()
             seconds[i, turn] = clock() - begun
     return seconds[:, 1:]
 
@@ -79,18 +70,12 @@ def figures(value: float) -> str:
 
 
 def machine(device: Device) -> str:
-    """Return the processor, precision and versions behind the table, in a sentence."""
+    """Return the processor, precision and versions behind the tables, in a sentence."""
+    listed = Path("/proc/cpuinfo")
+    match = re.search(r"^model name\s*: (.*)$", listed.read_text() if listed.exists() else "", re.MULTILINE)
     threads = torch.get_num_threads()
-    where = f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+    where = f"{match[1] if match else platform.machine()}, {threads} thread{'s' if threads > 1 else ''}"
     if device.name == "cuda":
         where = f"{torch.cuda.get_device_name()} ({where})"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "transformers"))
     return f"{where}; {device.precision}; Python {platform.python_version()}, {versions}."
-
-
-def _processor() -> str:
-    try:
-        match = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        match = None
-    return match[1] if match else platform.processor() or platform.machine()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from headspec.cost.bench.texts import Build
-from headspec.cost.bench.timing import Run, figures, measure
+from benchmarks.timing import Run, figures, measure
+from benchmarks.workload import Workload
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import prune_count
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
 from headspec.models.export import onnx_file
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
@@ -25,31 +24,33 @@ HEADING = (
     "| exported model | MB | sentences/s, one by one | attention's share of the time "
     "| texts of 128 tokens/s, 16 at once | attention's share of the time |\n|---|---|---|---|---|---|"
 )
-LEFT = (1.0, 0.5, 0.2, 0.0)  # of all heads
+KEPT = (1.0, 0.5, 0.2, 0.0)  # of all heads
 TEXTS, TOKENS = 16, 128
 
 
-def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
-    """Yield a line for each number of random heads kept in the model of `build`, in float32.
+def rows(work: Workload) -> list[str]:
+    """Return a line for each number of random heads kept, in float32.
 
     Times are CPU seconds of one thread, hardly affected by other programs. Attention's share is the time
-    saved if no head is left. `sentences` run one by one; batches are made of their tokens.
+    saved if no head is left. Sentences run one by one; batches are made of their tokens.
     """
-    alone = [sentences.batch(np.array([i])) for i in range(len(sentences))]
-    together = [whole_batch(sentences)]
+    alone = [work.score.batch(np.array([i])) for i in range(len(work.score))]
+    together = [whole_batch(work.score)]
     labels, runs = [], list[Run]()
     with tempfile.TemporaryDirectory() as folder:
-        for fraction in LEFT:
+        for fraction in KEPT:
             path = Path(folder) / f"{fraction}.onnx"
-            labels.append(f"{_export(build(), fraction, sentences, path)} | {path.stat().st_size / 1e6:.1f}")
-            run = onnx_file.opened(path, threads=1)
-            runs += [partial(_through, run, alone), partial(_through, run, together)]
-        seconds = measure(runs, rounds, Device("cpu", None), time.process_time).reshape(len(LEFT), 2, rounds)
-    rates = np.array([[len(alone)], [TEXTS]]) / seconds
-    shares = 1 - seconds[-1] / seconds  # of each round
-    for label, *cells in zip(labels, np.median(rates, axis=2), np.median(shares, axis=2), strict=True):
-        numbers = [f"{figures(rate)} | {share:.0%}" for rate, share in zip(*cells, strict=True)]
-        yield f"| {label} | {' | '.join(numbers)} |"
+            heads = _export(work.build(), fraction, work.score, path)
+            labels.append(f"| {heads} | {path.stat().st_size / 1e6:.1f}")
+            session = onnx_file.opened(path, threads=1)
+            runs += [partial(_through, session, alone), partial(_through, session, together)]
+        seconds = measure(runs, work.rounds, time.process_time).reshape(len(KEPT), 2, work.rounds)
+    rates = np.median(np.array([[len(alone)], [TEXTS]]) / seconds, axis=2)
+    shares = np.median(1 - seconds[-1] / seconds, axis=2)
+    return [
+        f"{label} | {figures(one)} | {one_share:.0%} | {figures(batch)} | {batch_share:.0%} |"
+        for label, (one, batch), (one_share, batch_share) in zip(labels, rates, shares, strict=True)
+    ]
 
 
 def whole_batch(sentences: Examples) -> Batch:
@@ -70,6 +71,6 @@ def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) 
     return f"{n} of {exists.size} heads"
 
 
-def _through(run: Callable[[Batch], object], batches: list[Batch]) -> None:
+def _through(session: Callable[[Batch], object], batches: list[Batch]) -> None:
     for batch in batches:
-        run(batch)
+        session(batch)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from benchmarks.workload import Workload
 from headspec.config.sections.training import Training
 from headspec.heads.masks import Mask
 from headspec.models.batching import Batch, Examples
@@ -31,11 +32,9 @@ def unsorted(examples: Examples, size: int) -> list[np.ndarray]:
     return np.split(np.arange(len(examples)), range(size, len(examples), size))
 
 
-def train_padded(
-    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, tokens: int
-) -> list[float]:
-    """Train in float32 with every example padded to `tokens`; return the loss of every step."""
-    model.to(device.name).train()
+def train_padded(work: Workload, model: MultiTask, examples: Examples, settings: Training) -> list[float]:
+    """Train in float32 with every example padded to `work.width`; return the loss of every step."""
+    model.to(work.device.name).train()
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay)
     steps = unsorted(examples, settings.batch_size) * settings.epochs
     losses = []
@@ -43,8 +42,8 @@ def train_padded(
         rate = learning_rate(step, len(steps), settings.learning_rate, settings.warmup)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        batch = padded(examples.batch(rows, device.name), tokens)
-        loss = model.losses(task, model.pool(batch), batch.labels).mean()
+        batch = padded(examples.batch(rows, work.device.name), work.width)
+        loss = model.losses(work.task, model.pool(batch), batch.labels).mean()
         loss.backward()
         if settings.clip is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
@@ -54,18 +53,18 @@ def train_padded(
     return losses
 
 
-def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
+def gradients_one_by_one(work: Workload, model: MultiTask) -> np.ndarray:
     """Return gate derivatives, (n, layers, heads), by a full float32 pass per example.
 
     As in the released code, the backward pass also computes the gradients of the weights.
     """
-    model.to(device.name).eval()
+    model.to(work.device.name).eval()
     gradients = []
-    for rows in unsorted(examples, 1):
-        gates = torch.ones(model.gates.layers, model.gates.heads, device=device.name, requires_grad=True)
+    for rows in unsorted(work.score, 1):
+        gates = torch.ones(model.gates.layers, model.gates.heads, device=work.device.name, requires_grad=True)
         model.gates.values = gates
-        batch = examples.batch(rows, device.name)
-        model.losses(task, model.pool(batch), batch.labels).sum().backward()
+        batch = work.score.batch(rows, work.device.name)
+        model.losses(work.task, model.pool(batch), batch.labels).sum().backward()
         assert gates.grad is not None
         gradients.append(gates.grad.cpu().numpy())
     model.gates.values = None
@@ -75,16 +74,16 @@ def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device
 
 @torch.no_grad()
 def predictions_one_by_one(
-    model: MultiTask, task: str, examples: Examples, planned: list[Mask], device: Device
+    work: Workload, model: MultiTask, planned: list[Mask], device: Device
 ) -> np.ndarray:
     """Return predictions, (masks, n), by a pass over unsorted batches for each mask."""
     model.to(device.name).eval()
-    predicted = np.empty((len(planned), len(examples)), dtype=np.float32)
+    predicted = np.empty((len(planned), len(work.score)), dtype=np.float32)
     for i, mask in enumerate(planned):
         model.gates.values = torch.from_numpy(~mask.closed).float().to(device.name)
-        for rows in unsorted(examples, BATCH):
+        for rows in unsorted(work.score, BATCH):
             with device.cast():
-                values = model.predictions(task, model.pool(examples.batch(rows, device.name)))
+                values = model.predictions(work.task, model.pool(work.score.batch(rows, device.name)))
             predicted[i, rows] = values.cpu().numpy()
     model.gates.values = None
     return predicted

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import os
 import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -28,7 +26,7 @@ from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
-SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
+SNAKEFILE = Path(__file__).parents[1] / "Snakefile"
 #: mixtures × models of that study, its jobs, and the batches in which they are planned
 MIXTURES, JOBS, BATCHES = 3_675, 110_500, 20
 CORES = 16
@@ -39,10 +37,17 @@ FRACTIONS = [round(0.05 * i, 2) for i in range(1, 11)]
 
 
 class Cost(NamedTuple):
-    """CPU seconds and peak memory (GB) of a process."""
+    """CPU seconds and peak memory (GB)."""
 
     seconds: float
     gigabytes: float
+
+    @classmethod
+    def used(cls, who: int) -> Cost:
+        """Return the cost so far of `resource.RUSAGE_SELF` or RUSAGE_CHILDREN."""
+        used = resource.getrusage(who)
+        peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)  # bytes on macOS, KiB on Linux
+        return cls(used.ru_utime + used.ru_stime, peak / 1e9)
 
 
 def rows() -> Iterator[str]:
@@ -83,11 +88,6 @@ def elsewhere(function: Callable[..., Cost], *arguments: object) -> Cost:
         return pool.submit(function, *arguments).result()
 
 
-def gigabytes(used: resource.struct_rusage) -> float:
-    """Return the peak of memory; Linux gives it in KiB, macOS in bytes."""
-    return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
-
-
 def pairs(folder: Path, tasks: int, seeds: int) -> Path:
     """Write config and texts of a study of all pairs of `tasks`; return the path of the config."""
     folder.mkdir()
@@ -123,13 +123,8 @@ def planning(config: Path) -> list[str]:
 
 def planned(config: Path) -> Cost:
     """Plan a study; CalledProcessError if Snakemake cannot."""
-    with open(os.devnull, "w") as nothing:
-        process = subprocess.Popen([sys.executable, "-m", *planning(config)], stdout=nothing, stderr=nothing)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, process.args)
-    return Cost(used.ru_utime + used.ru_stime, gigabytes(used))
+    subprocess.run([sys.executable, "-m", *planning(config)], check=True, capture_output=True)
+    return Cost.used(resource.RUSAGE_CHILDREN)
 
 
 def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
@@ -156,7 +151,7 @@ def analysed(paths: list[str], resamples: int) -> Cost:
     metrics, mixture = dict.fromkeys(TASKS, "accuracy"), "+".join(TASKS)
     runs = [Run("model", mixture, TASKS, "tuned", seed) for seed in range(len(paths))]
     evaluations = [Evaluation(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
-    begun = time.process_time()
+    before = Cost.used(resource.RUSAGE_SELF)
     dissociation_tables(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], 0)
-    seconds = time.process_time() - begun
-    return Cost(seconds, gigabytes(resource.getrusage(resource.RUSAGE_SELF)))
+    after = Cost.used(resource.RUSAGE_SELF)
+    return after._replace(seconds=after.seconds - before.seconds)
