@@ -29,6 +29,7 @@ VIEWS = [
     "iat",
     "gates",
     "words",
+    "grouping",
     "glossary",
     "provenance",
 ]
@@ -175,6 +176,36 @@ def test_what_heads_know_is_that_of_all_labels(page, results):
     table = tables.read(results / "tables" / "probes.parquet").query("label.isna()")
     np.testing.assert_allclose(values(page, "panel-known"), table["selectivity"], rtol=1e-5)
     assert len(values(page, "panel-sharing")) == len(tables.read(results / "tables" / "sharing.parquet"))
+
+
+def test_gains_are_read_by_keyboard_measured_and_predicted(page, results):
+    visit(page, "grouping")
+    table = tables.read(results / "tables" / "gains.parquet").query("method == 'tuned'")
+    shown = values(page, "panel-gains")
+    np.testing.assert_allclose(sorted(shown), sorted(table["difference"]), rtol=1e-5)
+    cells = page.locator("#panel-gains [data-value]")
+    for cell, value in zip(cells.all(), shown, strict=True):
+        assert ("below" if value > 0 else "above") in cell.get_attribute("class")  # orange: gained
+    assert page.locator("#panel-gains [tabindex='0']").count() == 1
+    cells.first.focus()
+    page.keyboard.press("ArrowRight")
+    second = cells.nth(1).get_attribute("aria-label")
+    assert page.locator("#hint").inner_text() == second and "corrected p" in second
+    page.keyboard.press("ArrowDown")  # past the diagonal, where there is no cell
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    assert page.locator("#hint").inner_text() != second
+    page.locator("#choose-predictor").select_option("head-fisher")
+    table = tables.read(results / "tables" / "gain_predictions.parquet")
+    table = table.query("held_out == 1 and predictor == 'head-fisher'")
+    np.testing.assert_allclose(sorted(values(page, "panel-gains")), sorted(table["predicted"]), rtol=1e-5)
+    cells.first.hover()
+    assert page.locator("#hint").inner_text().count("; measured ") == 1
+    table = tables.read(results / "tables" / "gain_prediction_scores.parquet")
+    np.testing.assert_allclose(sorted(values(page, "panel-predictors")), sorted(table["spearman"]), rtol=1e-5)
+    filled = page.locator("#panel-predictors .point:not(.hollow)").count()
+    assert filled == (table["p_holm"] < 0.05).sum()
+    assert page.locator("#panel-predictors tbody tr").count() == len(table)
 
 
 def test_kinds_of_attention_have_maps_of_their_own(browser, tmp_path):

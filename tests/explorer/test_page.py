@@ -76,6 +76,26 @@ def test_roles_are_those_of_most_seeds_and_say_what_of(results):
     assert roles["of"][:3] == ["\u22121", "obj", None]
 
 
+def test_gains_are_those_of_pairs_and_predictions_have_one_task_left_out(results, views):
+    pairs = list(itertools.permutations(HOSTILE, 2))
+    table = tables.read(results / "tables" / "gains.parquet")
+    gains = table[table["method"] == "tuned"].set_index(["task", "mixture"])["difference"]
+    shown = dict(zip(ends(views["gains"]), views["gains"]["difference"], strict=True))
+    assert sorted(shown) == sorted(pairs) and set(views["gains"]["alone"]) == {0.8}
+    for target, source in pairs:
+        mixture = "+".join(task for task in HOSTILE if task in (target, source))
+        assert shown[target, source] == pytest.approx(gains[target, mixture], rel=1e-5)
+    table = tables.read(results / "tables" / "gain_predictions.parquet").query("held_out == 1")
+    predictions = views["gain_predictions"]
+    assert ends(predictions) == list(zip(table["target"], table["source"], strict=True))
+    np.testing.assert_allclose(predictions["predicted"], table["predicted"], rtol=1e-5)
+
+
+def ends(view) -> list[tuple[str | None, str | None]]:
+    """Target and source of every row."""
+    return list(zip(text(view["target"]), text(view["source"]), strict=True))
+
+
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
     views = data(load_tables(path for path in find_tables(results) if path.stem in names), glossary())[

@@ -8,6 +8,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.explorer import heads
+from headspec.tables import FLOAT, INT, TEXT, Schema
 from support.schemas import SCHEMAS
 
 #: names of tasks that would be code, or disturb what is beside them, were they not text
@@ -23,7 +24,21 @@ FOOTER = {"study": HOSTILE[0], "versions": {"headspec": "1.0", HOSTILE[1]: "2.0"
 #: measures of heads, some of which the page leaves out, and orders of pruning
 MEASURES = ("importance", *heads.MEASURES, "entropy", "token_importance")
 RANKINGS = ("importance", "importance_all", "rescored", "relevance", "ablation", "confidence", "random")
+PREDICTED = [(name, held_out) for held_out in (1, 2) for name in ("head-fisher", "baseline+all")]
 ROLES = ("positional", "syntactic", "rare word", "none")
+
+KEYS = {"model": TEXT, "predictor": TEXT, "held_out": INT}
+BOUNDS = {
+    name + end: FLOAT for name in ("spearman", "right_side", "over_baseline") for end in ("", "_low", "_high")
+}
+#: schemas of all tables; those of gains are simulated
+WRITTEN = {
+    "gains": SCHEMAS["sharing"],
+    "gain_predictions": Schema(
+        KEYS | {"source": TEXT, "target": TEXT, "gain": FLOAT, "predicted": FLOAT}, keys=5
+    ),
+    "gain_prediction_scores": Schema(KEYS | BOUNDS | {"p_value": FLOAT, "p_holm": FLOAT}, keys=3),
+} | SCHEMAS
 
 
 def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), seeds=2, kinds=None) -> Path:
@@ -86,6 +101,7 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
         {"model": "model", "measure": "text", "task_a": a, "task_b": b, "similarity": 0.5, "subject": None}
         for a, b in combinations(tasks, 2)
     ]
+    written |= _grouping(tasks, seeds, rng)
     for name, rows in written.items():
         _write(results / "tables" / f"{name}.parquet", name, pd.DataFrame(rows), footer)
     for name, frames in measured.items():
@@ -94,6 +110,29 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
             frame = frame[frame["layer"] < shape[0] - kinds["cross"]]  # those of self-attention alone
         _write(results / "tables" / f"{name}.parquet", name, frame, footer)
     return results
+
+
+def _grouping(tasks, seeds, rng) -> dict[str, list]:
+    """Gains of all pairs, and predictions of them."""
+    base = {"model": "model", "metric": "accuracy", "n_seeds": seeds, "unpruned_at_chance": False}
+    gains = [base | {"mixture": task, "method": "single", "task": task, "value": 0.8} for task in tasks]
+    predictions, scores = [], []
+    for (a, b), (target, source) in (
+        (pair, ends) for pair in combinations(tasks, 2) for ends in (pair, pair[::-1])
+    ):
+        gain = rng.normal(0, 0.02)
+        row = base | {"mixture": f"{a}+{b}", "method": "tuned", "task": target, "value": 0.8 + gain}
+        row |= {"difference": gain, "ci_low": gain - 0.02, "ci_high": gain + 0.02, "ci_over": "examples"}
+        gains.append(row | {"p_holm": rng.random() ** 3, "unpruned_at_chance": bool(rng.random() < 0.1)})
+        for predictor, held_out in PREDICTED:
+            key = {"model": "model", "predictor": predictor, "held_out": held_out}
+            key |= {"source": source, "target": target, "gain": gain}
+            predictions.append(key | {"predicted": 0.5 * gain + rng.normal(0, 0.005)})
+    for predictor, held_out in PREDICTED:
+        key = {"model": "model", "predictor": predictor, "held_out": held_out, "n_tasks": len(tasks)}
+        numbers = _around("spearman", rng.uniform(-0.2, 0.8)) | _around("right_side", 0.6)
+        scores.append(key | numbers | {"p_value": 0.01, "p_holm": rng.choice([0.02, 0.2])})
+    return {"gains": gains, "gain_predictions": predictions, "gain_prediction_scores": scores}
 
 
 def _atlas(run, pair, shape, seeds, rng) -> dict[str, pd.DataFrame]:
@@ -179,5 +218,5 @@ def _run(results, run, pair, shape, seed, rng, footer) -> None:
 
 def _write(path: Path, name: str, frame: pd.DataFrame, footer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    schema = SCHEMAS[name]
+    schema = WRITTEN[name]
     tables.write(path, schema, frame.reindex(columns=list(schema.columns)), footer)

@@ -11,6 +11,7 @@ from headspec.explorer.heads import GROUP, heads
 from headspec.explorer.sources import Sources
 from headspec.explorer.values import Columns, columns
 from headspec.statistics.training.improvement import decisive
+from headspec.statistics.training.sharing import between_pairs
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
@@ -42,6 +43,11 @@ TABLES = {
     "budgets": [
         *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
         "n_seeds", *_bounded("value"), "difference", "ci_low", "ci_high", "p_holm", "unpruned_at_chance",
+    ],
+    "gain_prediction_scores": [
+        "model", "predictor", "held_out", *_bounded("spearman"), "p_value", "p_holm",
+        *_bounded("right_side", "over_baseline", "error_ratio"), "detectable", "n_tasks", "n_gains",
+        "reliability",
     ],
 }  # fmt: skip
 
@@ -85,10 +91,24 @@ def probes(sources: Sources) -> Columns:
     return columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
 
 
+def gains(sources: Sources) -> Columns:
+    """What tasks gain in pairs."""
+    frame = sources.tables.get("gains")
+    names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
+    return {} if frame is None else columns(between_pairs(frame), [*names, "unpruned_at_chance"])
+
+
+def gain_predictions(sources: Sources) -> Columns:
+    """Predicted gains where one task is left out."""
+    frame = sources.tables.get("gain_predictions", pd.DataFrame(columns=["held_out", "predicted"]))
+    kept = (frame["held_out"] == 1) & frame["predicted"].notna()
+    return columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
+
+
 #: parts of the page's data that are no table as it is
 MADE: Mapping[str, Callable[[Sources], Any]] = {
     "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
-    "probes": probes,
+    "probes": probes, "gains": gains, "gain_predictions": gain_predictions,
 }  # fmt: skip
 
 

@@ -199,18 +199,7 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
     s("path", { ...more, d: paths.join("") })];
   fill(grid, {}, [drawn(plus, { class: "sign plus" }), drawn(minus, { class: "sign minus" }),
     Object.entries(crosses).map(([share, paths]) => drawn(paths, { class: "closed", "stroke-opacity": share }))]);
-  const focus = (i) => { cells.forEach((each) => each?.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
-  focus(cells.findIndex((each) => each));
-  grid.addEventListener("click", ofHead((i) => { focus(i); act(i); }));
-  grid.addEventListener("mouseover", ofHead(hover));
-  grid.addEventListener("focusin", ofHead(hover));
-  grid.addEventListener("keydown", ofHead((i, event) => {
-    const move = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: -size.heads, ArrowUp: size.heads }[event.key];
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(i); }
-    let to = i + move;
-    while (cells[to] === null) to += move;
-    if (move && cells[to]) { event.preventDefault(); focus(to); cells[to].focus(); }
-  }));
+  walked(grid, cells, { ArrowRight: 1, ArrowLeft: -1, ArrowDown: -size.heads, ArrowUp: size.heads }, hover, act);
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
     kinds.map(([kind, first], k) => {
@@ -225,6 +214,22 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
       const x = 8 + step * (i % by), y = below + 47 + 19 * Math.floor(i / by);
       return [s("path", { class: `glyph ${colour(index)}`, d: shape(form)(x + 6, y, 5) }), text(x + 16, y + 4, name)];
     })));
+}
+/** Let arrows move between `cells` of a grid, null where there is none, by `moves`; Enter and a click `act`. */
+function walked(grid, cells, moves, hover, act) {
+  const focus = (i) => { cells.forEach((each) => each?.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
+  const on = (name, run) => grid.addEventListener(name, (event) => { const i = cells.indexOf(event.target); if (i >= 0) run(i, event); });
+  focus(cells.findIndex((each) => each));
+  on("mouseover", hover);
+  on("focusin", hover);
+  on("click", (i) => { focus(i); act?.(i); });
+  on("keydown", (i, event) => {
+    if (act && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); act(i); }
+    const move = moves[event.key];
+    let to = i + move;
+    while (cells[to] === null) to += move;
+    if (move && cells[to]) { event.preventDefault(); focus(to); cells[to].focus(); }
+  });
 }
 /** A handler for the head that an event is at. */
 const ofHead = (run) => (event) => {
@@ -251,20 +256,25 @@ function ordered({ value, low, high }, label, { act, hover, title }) {
       class: `point dot c0${low[i] > 0 || high[i] < 0 ? "" : " hollow"}`, d: shape(0)(x(k), y(value[i]), r) }))));
 }
 
-/** Every two of `names`: one value below the diagonal, another above it, each from -1 to 1. */
-function pairs(names, found, title) {
+/** Every two of `names`: one value below the diagonal, another above it, each from -1 to 1, unless `found` gives
+ *  a `share` for its shade and what is `printed`. With `hover`, arrows move between the cells. */
+function pairs(names, found, title, hover) {
   const phone = PHONE.matches, cell = phone ? 33 : 46, length = phone ? 17 : 26;
   const longest = Math.max(...names.map((name) => cut(worded(name), length).length)), left = 22 + (phone ? 6 : 7) * longest, top = left;
   const printed = (value) => (phone ? number(value, 2).replace("0.", ".") : number(value, 2));
-  const side = cell * names.length, spots = [];
-  names.forEach((row, i) => names.forEach((column, j) => {
+  const side = cell * names.length, spots = [], words = [];
+  const cells = names.flatMap((row, i) => names.map((column, j) => {
     const x = left + j * cell, y = top + i * cell, at = i !== j && found(row, column, i > j);
-    if (!at) return;
-    spots.push(mark("rect", { x: x + 1, y: y + 1, width: cell - 2, height: cell - 2, rx: 3, "data-value": at.value,
-      class: `cell ${at.value < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.51 * Math.min(1, Math.abs(at.value))).toFixed(3) }, at.words),
-    text(x + cell / 2, y + cell / 2 + 4, printed(at.value), { "text-anchor": "middle", class: "number", "aria-hidden": "true" }));
+    words.push(at?.words);
+    if (!at) return null;
+    const share = at.share ?? at.value, node = mark("rect", { x: x + 1, y: y + 1, width: cell - 2, height: cell - 2, rx: 3, "data-value": at.value,
+      class: `cell ${share < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.51 * Math.min(1, Math.abs(share))).toFixed(3) }, at.words);
+    spots.push(node, text(x + cell / 2, y + cell / 2 + 4, at.printed ?? printed(at.value), { "text-anchor": "middle", class: "number", "aria-hidden": "true" }));
+    return node;
   }));
-  return picture(left + side + 4, top + side + 4, title, spots, names.map((name, i) => [
+  const grid = s("g", hover && spots.length ? { role: "group", "aria-label": `${title}: arrows move` } : {}, spots);
+  if (hover && spots.length) walked(grid, cells, { ArrowRight: 1, ArrowLeft: -1, ArrowDown: names.length, ArrowUp: -names.length }, (i) => hover(words[i]));
+  return picture(left + side + 4, top + side + 4, title, grid, names.map((name, i) => [
     text(left - 8, top + (i + 0.5) * cell + 4, cut(worded(name), length), { "text-anchor": "end" }),
     text(0, 0, cut(worded(name), length), { transform: `translate(${left + (i + 0.5) * cell + 4} ${top - 8}) rotate(-90)` })]));
 }

@@ -33,7 +33,7 @@ function number(value, digits = 3) {
 /** Significant digits instead. */
 const short = (value) => (missing(value) ? "–" : String(Number(value.toPrecision(3))).replace("-", "−"));
 /** A difference of fractions in points, with its sign. */
-const points = (value, digits = 1) => (missing(value) ? "–" : `${value > 0 ? "+" : ""}${number(100 * value, digits)}`);
+const points = (value, digits = 1) => (missing(value) ? "–" : `${Number((100 * value).toFixed(digits)) > 0 ? "+" : ""}${number(100 * value, digits)}`);
 const percent = (value, digits = 1) => (missing(value) ? "–" : `${number(100 * value, digits)} %`);
 const interval = (low, high, of = number) => (missing(low) ? "" : `[${of(low)}, ${of(high)}]`);
 /** A name that fits its place in a picture; the whole name is in the tables. */
@@ -111,7 +111,7 @@ function drawnLater(draw) {
 }
 /** A picture, or the function that draws it later, with its title, a sentence on how to read it, exports, and
  *  the table behind it. */
-function panel({ id, title, note, picture, names, lines, controls }) {
+function panel({ id, title, note, picture, names, lines, controls, opened }) {
   const box = typeof picture === "function" ? drawnLater(picture) : picture && h("div", { class: "picture" }, picture);
   const file = `${DATA.study}-${id}`.replace(/[^\w.-]+/g, "_").slice(0, 80);
   return h("section", { class: "panel", id: `panel-${id}`, "aria-labelledby": `title-${id}` },
@@ -122,5 +122,5 @@ function panel({ id, title, note, picture, names, lines, controls }) {
         h("button", { type: "button", "aria-label": `Save as CSV: ${title}`,
           onclick: () => save(`${file}.csv`, "text/csv", csv(names, lines)) }, "CSV"))),
     note && h("p", { class: "note" }, note), controls, box,
-    behind(names, lines, title, !box));
+    behind(names, lines, title, opened || !box));
 }

@@ -1,7 +1,7 @@
 // The frame: what is shown, kept in the address; navigation; hints.
 const state = {};
 const DEFAULTS = { view: null, model: null, mixture: null, method: null, fraction: null, a: null, b: null,
-  heads: "", measure: null, table: null, before: null, task: null };
+  heads: "", measure: null, predictor: null, table: null, before: null, task: null };
 
 function readAddress() {
   const found = new URLSearchParams(location.hash.slice(1));

@@ -3,6 +3,7 @@ const combined = rows(VIEWS.combined), fractions = rows(VIEWS.fractions), pruned
 const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs = rows(VIEWS.belief);
 const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes), ranked = rows(VIEWS.pruning_curves);
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
+const gains = rows(VIEWS.gains), predictions = rows(VIEWS.gain_predictions), ranking = rows(VIEWS.gain_prediction_scores);
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
 const sorted = (values) => [...values].sort((a, b) => a - b);
@@ -184,13 +185,47 @@ function wordsView() {
   const label = (row) => (row.task === row.metric || missing(row.metric) ? (row.task === "mean" ? "mean over tasks" : row.task) : `${row.task}, ${row.metric}`);
   const ours = (found, name) => found.filter((row) => row.model === state.model && !missing(row[name]))
     .sort((a, b) => (b.task === "mean") - (a.task === "mean") || label(a).localeCompare(label(b)));
-  const gains = ours(shared, "difference"), knows = ours(known, "selectivity");
+  const changes = ours(shared, "difference"), knows = ours(known, "selectivity");
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value }))),
-    gains.length ? differences(gains, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", label, at) : null,
+    changes.length ? differences(changes, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", label, at) : null,
     knows.length ? panel({ id: "known", title: "What the best heads know of labels",
       note: "Share of words that are right, less that of the control, with its interval; the best head of every label is chosen on other sentences.",
       picture: forest(knows.map((row) => ({ group: label(row), name: at(row), index: 0, value: row.selectivity, low: row.selectivity_low, high: row.selectivity_high,
         printed: points(row.selectivity), detail: `${points(row.selectivity)} points ${interval(row.selectivity_low, row.selectivity_high, points)}` })), "selectivity, points"), ...lined(knows) }) : null];
+}
+
+/** A matrix of gains, measured or by one of the predictors, and how well each of these ranks them. */
+function groupingView() {
+  const models = unique(gains.map((row) => row.model));
+  if (!models.includes(state.model)) state.model = models[0];
+  const ours = (found) => found.filter((row) => row.model === state.model), measured = ours(gains), guesses = ours(predictions), scores = ours(ranking);
+  const predictors = unique(guesses.map((row) => row.predictor)), by = predictors.includes(state.predictor) ? state.predictor : "";
+  const pair = (row) => `${row.target}\n${row.source}`, truth = new Map(measured.map((row) => [pair(row), row]));
+  const shown = by ? guesses.filter((row) => row.predictor === by) : measured, value = (row) => (by ? row.predicted : row.difference);
+  const largest = Math.max(0.01, ...[...shown.map(value), ...measured.map((row) => row.difference)].map(Math.abs));
+  const found = new Map(shown.filter((row) => !missing(value(row))).map((row) => [pair(row), row]));
+  const told = (row) => `${points(row.difference)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}; ` +
+    `${worded(row.metric)} ${percent(row.alone)} alone, ${percent(row.value)} in the pair${row.unpruned_at_chance ? ", no better than chance" : ""}`;
+  const at = (target, source) => {
+    const row = found.get(`${target}\n${source}`), of = truth.get(`${target}\n${source}`);
+    const clear = !by && row && (chance(row) || (!missing(row.p_holm) && row.p_holm < 0.05 ? "*" : ""));
+    return row && { value: value(row), share: -value(row) / largest, printed: `${points(value(row), PHONE.matches ? 0 : 1)}${clear || ""}`,
+      words: `${isolated(target)} with ${isolated(source)}: ${by ? `predicted ${points(row.predicted)} points` : ""}${by && of ? "; measured " : ""}${of ? told(of) : ""}` };
+  };
+  const tasks = unique(measured.flatMap((row) => [row.source, row.target])).sort();
+  const hint = h("div", { class: "hint", id: "hint" }, h("p", { class: "note" }, "Point at a gain, or move to it with the arrow keys, to read its interval."));
+  const title = by ? `Gains predicted by ${worded(by)}` : "Gains measured in pairs";
+  return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (name) => show({ model: name })),
+    predictors.length ? choice("choose-predictor", "gains", [["", "measured"], ...predictors.map((name) => [name, `predicted by ${worded(name)}`])], by, (name) => show({ predictor: name || null })) : null),
+  panel({ id: "gains", title, note: "Rows: the task that gains or loses; columns: the task that it is trained with. Points over the row's task trained alone. Orange: gained; blue: lost. " +
+      (by ? "Predicted from pairs without one of the two tasks." : "*: corrected p < 0.05; ×: neither is better than chance."),
+    picture: pairs(tasks, at, title, (words) => hint.replaceChildren(h("p", {}, words))), ...lined(shown) }), hint,
+  scores.some((row) => !missing(row.spearman)) ? panel({ id: "predictors", title: "How well gains are predicted",
+    note: "Rank correlation of predicted and measured gains of tasks that were left out, with its interval. Filled: corrected p < 0.05 with tasks permuted.",
+    picture: forest(scores.filter((row) => !missing(row.spearman)).sort((a, b) => a.held_out - b.held_out || b.spearman - a.spearman).map((row) => ({ group: row.held_out === 1 ? "one task left out" : "two tasks left out", name: worded(row.predictor), index: 0,
+      value: row.spearman, low: row.spearman_low, high: row.spearman_high, hollow: missing(row.p_holm) || row.p_holm >= 0.05, printed: number(row.spearman, 2),
+      detail: `${number(row.spearman, 2)} ${interval(row.spearman_low, row.spearman_high, (end) => number(end, 2))}, corrected p ${number(row.p_holm)}` })), "rank correlation", { words: (end) => number(end, 1) }),
+    opened: true, ...lined(scores.map(({ model, ...row }) => row)) }) : null];
 }
 
 function glossaryView() {
@@ -216,6 +251,7 @@ const PAGES = [
   { id: "iat", name: "IAT", exists: () => improved.length, draw: iatView },
   { id: "gates", name: "Gates", exists: () => budgets.length, draw: gatesView },
   { id: "words", name: "Words", exists: () => shared.length || known.length, draw: wordsView },
+  { id: "grouping", name: "Grouping", exists: () => gains.length, draw: groupingView },
   { id: "glossary", name: "Glossary", exists: () => true, draw: glossaryView },
   { id: "provenance", name: "Provenance", exists: () => true, draw: originView },
 ];
