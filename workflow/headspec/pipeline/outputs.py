@@ -318,5 +318,5 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
     )
     paths = (path.replace(RUN, "{run}") for path in table.paths)
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in paths)}  "]
-    lines += [": ".join([f"A row per {table.row}", *([", ".join(shared)] if shared else [])])]
+    lines += [": ".join([f"Per {table.row}", *([", ".join(shared)] if shared else [])])]
     return [*lines, "", *own, ""] if own else [*lines, ""]
