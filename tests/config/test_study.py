@@ -834,7 +834,7 @@ def test_every_key_of_every_section_is_in_the_reference() -> None:
 
 
 def test_the_documented_defaults_are_the_defaults() -> None:
-    assert "- `learning_rate` (number > 0; default `2e-05`): peak learning rate" in reference.markdown()
+    assert "- `learning_rate` (number > 0; `2e-05`): peak learning rate" in reference.markdown()
     study = load(changed())
     for name, section in reference.sections(reference.schema()):
         if name and "<name>" not in name and name not in ("mixtures", "brain", "atlas.treebank"):

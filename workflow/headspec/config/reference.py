@@ -135,4 +135,4 @@ def _default(node: Node) -> str:
     value = node["default"]
     if value in (None, "") or "properties" in node:
         return ""
-    return f"default `{value if isinstance(value, str) else json.dumps(value)}`"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -318,5 +318,7 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
     )
     paths = (path.replace(RUN, "{run}") for path in table.paths)
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in paths)}  "]
-    lines += [": ".join([f"Per {table.row}", *([", ".join(shared)] if shared else [])])]
+    keys = {*list(schema.columns)[: schema.keys]}
+    row = [] if {*re.findall(r"\w+", table.row)} <= keys | {"and"} else [f"Per {table.row}"]
+    lines += [": ".join([*row, *([", ".join(shared)] if shared else [])])]
     return [*lines, "", *own, ""] if own else [*lines, ""]
