@@ -42,7 +42,7 @@ def test_bytes_of_weights_are_those_of_the_tensors(name):
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config(name))
     model.tie_weights()
-    sizes = Sizes.read(json.loads(config(name).to_json_string(use_diff=False)))
+    sizes = Sizes.from_config(json.loads(config(name).to_json_string(use_diff=False)))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     assert sizes.parameters + sizes.head == pytest.approx(parameters, rel=1e-3)  # but for normalisation
     assert sizes.prompted("fp32") == pytest.approx(4 * parameters, rel=1e-3)

@@ -68,7 +68,7 @@ def test_no_request_is_below_what_was_measured(case, tmp_path):
 @pytest.mark.parametrize("kind", TYPES)
 def test_sizes_are_those_of_the_model(kind):
     model = encoder(kind)
-    sizes = Sizes.read(json.loads(model.config.to_json_string(use_diff=False)))
+    sizes = Sizes.from_config(json.loads(model.config.to_json_string(use_diff=False)))
     gates = MultiTask(model, "first", {}).gates
     assert (sizes.layers, sizes.heads, sizes.hidden) == (gates.layers, gates.heads, model.config.hidden_size)
     assert sizes.parameters > 0.75 * sum(parameter.numel() for parameter in model.parameters())
@@ -77,7 +77,7 @@ def test_sizes_are_those_of_the_model(kind):
 @pytest.mark.parametrize("kind", ["mixtral", "gpt_oss", "deepseek_v3", "gpt_neox", "gemma2", "opt", "bloom"])
 def test_sizes_of_newer_types_count_experts(kind):
     model = every_type.model(kind)
-    sizes = Sizes.read(json.loads(model.config.to_json_string(use_diff=False)))
+    sizes = Sizes.from_config(json.loads(model.config.to_json_string(use_diff=False)))
     true = sum(parameter.numel() for parameter in model.parameters())
     assert 0.6 * true < sizes.parameters < 1.7 * true
 

@@ -93,7 +93,7 @@ def test_what_is_measured():
 
 
 def test_examples_of_a_run(here):
-    extent = workload.read(study())
+    extent = workload.study_extent(study())
     assert extent.problems == [] and all(n.counted for n in extent.lengths.values())
     prepared = {name: prepare.prepare(name, task, 0) for name, task in extent.study.tasks.items()}
     assert {n: len(p.train) for n, p in prepared.items()} == {n: s.train for n, s in extent.sizes.items()}
@@ -101,19 +101,19 @@ def test_examples_of_a_run(here):
     assert examples(extent, "features", task="tone") == {("prune", "tone"): tone.train}
     assert examples(extent, "train")["train", "tone"] == 4 * tone.train
     assert [*examples(extent, "train", method="frozen").values()] == [0, 0]
-    drawn = workload.read(study(models={"bert": CONFIG["models"]["bert"] | {"weights": "random"}}))
+    drawn = workload.study_extent(study(models={"bert": CONFIG["models"]["bert"] | {"weights": "random"}}))
     again = examples(drawn, "train", method="frozen")
     assert again["prune", "tone"] == 3 * tone.train  # no seed has another's vectors
     assert [*examples(extent, "importance").values()] == [60, 60]
     # unpruned; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each of 2 kinds
     assert examples(extent, "prune")["prune", "tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
     assert examples(extent, "data", task="tone") == examples(extent, "train", model="far") == {}
-    fewer = workload.read(study(pruning=CONFIG["pruning"] | {"draw_examples": 10}))
+    fewer = workload.study_extent(study(pruning=CONFIG["pruning"] | {"draw_examples": 10}))
     assert examples(fewer, "prune")["prune", "topic"] == 13 * 50 + 8 * 10
 
 
 def test_operations_of_a_job_are_those_of_its_examples(here):
-    extent = workload.read(study())
+    extent = workload.study_extent(study())
     values = operations(extent, graph.jobs(extent.study, Planned()))
     for stage, factor in (("train", 3), ("importance", 2), ("prune", 1)):
         passed = examples(extent, stage).items()
@@ -134,8 +134,8 @@ def test_sampling_changes_the_shares_of_tasks_but_not_the_number_of_batches(samp
 def test_adapters_take_no_gradients_of_weights(here):
     """A step is a forward pass and the backward pass of states."""
     mixtures, training = {"pairs": ["tone", "topic"]}, CONFIG["training"] | {"lora": {"rank": 2}}
-    tuned = workload.read(study(mixtures=mixtures, methods=["tuned"]))
-    lora = workload.read(study(mixtures=mixtures, methods=["lora"], training=training))
+    tuned = workload.study_extent(study(mixtures=mixtures, methods=["tuned"]))
+    lora = workload.study_extent(study(mixtures=mixtures, methods=["lora"], training=training))
     counts = job_operations(tuned, "train", RUN), job_operations(lora, "train", RUN | {"method": "lora"})
     assert counts[0] and counts[1] == pytest.approx(2 / 3 * counts[0])
     passed = examples(tuned, "train"), examples(lora, "train", method="lora")
@@ -145,7 +145,10 @@ def test_adapters_take_no_gradients_of_weights(here):
 def test_the_other_ends_of_rankings_are_counted(here):
     atlas = {"rankings": ["importance", "rescored"], "fractions": [0.25, 0.5], "draws": 2, "examples": 40}
     one, both = (
-        examples(workload.read(study(methods=["tuned", "atlas"], atlas=atlas | {"bottom": b})), "cumulative")
+        examples(
+            workload.study_extent(study(methods=["tuned", "atlas"], atlas=atlas | {"bottom": b})),
+            "cumulative",
+        )
         for b in (False, True)
     )
     assert both["importance", "tone"] == 2 * one["importance", "tone"] > 0
@@ -157,7 +160,7 @@ def test_the_other_ends_of_rankings_are_counted(here):
 
 def test_gates_learn_once_for_all_numbers_of_heads(here):
     """What gates learn and what follows it are the further training of any other pruning method."""
-    extent = workload.read(study(gates={"epochs": 3, "learning": 0.75, "rescorings": 5}))
+    extent = workload.study_extent(study(gates={"epochs": 3, "learning": 0.75, "rescorings": 5}))
     run = {"scope": "shared", "kept": "0.5"}
 
     def epochs(stage: str, pruned_by: str, method: str = "tuned") -> float:
@@ -187,7 +190,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
              "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
     )  # fmt: skip
-    extent, jobs = workload.read(config), graph.jobs(config, Planned())
+    extent, jobs = workload.study_extent(config), graph.jobs(config, Planned())
     values = operations(extent, jobs)
     passed = {(stage, kind) for _, stage, kind, _ in values.index}
     assert ("retrain", "importance") in passed

@@ -40,7 +40,7 @@ def study(**sections) -> Study:
 
 
 def planned(config: Study, cores: int = 2, gpus: int = 0, rate: float = RATE) -> Plan:
-    extent = workload.read(config)
+    extent = workload.study_extent(config)
     speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, 0.0, 0.0)
     return Plan(extent, graph.jobs(config, Planned()), speed, "as given", cores, gpus)
 
@@ -199,7 +199,7 @@ def test_states_that_iat_may_continue_are_kept_before_it_runs(here):
 def test_the_plan_lists_its_assumptions(here, capsys):
     report("config.yaml", rate=RATE, cores=4, gpus=0)
     text = capsys.readouterr().out
-    extent, jobs = workload.read(study()), graph.jobs(study(), Planned())
+    extent, jobs = workload.study_extent(study()), graph.jobs(study(), Planned())
     stages = {line.split()[0]: line.split()[1] for line in text.split("\n\n")[1].splitlines()[1:]}
     counts = {stage: str(len(each)) for stage, each in graph.by_stage(jobs).items()}
     assert stages == counts | {"total": str(len(jobs))}
@@ -291,7 +291,9 @@ def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
     encoder("bert").config.save_pretrained(tmp_path)
     monkeypatch.setattr(hub, "unreachable", lambda: "")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
-    extent = workload.read(study(models={"far": {"source": "hub:someone/far@main", "max_length": 40}}))
+    extent = workload.study_extent(
+        study(models={"far": {"source": "hub:someone/far@main", "max_length": 40}})
+    )
     assert extent.problems == [] and not any(n.counted for n in extent.lengths.values())
     assert {task: n.example for (_, task), n in extent.lengths.items()} == {
         "tone": 25, "topic": 25, "match": 40,

@@ -107,14 +107,14 @@ def here(tmp_path, monkeypatch) -> None:
 
 def test_tokens_of_both_sides_are_counted(here):
     make("t5", Path("t5"))
-    extent = workload.read(load(config({"source": "t5"})))
+    extent = workload.study_extent(load(config({"source": "t5"})))
     assert not extent.problems and extent.lengths["m", "de"].counted
     assert extent.lengths["m", "de"].example < extent.lengths["m", "de"].target == 16  # cut
 
 
 def test_words_stand_for_the_pieces_of_a_vocabulary_that_is_still_to_be_made(here):
     sizes = {"layers": 1, "heads": 4, "hidden": 32, "vocabulary": 45}
-    extent = workload.read(load(config({"transformer": sizes}, target_language="de", beams=3)))
+    extent = workload.study_extent(load(config({"transformer": sizes}, target_language="de", beams=3)))
     words = np.array([len(text.split()) for text in dict.fromkeys(TEXTS)])
     assert extent.lengths["m", "de"].example == pytest.approx(words.mean() + 2, abs=0.6)
     longer = (2 * words + 2).clip(max=15)  # cut

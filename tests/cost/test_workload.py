@@ -38,18 +38,20 @@ def test_rows_that_other_tasks_are_evaluated_on_are_not_counted(here):
     mixed = study(topic=CONFIG["tasks"]["topic"] | {"source": "more.tsv"})
     alone = prepare.prepare("topic", mixed.tasks["topic"], 0).train
     left_out = alone["text_a"].isin(evaluated).sum()  # of seven, some are held out
-    assert left_out and workload.read(mixed).sizes["topic"].train == len(alone) - left_out
+    assert left_out and workload.study_extent(mixed).sizes["topic"].train == len(alone) - left_out
 
 
 def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
     plan = planned.prepare_tasks(study())
-    sizes = {name: (size.train, size.validation) for name, size in workload.read(study()).sizes.items()}
+    sizes = {
+        name: (size.train, size.validation) for name, size in workload.study_extent(study()).sizes.items()
+    }
 
     def again(*_: object) -> None:
         raise AssertionError("prepared again")
 
     monkeypatch.setattr(prepare, "prepare", again)
-    extent = workload.read(study(), plan)
+    extent = workload.study_extent(study(), plan)
     assert {name: (size.train, size.validation) for name, size in extent.sizes.items()} == sizes
     assert all(n.counted for n in extent.lengths.values())
 
@@ -59,7 +61,7 @@ def test_tokens_of_words_are_counted(here):
     if not Path("texts/bank").exists():
         treebanks.write(Path("texts/bank"))
     words = study(pos={"source": "texts/bank/trees", "type": "tags"})
-    extent = workload.read(words)
+    extent = workload.study_extent(words)
     train = prepare.prepare("pos", words.tasks["pos"], 0).train
     assert extent.sizes["pos"].train == len(train) and all(n.counted for n in extent.lengths.values())
     lengths = train["text_a"].str.split().str.len() + 2
@@ -76,7 +78,7 @@ def test_tokens_are_those_of_the_training_texts(here):
         topic=CONFIG["tasks"]["topic"] | {"source": "mixed.parquet", "filter": {"kept": "yes"}},
         pairs={"pairs_of": "tone"},
     )
-    extent = workload.read(odd)
+    extent = workload.study_extent(odd)
     tokenizer = tokenization.tokenizer(odd.models["bert"], "models.bert")
     parents: dict[str, prepare.Prepared] = {}
     for name, task in odd.tasks.items():
@@ -88,7 +90,7 @@ def test_tokens_are_those_of_the_training_texts(here):
 
 
 def test_a_damaged_task_leaves_the_others_known(here):
-    extent = workload.read(study(topic={"source": "texts/gone.csv"}))
+    extent = workload.study_extent(study(topic={"source": "texts/gone.csv"}))
     assert {*extent.sizes} == {"tone", "match"} and "no file or folder 'gone.csv'" in extent.problems[0]
     job = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
     assert extent.knows(job | {"mixture": "tone"}) and not extent.knows(job)
@@ -108,7 +110,7 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
         "methods": ["prompted"],
     }
     prompted = loading.load(config)
-    extent, tokenizer = workload.read(prompted), AutoTokenizer.from_pretrained("llama")
+    extent, tokenizer = workload.study_extent(prompted), AutoTokenizer.from_pretrained("llama")
     found = {name: extent.lengths["llama", name] for name in prompted.tasks}
     for name, shots in {"shown": 2, "bare": 0, "talk": 1}.items():
         train = prepare.prepare(name, prompted.tasks[name], 0).train
@@ -143,7 +145,7 @@ def test_tokens_of_continuations_are_those_that_the_model_reads(here):
         "tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"],
     }  # fmt: skip
     study = loading.load(config)
-    extent, tokenizer = workload.read(study), AutoTokenizer.from_pretrained("scoring")
+    extent, tokenizer = workload.study_extent(study), AutoTokenizer.from_pretrained("scoring")
     whole = Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole")
     encoders = {"whole": whole, "texts": Pairs(tokenizer, Wording("", ()), 60, "texts")}
     encoders["mine"] = AnswerPairs(tokenizer, Wording("{text_a}", ()), 60, "mine")

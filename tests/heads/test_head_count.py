@@ -84,7 +84,7 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
     models = {name.replace(" ", "-"): {"source": sources[name], "max_length": 16} for name in order}
     pruning, iat = {"fraction": 0.08}, {"mixtures": ["tone+topic"], "alpha": 0.2, "alphas": [0.095, 0.3]}
     with pytest.raises(EncoderError) as caught:
-        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+        head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     assert str(caught.value).split("\n") == [
         f"{key}: got {got}, less than one of the {size} heads of models.{name}; expected at least {least}"
         for key, got, size, name, least in (
@@ -94,10 +94,12 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
         )
     ]
     pruning, iat = {"fraction": 0.1, "heads": [10]}, iat | {"alphas": []}
-    head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     with pytest.raises(EncoderError, match="^pruning.heads.1: got 11, more than the 10 heads"):
         pruning = {"fraction": 0.1, "heads": [1, 11]}
-        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+        head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     pruning = {"fraction": 0.1}
     with pytest.raises(EncoderError, match="^iat.alpha: got 0.05, .* 10 heads"):
-        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat | {"alpha": 0.05}}))
+        head_count.check_head_counts(
+            load(CONFIG | {"models": models, "pruning": pruning, "iat": iat | {"alpha": 0.05}})
+        )

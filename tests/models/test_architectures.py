@@ -325,4 +325,4 @@ def test_sizes_are_read_from_the_start_of_a_gguf_file(tmp_path):
     }  # fmt: skip
     few = CONFIG | {"models": {"own": {"source": str(path)}}, "pruning": {"fraction": 0.001}}
     with pytest.raises(EncoderError, match="less than one of the 270 heads of models.own"):
-        head_count.check(study(few))
+        head_count.check_head_counts(study(few))

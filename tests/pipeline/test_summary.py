@@ -94,7 +94,7 @@ def test_pairs_across_paradigms(tmp_path):
     row |= {"against": "within paradigms", "dissociation": 0.1, "difference": 0.02, "n_mixtures": 4}
     write(tmp_path, "contrasts", [row])
     assert found(tmp_path) == [
-        "m, tuned: mean D of pairs across paradigms 10.0 %, less that of pairs within paradigms 2.0"
+        "m, tuned: mean D of pairs across paradigms 10.0 %, difference from pairs within paradigms 2.0"
     ]
 
 

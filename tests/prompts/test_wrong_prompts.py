@@ -168,7 +168,7 @@ def problems(source: Path, train: int = 20, **task: Any) -> str:
     study = load(config(str(source), **task))
     prepared = SimpleNamespace(classes=language.CLASSES, train=range(train))
     with pytest.raises(HeadspecError) as caught:
-        checks.check(study, {"a": prepared, "b": prepared})  # type: ignore[dict-item]
+        checks.check_prompts(study, {"a": prepared, "b": prepared})  # type: ignore[dict-item]
     return str(caught.value)
 
 
@@ -184,11 +184,11 @@ def known(llama) -> dict[str, str]:
 
 def test_a_prompt_that_can_be_answered_passes(llama, known):
     study = load(config(str(llama), answers=known) | {"mixtures": {"pairs": [], "single": ["b"]}})
-    checks.check(study, {})
+    checks.check_prompts(study, {})
     prepared: Any = SimpleNamespace(classes=language.CLASSES, train=range(20))
     both = config(str(llama), answers=known)
     both["tasks"]["b"] = both["tasks"]["a"]
-    checks.check(load(both), {"a": prepared, "b": prepared})
+    checks.check_prompts(load(both), {"a": prepared, "b": prepared})
 
 
 def test_answers_that_are_no_tokens_of_their_own_are_refused(llama, known):
@@ -207,14 +207,14 @@ def refused(source: Path, prepared: Any, **task: Any) -> str:
     study = config(str(source), **task)
     study["mixtures"] = {"groups": {"both": ["a", "b"]}}
     with pytest.raises(HeadspecError) as caught:
-        checks.check(load(study), {"a": prepared})
+        checks.check_prompts(load(study), {"a": prepared})
     return str(caught.value)
 
 
 def test_pairs_that_a_model_cannot_score_are_refused(llama, tmp_path):
     some, pairs = pairs_of([[" the", " house"]]), pairs_of([[" the", " house"], ["ovely", " one"]])
     study = load(config(str(llama), **PAIRS) | {"mixtures": {"groups": {"both": ["a", "b"]}}})
-    checks.check(study, {"a": some})
+    checks.check_prompts(study, {"a": some})
     text = refused(llama, pairs, **PAIRS | {"prompt": "{text_a} the: l"})
     assert "tasks.a.label: got 'ovely', which the tokenizer joins with the end of the prompt" in text
     text = refused(llama, pairs_of([[" the" * 40, " one"]]), **PAIRS)
@@ -247,7 +247,7 @@ def test_pairs_that_a_model_cannot_score_are_refused(llama, tmp_path):
         assert "models.m.max_length: got 40, expected at most 20, the window of attention" in text
     (folder / "config.json").write_text(json.dumps(settings | {"max_window_layers": 3}))  # in no layer
     study = load(config(str(folder), **TEXT_PAIRS) | {"mixtures": {"groups": {"both": ["a", "b"]}}})
-    checks.check(study, {"a": some})
+    checks.check_prompts(study, {"a": some})
 
 
 def test_answers_of_examples_are_read_in_their_prompts(llama):
@@ -297,7 +297,7 @@ def test_prompts_without_tokens_are_refused(tmp_path, task, texts, problem):
     study = load(config(str(gpt), **settings))
 
     def planned() -> None:
-        checks.check(study, {"a": prepared})
+        checks.check_prompts(study, {"a": prepared})
 
     def job() -> None:
         wording = Wording.for_task(study.tasks["a"], language.CLASSES).showing(
@@ -330,7 +330,7 @@ def test_random_weights_are_refused(llama, known):
     random = config(str(llama), answers=known)
     random["models"]["m"]["weights"] = "random"
     with pytest.raises(HeadspecError, match="^models.m.weights: got 'random', expected pretrained, because"):
-        checks.check(load(random), {})
+        checks.check_prompts(load(random), {})
 
 
 def test_models_without_the_head_that_answers_are_refused(tmp_path, known):
@@ -361,5 +361,5 @@ def test_answers_that_do_not_fit_the_mask_are_refused(tmp_path):
     study["tasks"]["b"] = study["tasks"]["a"]
     prepared: Any = SimpleNamespace(classes=language.CLASSES, train=range(20))
     with pytest.raises(HeadspecError) as caught:
-        checks.check(load(study), {"a": prepared, "b": prepared})
+        checks.check_prompts(load(study), {"a": prepared, "b": prepared})
     assert f"tasks.a.answers.good: got '{one} {two}', the tokens [" in str(caught.value)

@@ -111,7 +111,7 @@ def test_voxels_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     values[:, 1] = 5
     values[3, 2], values[4, 4], values[:, 5] = np.nan, 1e300, np.inf
     section = save(tmp_path, {"a": values, "b": values[:, [0, 3]]})
-    experiment.check(study(section))
+    experiment.check_experiment(study(section))
     a, b = read(section).values()
     assert a.voxels.tolist() == [0, 3] and a.left_out == {"not finite": 3, "constant": 1}
     np.testing.assert_array_equal(a.values, b.values)
@@ -122,7 +122,7 @@ def test_voxels_that_cannot_be_used_are_left_out_and_counted(tmp_path):
 
 def wrong(section: dict, **settings) -> str:
     with pytest.raises(DataError) as caught:
-        experiment.check(study(section | settings))
+        experiment.check_experiment(study(section | settings))
     return str(caught.value)
 
 
@@ -132,9 +132,11 @@ def stimuli(section: dict, change) -> None:
 
 
 def test_right_data_pass(files):
-    experiment.check(study(files))
-    experiment.check(study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]}))
-    experiment.check(Study.model_validate(CONFIG))
+    experiment.check_experiment(study(files))
+    experiment.check_experiment(
+        study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]})
+    )
+    experiment.check_experiment(Study.model_validate(CONFIG))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_wrong_files_and_folds(files, tmp_path):
 
 def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path):
     section = save(tmp_path, {"only": smooth(np.random.default_rng(0), (20, 4))})
-    experiment.check(study(section))
+    experiment.check_experiment(study(section))
     message = "brain.voxels: got 'reliable', which compares subjects, but responses.parquet has only 'only'"
     assert message in wrong(section, voxels="reliable")
 
@@ -253,7 +255,7 @@ def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     section = Brain(
         stimuli=str(RESPONSES / "stimuli.parquet"), responses=str(RESPONSES / "responses.parquet")
     )
-    experiment.check(study(section.model_dump()))
+    experiment.check_experiment(study(section.model_dump()))
     table = read_stimuli(section.stimuli)
     by_subject = responses.read_responses(RESPONSES / "responses.parquet", table["stimulus_id"].to_list())
     assert len(by_subject) == 8 and all(each.values.shape == (1294, 100) for each in by_subject.values())

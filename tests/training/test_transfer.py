@@ -18,8 +18,7 @@ from headspec.config.loading import load
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.data import planned
-from headspec.data.few_shot import check as check_draws
-from headspec.data.few_shot import few_shot
+from headspec.data.few_shot import check_draws, few_shot
 from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
 from headspec.training import linear_probe

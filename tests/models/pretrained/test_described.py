@@ -220,4 +220,4 @@ def test_what_it_cannot_learn(key, value, expected):
 
 def test_too_many_heads_to_prune_are_counted_without_a_file():
     with pytest.raises(EncoderError, match="more than the 24 heads of models.m"):
-        head_count.check(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))
+        head_count.check_head_counts(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))

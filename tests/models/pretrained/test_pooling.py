@@ -156,7 +156,7 @@ def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):
         "own": {"source": "models/sentence", "max_length": 16},
     }
     sentence_encoder(local_model(Path("models/sentence")), switched("mean_tokens"))
-    extent = workload.read(study(CONFIG | {"models": models}))
+    extent = workload.study_extent(study(CONFIG | {"models": models}))
     plan = Plan(extent, [], Speed({}, 0.0, 0.0), "as given", 1, 0)
     said = [line for line in plan.assumptions() if ": pooling" in line]
     assert said == [

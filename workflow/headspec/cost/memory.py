@@ -57,7 +57,7 @@ class Sizes:
     head: int = 0  #: further parameters of a language model whose head is not its embedding of words
 
     @classmethod
-    def read(cls, config: dict[str, Any]) -> Sizes:
+    def from_config(cls, config: dict[str, Any]) -> Sizes:
         """Return the sizes in a config.json, with parameters as if no layers shared weights."""
         hidden, kinds = _first(config, HIDDEN), heads_by_layer(config)
         if not (kinds and hidden):
@@ -115,7 +115,7 @@ BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 @functools.cache
 def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
     """Return the sizes of a model from its config.json or the study's config; uses no network."""
-    return Sizes.read(_content(Model(source=source, transformer=transformer)))
+    return Sizes.from_config(_content(Model(source=source, transformer=transformer)))
 
 
 def _content(model: Model) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def writing(study: Study, model: str, examples: int) -> float:
     if not (kinds := heads_by_layer(config)):
         return 0
     layers = len(kinds[DECODER]) + len(kinds[CROSS])
-    cache = 2 * study.models[model].max_length * Sizes.read(config).hidden * layers
+    cache = 2 * study.models[model].max_length * Sizes.from_config(config).hidden * layers
     return NUMBER * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
 
 

@@ -53,7 +53,7 @@ def operations(extent: Extent, jobs: Iterable[graph.PlannedJob]) -> pd.Series:
 
 def main() -> None:
     asked = json.load(sys.stdin)
-    extent = workload.read(preflight.load(asked["config"]))
+    extent = workload.study_extent(preflight.load(asked["config"]))
     print(json.dumps([job_operations(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))
 
 

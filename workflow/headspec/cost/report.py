@@ -83,7 +83,7 @@ def counted(
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import PASSES, Speed, find_speed
 
-    extent = workload.read(study, planned)
+    extent = workload.study_extent(study, planned)
     if rate:
         speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, *STARTS)
         source = "as given"

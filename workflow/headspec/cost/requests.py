@@ -40,7 +40,7 @@ class Requests:
         """The size of the study, read when the first job needs it."""
         from headspec.cost import workload  # loads transformers, which planning may not need
 
-        return workload.read(self.study, self.plan)
+        return workload.study_extent(self.study, self.plan)
 
     def resources(self, stage: str, unknown: int) -> dict[str, Any]:
         """Return resources of a rule that runs a model; `unknown` minutes if its operations are unknown."""

@@ -140,7 +140,7 @@ class Extent:
         return self.counts[key]
 
 
-def read(study: Study, plan: Planned | None = None) -> Extent:
+def study_extent(study: Study, plan: Planned | None = None) -> Extent:
     """Return sizes of tasks, configs of models and tokens, as far as available; `plan` has tasks as read."""
     silence()
     plan = plan or planned.prepare_possible(study)[0]

@@ -45,7 +45,7 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
     return pd.concat(frames, ignore_index=True)
 
 
-def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
+def check_draws(study: Study, prepared: Mapping[str, Prepared]) -> None:
     """Raise DataError for all transfer tasks that have too few examples for `transfer.samples`."""
     problems: list[str] = []
     for name in study.transfer.tasks:

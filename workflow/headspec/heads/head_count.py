@@ -26,7 +26,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
     return np.arange(np.max(rows, initial=0)) < rows[:, None]
 
 
-def check(study: Study) -> None:
+def check_head_counts(study: Study) -> None:
     """Raise one EncoderError that lists every setting that would prune no head of a model, or all of them."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
@@ -36,7 +36,7 @@ def check(study: Study) -> None:
     for name, model in study.models.items():
         try:
             there = exists(model, f"models.{name}")
-        except HeadspecError:  # reported by `checks.check`
+        except HeadspecError:  # reported by `check_models`
             continue
         if there is None:
             continue

@@ -17,7 +17,7 @@ from headspec.heads.listed import closed
 COLUMNS = ["layer", "head"]
 
 
-def read(source: str, key: str) -> list[list[int]]:
+def read_head_list(source: str, key: str) -> list[list[int]]:
     """Read the table `source` and return [layer, head] of each listed head, from 0.
 
     Raises DataError, naming the config `key`, if the table is missing, empty, invalid, or repeats a head.
@@ -40,7 +40,7 @@ def read(source: str, key: str) -> list[list[int]]:
     return numbers.astype(int).to_numpy().tolist()
 
 
-def check(study: Study) -> None:
+def check_head_lists(study: Study) -> None:
     """Read all lists of a study and compare them with the models; raise HeadspecError if any is wrong."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
@@ -50,7 +50,7 @@ def check(study: Study) -> None:
         for of, source in model.heads.items():
             key = f"models.{name}.heads.{of}"
             try:
-                heads = read(source, key)
+                heads = read_head_list(source, key)
                 if there is not None:
                     closed(heads, there, key)
             except DataError as error:

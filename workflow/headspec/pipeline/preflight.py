@@ -171,14 +171,14 @@ def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
 def _prompts(study: Study, plan: Planned) -> None:
     """Raise HeadspecError if models cannot be prompted with the tasks."""
     worded = {name for name, task in study.tasks.items() if KINDS[task.type].prompts}
-    prompts.check(study, {name: read for name, read in plan.prepared.items() if name in worded})
+    prompts.check_prompts(study, {name: read for name, read in plan.prepared.items() if name in worded})
 
 
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     """Read the tasks; also return all problems of models and data that show without a network."""
     plan = Planned()
 
-    def read(study: Study) -> None:
+    def read_tasks(study: Study) -> None:
         nonlocal plan
         plan, errors_of_tasks = planned.prepare_possible(study)
         if errors_of_tasks:
@@ -188,16 +188,16 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     for check in (
         models.check_models,
         _kinds,
-        head_count.check,
-        head_lists.check,
-        read,
+        head_count.check_head_counts,
+        head_lists.check_head_lists,
+        read_tasks,
         lambda study: _wildcards(study, plan),
         lambda study: _prompts(study, plan),
-        lambda study: few_shot.check(study, plan.prepared),
-        sentences.check,
-        treebank.check,
+        lambda study: few_shot.check_draws(study, plan.prepared),
+        sentences.check_sentences,
+        treebank.check_treebank,
         lambda study: _atlas(study, plan),
-        experiment.check,
+        experiment.check_experiment,
         lambda study: store.check(),
     ):
         try:

@@ -31,7 +31,7 @@ HEADS = (
 )  # fmt: skip
 
 
-def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
+def check_prompts(study: Study, prepared: Mapping[str, Prepared]) -> None:
     """Raise one HeadspecError for all problems of prompts, if a study has the method `prompted`.
 
     `prepared` has the tables of tasks that could be read. Jobs check the other tasks, and hub models that are

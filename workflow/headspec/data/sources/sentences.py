@@ -25,7 +25,7 @@ task: task whose validation text it is; null for your own
 FEWEST = 10  # sentences
 
 
-def check(study: Study) -> None:
+def check_sentences(study: Study) -> None:
     """Raise DataError if the user's file of sentences is invalid."""
     if study.similarity.sentences is not None:
         from_file(study.similarity.sentences, study.similarity.max_sentences, study.data_seed)

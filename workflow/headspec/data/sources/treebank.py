@@ -67,7 +67,7 @@ def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str
     return frame, {"sentences": len(frame), "words": int(frame["words"].str.len().sum()), **counts}
 
 
-def check(study: Study) -> None:
+def check_treebank(study: Study) -> None:
     """Raise DataError if the treebank of `study` cannot be read, unless it is on the hub."""
     if study.atlas.treebank and not study.atlas.treebank.source.startswith("hub:"):
         read_treebank(study.atlas.treebank)
@@ -122,7 +122,7 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
     """Return sentences from a table with a column of lists each for words, heads and relations."""
     columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
 
-    def check(present: list[str]) -> list[str]:
+    def needed(present: list[str]) -> list[str]:
         missing = [
             f"{key}.{name}: no column '{column}' in {settings.source}; it has {listing(present)}."
             f"{nearest(column, present)}"
@@ -139,9 +139,9 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
         if settings.split not in dataset:
             raise _no_split(settings, dataset, key)
         dataset = dataset[settings.split]
-        stored = dataset.select_columns(check(dataset.column_names)).to_pandas()
+        stored = dataset.select_columns(needed(dataset.column_names)).to_pandas()
     else:
-        stored = registry.table(paths, check, Options(f"{key}.source"))
+        stored = registry.table(paths, needed, Options(f"{key}.source"))
     named = [column for column in stored if column not in columns.values()]
     try:
         lists = {name: cells.parse_lists(stored[column]) for name, column in columns.items()}

@@ -147,14 +147,14 @@ def _above_zero(areas: pd.DataFrame) -> str:
 
 
 def _contrasted(row: dict[str, Any]) -> str:
-    """``minilm, tuned: mean D of 10 pairs 8.4 %, less that of frozen 3.1 [1.2, 5.0]``"""
+    """``minilm, tuned: mean D of 10 pairs 8.4 %, difference from frozen 3.1 [1.2, 5.0]``"""
     if pd.isna(row["difference"]):
         which = "pairs" if row["mixture"] == PAIRS else f"pairs {ACROSS}"
         return f"{row['model']}, {row['method']}: no {which} learnt, to compare with {row['against']}"
-    pairs, other = f"{row['n_mixtures']} pairs", f"of {row['against']}"
+    pairs, other = f"{row['n_mixtures']} pairs", row["against"]
     if row["mixture"] == ACROSS:
-        pairs, other = f"pairs {ACROSS}", f"of pairs {row['against']}"
-    value = f"{100 * row['dissociation']:.1f} %, less that {other} {_change(row)}"
+        pairs, other = f"pairs {ACROSS}", f"pairs {row['against']}"
+    value = f"{100 * row['dissociation']:.1f} %, difference from {other} {_change(row)}"
     return f"{row['model']}, {row['method']}: mean D of {pairs} {value}"
 
 

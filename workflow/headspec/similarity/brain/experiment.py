@@ -18,7 +18,7 @@ LEAST = 3  # stimuli in a fold: over two, every correlation is 1 or -1
 MARGIN = 3  # training stimuli beyond one for the mean and one per regressor
 
 
-def check(study: Study) -> None:
+def check_experiment(study: Study) -> None:
     """Read stimuli and responses; DataError with a line for each problem."""
     brain = study.brain
     if brain is None:
