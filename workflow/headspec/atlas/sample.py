@@ -17,7 +17,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/atlas/attention.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/relevance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablation.parquet
 
-fold: twentieth of the examples, from 0, the same for all measures and runs
+fold: twentieth of the examples, the same for all measures and runs
 """
 FOLDS = 20
 

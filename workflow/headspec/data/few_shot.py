@@ -23,7 +23,7 @@ DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
 """Table `draws`: a row for each example of a draw.
 transfer/{task}.parquet
 
-place: place in the draw, from 0: the first m are its sample of m
+place: place in the draw: the first m are its sample of m
 """
 
 

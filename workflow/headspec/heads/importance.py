@@ -25,7 +25,7 @@ IMPORTANCE = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
 
-fold: tenth of the samples, from 0; importance is the mean over folds, weighted by n
+fold: tenth of the samples; importance is the mean over folds, weighted by n
 fisher: mean squared derivative: diagonal empirical Fisher information
 """
 

@@ -24,7 +24,7 @@ PROBED = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/probes/{task}.parquet, probes/{model}/{task}.parquet,
 probes/{model}/seed{seed}/{task}.parquet
 
-fold: twentieth of the validation sentences, from 0, the same for all runs
+fold: twentieth of the validation sentences, the same for all runs
 direction: of attention, `to` the unit's second words or `from` them; null for head outputs
 label: label of the units
 right: units that the head gets right

@@ -39,7 +39,7 @@ TRAINING = Schema(
 """Table `training`: a row for each step.
 runs/{model}/{mixture}/{method}/seed{seed}/training.parquet
 
-epoch: pass over the training examples, from 0
+epoch: pass over the training examples
 loss: mean loss of the batch
 learning_rate: of the step
 examples_per_second: speed at that time

@@ -26,7 +26,7 @@ VOCABULARY = Schema({"token": INT, "piece": TEXT, "score": FLOAT}, keys=1)
 """Table `vocabulary`: a row for each token of a [described model](translation.md#a-translator-of-your-own).
 vocabulary/{model}.parquet
 
-token: its number, from 0
+token: its number
 piece: its letters, with \u2581 for a space; special tokens and languages first
 score: log-probability in the training texts; 0 of special tokens and languages
 """

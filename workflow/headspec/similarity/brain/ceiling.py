@@ -28,7 +28,7 @@ VOXELS = Schema(
 """Table `voxels`: a row for each subject, voxel and fold.
 brain/voxels.parquet
 
-fold: fold of cross-validation, from 0
+fold: fold of cross-validation
 reliability: r of the prediction from other subjects' responses, in the training part; null with one subject
 selected: whether the fold uses the voxel
 ceiling: the same on the held-out part

@@ -24,7 +24,7 @@ CONTRASTS = Schema(
      "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `contrasts`: a row for each difference between mean dissociations.
+"""Table `contrasts`: a row for each difference.
 tables/contrasts.parquet
 
 contrast: `methods`: of a mixture trained by two methods; `paradigms`: of pairs of a task on single texts and

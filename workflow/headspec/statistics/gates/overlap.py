@@ -30,7 +30,7 @@ OVERLAP = Schema(
      "p_holm": FLOAT},
     keys=11,
 )  # fmt: skip
-"""Table `gates`: a row for each run, pruning method, number of heads, step and head.
+"""Table `gates`: a row for each pruned run, step and head.
 tables/gates.parquet
 
 Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.

@@ -20,7 +20,7 @@ SHARING = Schema(
      "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
-"""Table `sharing`: a row for each mixture or task alone, method, task and metric.
+"""Table `sharing`: a row for each mixture or task alone, task and metric.
 tables/sharing.parquet
 
 difference: value less the value of the task alone

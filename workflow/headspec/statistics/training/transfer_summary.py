@@ -32,8 +32,7 @@ TRANSFER_SUMMARY = Schema(
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric; draws
-combined.
+"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric.
 tables/transfer_summary.parquet
 
 method: whose encoder, as in `transfer`
