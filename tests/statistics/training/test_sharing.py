@@ -52,6 +52,7 @@ def test_one_task_gains_and_the_other_loses():
     table = sharing(runs, read, METRICS, 200, 0.95, 0).set_index(["mixture", "task"])
     assert table.loc[("pos", "pos"), "value"] == pytest.approx(0.8, abs=0.03)
     assert table["difference"].isna()[[("pos", "pos"), ("ner", "ner")]].all()
+    assert table["between_seeds"].between(0, 0.03, inclusive="neither").all()
     pos, ner, mean = (table.loc["pos+ner", task] for task in ("pos", "ner", "mean"))
     assert pos["difference"] == pytest.approx(-0.1, abs=0.03) and pos["p_holm"] < 0.01 and pos["ci_high"] < 0
     assert ner["difference"] == pytest.approx(0.1, abs=0.03) and ner["p_holm"] < 0.01

@@ -191,6 +191,7 @@ GROUPS = {
         "statistics.training.specialization",
         "statistics.training.transfer_summary",
     ),
+    "Grouping": ("statistics.grouping.prediction",),
 }
 
 #: a table in the strings below schemas, up to the next

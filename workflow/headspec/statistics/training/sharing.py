@@ -16,13 +16,14 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SHARING = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "n_seeds": INT,
-     "value": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
-     "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+     "value": FLOAT, "between_seeds": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+     "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
 """Table `sharing`: a row for each mixture or task alone, task and metric.
 tables/sharing.parquet
 
+between_seeds: standard deviation of value over seeds; null for one seed
 difference: value less the value of the task alone
 """
 
@@ -59,7 +60,8 @@ def sharing(
             drawn = derive(seed, "sharing", *row.values())
             tested = differences(compared, others, metrics, resamples, confidence, drawn)
         for (task, metric), values in values_of(by_task, metrics).items():
-            names = {"task": task, "metric": metric, "n_seeds": len(values), "value": values.mean()}
+            names = {"task": task, "metric": metric, "n_seeds": len(values), "value": values.mean(),
+                     "between_seeds": values.std(ddof=1) if len(values) > 1 else None}  # fmt: skip
             whole = task != MEAN or len(others) == len(by_task)
             change = tested.get((task, metric), {}) if whole else {}
             mark = nothing[task, metric] and (not change or nor[task, metric])

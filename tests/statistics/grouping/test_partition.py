@@ -1,0 +1,85 @@
+"""Partitions of tasks: closed forms, brute force, and coverage of intervals."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from headspec.statistics.grouping import partition as parts
+
+
+def gains(k: int, seed: int = 0) -> np.ndarray:
+    values = np.random.default_rng(seed).normal(size=(k, k))
+    np.fill_diagonal(values, np.nan)
+    return values
+
+
+def mean_gain(partition, gain):
+    """By the definition."""
+    total = 0.0
+    for group in partition:
+        for target in group:
+            partners = [source for source in group if source != target]
+            total += np.mean([gain[source, target] for source in partners]) if partners else 0
+    return total / len(gain)
+
+
+def test_value_is_the_mean_over_tasks_of_the_mean_over_partners():
+    gain, partition = gains(6), ((0, 2, 5), (1, 4), (3,))
+    found = parts.value(parts.weights(partition, 6), gain, gain - 0.1, gain + 0.3)
+    assert found.gain == pytest.approx(mean_gain(partition, gain))
+    assert found.gain - found.low == pytest.approx(0.1 * 5**0.5 / 6)  # five targets with a partner
+    assert found.high - found.gain == pytest.approx(0.3 * 5**0.5 / 6)
+    apart = parts.value(parts.weights(tuple((task,) for task in range(6)), 6), gain, gain, gain)
+    assert apart == (0, 0, 0)
+    unknown = gain.copy()
+    unknown[0, 2] = np.nan
+    assert np.isnan(parts.value(parts.weights(partition, 6), unknown, unknown, unknown).gain)
+    assert parts.value(
+        parts.weights(((0, 1), (2, 3, 4, 5)), 6), unknown, unknown, unknown
+    ).gain == pytest.approx(mean_gain(((0, 1), (2, 3, 4, 5)), gain))
+
+
+@pytest.mark.parametrize("encoders", [1, 2, 3, 6])
+def test_the_best_partition_is_the_best_of_all(encoders):
+    for seed in range(5):
+        gain = gains(6, seed)
+        every = {parts.partition(labels) for labels in itertools.product(range(encoders), repeat=6)}
+        best, exact = parts.best_partition(gain, encoders)
+        assert exact and mean_gain(best, gain) == pytest.approx(max(mean_gain(each, gain) for each in every))
+        assert sorted(task for group in best for task in group) == list(range(6)) and len(best) <= encoders
+
+
+def test_a_group_with_an_unknown_gain_is_not_chosen():
+    gain = np.full((4, 4), 0.1)
+    gain[0, 1], gain[0, 2] = 9, np.nan
+    assert parts.best_partition(gain, 2)[0] in (((0, 1), (2, 3)), ((0, 3), (1, 2)), ((0, 1, 3), (2,)))
+
+
+def test_many_tasks_are_annealed():
+    """Fourteen tasks in two groups that help each other, and hurt the other group."""
+    side = np.arange(14) % 2
+    gain = np.where(side[:, None] == side, 1.0, -1.0)
+    best, exact = parts.best_partition(gain, 2)
+    assert not exact and {frozenset(group) for group in best} == {
+        frozenset(range(0, 14, 2)),
+        frozenset(range(1, 14, 2)),
+    }
+
+
+def test_random_partitions_have_no_empty_group():
+    drawn = parts.random_partitions(5, 3, 400, 0)
+    assert len(drawn) == 400 and {len(partition) for partition in drawn} == {3}
+    assert len({frozenset(map(frozenset, partition)) for partition in drawn}) == 25  # Stirling number S(5, 3)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.95])
+def test_intervals_cover_whatever_errors_of_a_target_share(shared):
+    rng, k, partition = np.random.default_rng(1), 8, ((0, 1, 2), (3, 4, 5), (6, 7))
+    truth, weights = np.zeros((k, k)), parts.weights(partition, k)
+    errors = shared**0.5 * rng.normal(size=(2000, 1, k)) + (1 - shared) ** 0.5 * rng.normal(size=(2000, k, k))
+    found = [parts.value(weights, truth + e, e - 1.96, e + 1.96) for e in errors]
+    covered = np.mean([each.low <= 0 <= each.high for each in found])
+    assert covered > 0.94 and (shared < 0.9 or covered < 0.97)

@@ -1,0 +1,134 @@
+"""Gains predicted without a task: against loops, planted predictors, levels under simulated nulls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from headspec.statistics.grouping.gains import Gains
+from headspec.statistics.grouping.prediction import ALL, BASELINE, BOTH, predict
+from headspec.statistics.grouping.ridge import PENALTIES, LeaveTasksOut, directed_pairs, standardised
+
+K = 7
+SOURCE, TARGET = directed_pairs(K)
+
+
+def measured(gain: np.ndarray) -> Gains:
+    gain = gain.copy()
+    np.fill_diagonal(gain, np.nan)
+    return Gains(tuple(f"t{task}" for task in range(len(gain))), gain, gain - 1, gain + 1, 0.5, ())
+
+
+def by_hand(x, y, out, held_out, effects):
+    """Ridge without the tasks `out`, by explicit loops: predictions of all pairs."""
+    ones = np.ones((len(y), 1))
+    base = np.hstack([ones, np.eye(K)[SOURCE], np.eye(K)[TARGET]]) if effects else ones
+
+    def fitted(tasks, penalty):
+        train = ~np.isin(SOURCE, tasks) & ~np.isin(TARGET, tasks) & ~np.isnan(y)
+        columns = base[train]
+        solved = np.linalg.lstsq(columns, np.column_stack([x[train], y[train]]), rcond=None)[0]
+        rest = np.column_stack([x[train], y[train]]) - columns @ solved
+        a, b, n = rest[:, :-1], rest[:, -1], train.sum()
+        w = np.linalg.solve(a.T @ a / n + penalty * np.eye(x.shape[1]), a.T @ b / n)
+        if not effects:
+            return y[train].mean() + (x - x[train].mean(axis=0)) @ w, train
+        known = [task for task in range(K) if task not in tasks]
+        values = []
+        for column in (*x.T, y):
+            small = np.full((K, K), np.nan)
+            small[SOURCE, TARGET] = column
+            fit = np.linalg.lstsq(columns, column[train], rcond=None)[0]
+            s, t = fit[1 : K + 1].copy(), fit[K + 1 :].copy()
+            level = fit[0] + s[known].mean() + t[known].mean()
+            s, t = s - s[known].mean(), t - t[known].mean()
+            s[list(tasks)] = t[list(tasks)] = 0
+            values.append(level + s[SOURCE] + t[TARGET])
+        return values[-1] + (x - np.column_stack(values[:-1])) @ w, train
+
+    loss = np.zeros(len(PENALTIES))
+    for task in set(range(K)) - set(out):
+        for number, penalty in enumerate(PENALTIES):
+            predicted, _ = fitted((*out, task), penalty)
+            judged = ~np.isin(SOURCE, out) & ~np.isin(TARGET, out) & ((task == SOURCE) | (task == TARGET))
+            loss[number] += np.nansum((y - predicted)[judged] ** 2)
+    return fitted(out, PENALTIES[loss.argmin()])[0]
+
+
+@pytest.mark.parametrize(("held_out", "effects"), [(1, False), (1, True), (2, False)])
+def test_regressions_are_those_of_loops(held_out, effects):
+    rng = np.random.default_rng(0)
+    x = standardised(rng.normal(size=(3, K * (K - 1))) + [[0], [5], [0]], effects)
+    y = x[0] + rng.normal(size=K * (K - 1)) + rng.normal(size=K)[SOURCE] + 2
+    if not effects:
+        y[3] = np.nan
+    model = LeaveTasksOut(y, K, held_out, effects)
+    each, together = model.changes(x, np.arange(len(y))[None])
+    for fold, out in ((0, (0, 1)[:held_out]), (-1, tuple(range(K))[-held_out:])):
+        pairs = model.pairs[fold]
+        assert np.isin(np.column_stack([SOURCE, TARGET])[pairs], out).sum(axis=1).min() == held_out
+        assert model.base[fold] + together[0, fold] == pytest.approx(
+            by_hand(x.T, y, out, held_out, effects)[pairs]
+        )
+        alone = by_hand(x[1:2].T, y, out, held_out, effects)[pairs]
+        assert model.base[fold] + each[1, 0, fold] == pytest.approx(alone)
+
+
+def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition():
+    rng = np.random.default_rng(1)
+    features = {name: rng.normal(size=(10, 10)) for name in ("good", "noise")}
+    gain = features["good"] + 0.5 * rng.normal(size=(10, 10))
+    table, scores = predict(measured(gain), features, "m", 0)
+    row = scores.set_index(["predictor", "held_out"])
+    for held_out in (1, 2):
+        assert row.loc[("good", held_out), "spearman"] > 0.7 and row.loc[("good", held_out), "p_holm"] < 0.05
+        assert row.loc[("noise", held_out), "p_value"] > 0.05
+    assert row.loc[(BOTH, 1), "p_value"] < 0.05 and row.loc[(BOTH, 1), "over_baseline_low"] > 0
+    assert row.loc[("good", 1), "right_side"] > 0.75 and row.loc[("good", 1), "error_ratio_high"] < 0.7
+    assert (table.groupby(["predictor", "held_out"]).size() == 90).all() and table["predicted"].notna().all()
+    # a slope of one sign everywhere: within a task, ranks of predictions are those of the feature
+    np.fill_diagonal(gain, np.nan)
+    within = [spearmanr(features["good"][:, t], gain[:, t], nan_policy="omit").statistic for t in range(10)]
+    within += [spearmanr(features["good"][t], gain[t], nan_policy="omit").statistic for t in range(10)]
+    assert row.loc[("good", 1), "spearman"] == pytest.approx(np.mean(within))
+
+
+def test_a_predictor_of_effects_of_tasks_adds_nothing_to_the_baseline():
+    rng = np.random.default_rng(2)
+    source, target = rng.normal(size=(2, 8))
+    gain = source[:, None] + target + 0.1 * rng.normal(size=(8, 8))
+    table, scores = predict(measured(gain), {"effects": source[:, None] + target}, "m", 0)
+    row = scores.set_index(["predictor", "held_out"])
+    assert row.loc[("effects", 1), "p_value"] < 0.05 and row.loc[(BASELINE, 1), "spearman"] > 0.8
+    assert np.isnan(row.loc[(BOTH, 1), "spearman"])  # nothing is left of the feature
+    assert table[table["predictor"] == BOTH]["predicted"].isna().all()
+
+
+def test_predictors_without_values_and_unknown_gains():
+    rng = np.random.default_rng(3)
+    features = {name: rng.normal(size=(6, 6)) for name in ("one", "two", "holes")} | {"same": np.ones((6, 6))}
+    features["holes"][0, 1] = np.nan
+    gain = rng.normal(size=(6, 6))
+    gain[2, 3] = np.nan
+    table, scores = predict(measured(gain), features, "m", 0)
+    empty = scores["predictor"].isin(["holes", "same"])
+    assert scores[empty]["spearman"].isna().all() and scores[~empty]["spearman"].notna().all()
+    assert table[~table["predictor"].isin(["holes", "same"])]["predicted"].notna().all()
+    assert (scores["n_gains"] == 29).all()
+    fewer = {name: features[name] for name in ("one", "two")}
+    again = predict(measured(gain), fewer, "m", 0)[1]
+    assert again.set_index("predictor").loc[ALL].equals(scores.set_index("predictor").loc[ALL])
+
+
+def test_few_tasks_have_no_scores():
+    table, scores = predict(measured(np.ones((4, 4))), {"one": np.eye(4)}, "m", 0)
+    assert (
+        scores["spearman"].isna().all() and scores["n_tasks"].eq(4).all() and table["predicted"].isna().all()
+    )
+    assert predict(measured(np.ones((6, 6))), {}, "m", 0)[1]["predictor"].tolist() == [
+        ALL,
+        BASELINE,
+        BOTH,
+        ALL,
+    ]

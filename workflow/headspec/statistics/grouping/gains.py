@@ -1,0 +1,106 @@
+"""Gains of tasks from sharing an encoder with one other, and what may predict them.
+
+Matrices are (k, k), [source, target]: the gain of a target from a source is its metric, trained with the
+source, minus its metric alone. The diagonal is nan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: the method of runs in pairs
+TUNED = "tuned"
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Measured gains of k tasks; nan for pairs that were not trained."""
+
+    tasks: tuple[str, ...]
+    gain: Floats  #: (k, k), fraction of the metric
+    low: Floats  #: (k, k), interval of the table 'sharing'
+    high: Floats  #: (k, k)
+    reliability: float  #: of differences between a target's gains, over seeds; nan for one seed
+    unlearnt: tuple[str, ...]  #: tasks that nothing has learnt, alone or in pairs; their gains are nan
+
+
+def measured_gains(
+    sharing: pd.DataFrame, tasks: Sequence[str], metrics: Mapping[str, str], model: str
+) -> Gains:
+    """Gains of `tasks` in the order of the config, from pairs in the table 'sharing' of a model.
+
+    `metrics` has the main metric of each task. A task whose models are all at chance has no gains, as source
+    or target: its single-task runs say nothing of it, either.
+
+    Reliability is 1 minus the mean variance of a pair's value over seeds, of the mean of these seeds, divided
+    by the variance of a target's gains over its sources (both within targets, where the error of the task
+    alone is the same for all sources). It is 0 if seeds alone explain these differences.
+    """
+    at = {task: number for number, task in enumerate(tasks)}
+    names = {"+".join(pair): pair for pair in itertools.combinations(tasks, 2)}
+    main = sharing["metric"] == sharing["task"].map(metrics)
+    chosen = (
+        (sharing["model"] == model) & (sharing["method"] == TUNED) & sharing["mixture"].isin(names) & main
+    )
+    rows = sharing[chosen & sharing["difference"].notna()]
+    rows = rows.assign(variance=rows["between_seeds"].astype(float) ** 2 / rows["n_seeds"])
+    columns = {"difference": "gain", "ci_low": "low", "ci_high": "high", "variance": "variance"}
+    found = {name: np.full((len(tasks), len(tasks)), np.nan) for name in columns.values()}
+    learnt = set(tasks) - set(rows["task"])
+    for row in rows.itertuples():
+        target = at[row.task]
+        source = next(at[task] for task in names[row.mixture] if task != row.task)
+        for column, name in columns.items():
+            found[name][source, target] = getattr(row, column)
+        if row.unpruned_at_chance is not True:
+            learnt.add(row.task)
+    unlearnt = tuple(task for task in tasks if task not in learnt)
+    for task in unlearnt:
+        for matrix in found.values():
+            matrix[at[task]] = matrix[:, at[task]] = np.nan
+    reliability = _reliability(found["gain"], found.pop("variance"))
+    return Gains(tuple(tasks), reliability=reliability, unlearnt=unlearnt, **found)
+
+
+def _reliability(gain: Floats, variance: Floats) -> float:
+    """Share of the variance of a target's gains that is not of seeds, (k, k) both; at least 0."""
+    known = ~np.isnan(gain)
+    freedom = np.maximum(known.sum(axis=0) - 1, 0).sum()
+    if not freedom or np.isnan(variance[known]).any():
+        return float("nan")
+    means = np.divide(
+        np.nansum(gain, axis=0), known.sum(axis=0), where=known.any(axis=0), out=np.zeros(len(gain))
+    )
+    between = np.nansum((gain - means) ** 2) / freedom
+    return float(np.clip(1 - variance[known].mean() / between, 0, 1)) if between > 0 else 0.0
+
+
+def features(
+    similarity: pd.DataFrame, affinity: pd.DataFrame | None, tasks: Sequence[str], model: str
+) -> dict[str, Floats]:
+    """Matrices (k, k) of each measure, from the tables 'similarity' and 'affinity' of a model.
+
+    Measures in 'affinity' are directed, others symmetric; nan where a table has no value.
+    """
+    rows = similarity[(similarity["model"] == model) & similarity["subject"].isna()]
+    rows = rows.rename(columns={"task_a": "source", "task_b": "target", "similarity": "value"})
+    mirrored = rows.rename(columns={"source": "target", "target": "source"})
+    rows = pd.concat([rows, mirrored])
+    if affinity is not None:
+        directed = affinity[affinity["model"] == model].rename(columns={"affinity": "value"})
+        rows = pd.concat([rows[~rows["measure"].isin(set(directed["measure"]))], directed])
+    rows = rows[rows["source"].isin(tasks) & rows["target"].isin(tasks)]
+    return {
+        str(measure): group.pivot(index="source", columns="target", values="value")
+        .reindex(index=tasks, columns=tasks)
+        .to_numpy(dtype=float)
+        for measure, group in rows.groupby("measure", sort=False)
+    }

@@ -1,0 +1,129 @@
+"""Partitions of tasks into encoders, by the gains of pairs.
+
+A target gains the mean of its gains from the partners in its group (Fifty et al. 2021), and nothing alone.
+The value of a partition is the mean over all tasks. Groups are tuples of numbers of tasks, in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Partition = tuple[tuple[int, ...], ...]
+
+#: most tasks of which every partition is tried
+EXACT = 12
+
+
+class Value(NamedTuple):
+    """Mean gain of a task, with its interval; nan if a gain is unknown."""
+
+    gain: float
+    low: float
+    high: float
+
+
+def weights(partition: Partition, k: int) -> Floats:
+    """Weights (k, k), [source, target], of gains in the value of a partition."""
+    found = np.zeros((k, k))
+    for group in partition:
+        for source, target in itertools.permutations(group, 2):
+            found[source, target] = 1 / (len(group) - 1) / k
+    return found
+
+
+def value(weights: Floats, gain: Floats, low: Floats, high: Floats) -> Value:
+    """Value of weighted gains, all (k, k); weights may be means or differences over partitions.
+
+    Errors of gains of one target, which share its run alone, add up; those of different targets are
+    independent, and intervals are combined by MOVER (Zou & Donner 2008).
+    """
+    used = weights != 0
+    center, below, above = (np.where(used, values, 0.0) for values in (gain, gain - low, high - gain))
+    total = float((weights * center).sum())
+    down = np.where(weights > 0, below, above)
+    up = np.where(weights > 0, above, below)
+    reach = [float(np.sqrt(((np.abs(weights) * side).sum(axis=0) ** 2).sum())) for side in (down, up)]
+    return Value(total, total - reach[0], total + reach[1])
+
+
+def best_partition(gain: Floats, encoders: int, seed: int = 0) -> tuple[Partition, bool]:
+    """Return the partition into at most `encoders` groups with the highest value, and whether it is exact.
+
+    Up to twelve tasks all partitions are tried, by dynamic programming over sets of tasks; more are searched
+    by annealing. A group with an unknown gain (nan) is never chosen. `gain` is (k, k).
+    """
+    if len(gain) > EXACT:
+        return _annealed(gain, encoders, seed), False
+    k = len(gain)
+    sets = np.arange(2**k)
+    values = _group_values(gain, (sets[:, None] >> np.arange(k)) & 1)
+    subsets: list[NDArray[np.intp]] = [np.zeros(1, dtype=np.intp)]
+    best, choice = values, [sets]
+    for number in sets[1:]:
+        low = number & -number
+        rest = subsets[number ^ low]
+        subsets.append(np.concatenate([rest, rest | low]))
+    for _ in range(encoders - 1):
+        next_best, taken = best.copy(), sets.copy()
+        for number in sets[1:]:
+            low = number & -number
+            parts = subsets[number ^ low] | low  # groups of the first task
+            totals = values[parts] + best[number ^ parts]
+            taken[number] = parts[totals.argmax()]
+            next_best[number] = totals.max()
+        best, choice = next_best, [*choice, taken]
+    groups, left = [], 2**k - 1
+    for taken in reversed(choice):
+        group, left = taken[left], left ^ taken[left]
+        if group:
+            groups.append(tuple(task for task in range(k) if group >> task & 1))
+    return tuple(sorted(groups)), True
+
+
+def _group_values(gain: Floats, members: NDArray[np.integer]) -> Floats:
+    """Sum of gains of the members of every group (groups, k), divided by partners; -inf where unknown."""
+    known = np.nan_to_num(gain)
+    unknown = np.isnan(gain) & ~np.eye(len(gain), dtype=bool)
+    totals = np.einsum("gs,st,gt->g", members, known, members)
+    lacking = np.einsum("gs,st,gt->g", members, unknown.astype(int), members) > 0
+    return np.where(lacking, -np.inf, totals / np.maximum(members.sum(axis=1) - 1, 1))
+
+
+def _annealed(gain: Floats, encoders: int, seed: int) -> Partition:
+    """A good partition, by simulated annealing."""
+    from scipy.optimize import dual_annealing
+
+    k = len(gain)
+
+    def loss(place: Floats) -> float:
+        members = np.minimum(place.astype(int), encoders - 1) == np.arange(encoders)[:, None]
+        total = _group_values(gain, members.astype(int)).sum()
+        return -total if np.isfinite(total) else 1e6
+
+    found = dual_annealing(loss, [(0, encoders)] * k, seed=seed)
+    return partition(np.minimum(found.x.astype(int), encoders - 1))
+
+
+def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
+    """The partition of tasks by their labels (k,)."""
+    groups: dict[int, list[int]] = {}
+    for task, label in enumerate(labels):
+        groups.setdefault(int(label), []).append(task)
+    return tuple(map(tuple, groups.values()))
+
+
+def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Partition]:
+    """Random partitions of k tasks into exactly `encoders` groups: labels are uniform, no group empty."""
+    rng = np.random.default_rng(seed)
+    found: list[Partition] = []
+    while len(found) < number:
+        labels = rng.integers(encoders, size=k)
+        if len(np.unique(labels)) == encoders:
+            found.append(partition(labels))
+    return found

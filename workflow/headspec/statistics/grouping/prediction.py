@@ -1,0 +1,282 @@
+"""Gains of pairs predicted for tasks that were left out, and how well.
+
+A prediction for a task uses no pair that contains it. Its score is the rank correlation of predicted and
+measured gains within a left-out task and a direction, that is among what it gains from the others, or what
+they gain from it; the mean over tasks and directions answers which partner to choose. Correlations over
+pairs of several left-out tasks would be biased: a mean without a task's high gains is low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
+
+from headspec.seeds import derive
+from headspec.statistics.grouping.gains import Gains
+from headspec.statistics.grouping.ridge import LeaveTasksOut, directed_pairs, standardised
+from headspec.statistics.resampling import holm
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+GAIN_PREDICTIONS = Schema(
+    {"model": TEXT, "predictor": TEXT, "held_out": INT, "source": TEXT, "target": TEXT, "gain": FLOAT,
+     "predicted": FLOAT},
+    keys=5,
+)  # fmt: skip
+"""Table `gain_predictions`: a row for each model, predictor, number of tasks left out, source and target.
+tables/gain_predictions.parquet
+
+predictor: a measure of similarity or affinity; `all` of them by ridge regression; `baseline`: mean gain of
+    the target and of the source in other pairs; or `baseline+all`
+held_out: tasks that are left out together, with all of their pairs
+source: task that is learnt along
+target: task that gains or loses by it
+gain: metric of the target, trained with the source, minus its metric alone; null if unknown
+predicted: the same, predicted from pairs without the left-out tasks; with one task left out the mean of two
+    predictions, without the source and without the target; null for a predictor that lacks values or is
+    constant
+"""
+
+GAIN_PREDICTION_SCORES = Schema(
+    {"model": TEXT, "predictor": TEXT, "held_out": INT, "n_tasks": INT, "n_gains": INT, "spearman": FLOAT,
+     "spearman_low": FLOAT, "spearman_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "null_mean": FLOAT,
+     "detectable": FLOAT, "right_side": FLOAT, "right_side_low": FLOAT, "right_side_high": FLOAT,
+     "error_ratio": FLOAT, "error_ratio_low": FLOAT, "error_ratio_high": FLOAT, "over_baseline": FLOAT,
+     "over_baseline_low": FLOAT, "over_baseline_high": FLOAT, "reliability": FLOAT},
+    keys=3,
+)  # fmt: skip
+"""Table `gain_prediction_scores`: a row for each model, predictor and number of tasks left out.
+tables/gain_prediction_scores.parquet
+
+n_tasks: tasks with a known gain
+n_gains: known gains
+spearman: rank correlation of predicted and measured gains; with one task left out the mean of those within
+    a task and direction, with two that of all gains, less the mean of the pairs that the prediction uses
+null_mean: mean spearman with permuted tasks
+detectable: spearman that is found (p < 0.05) with power 0.8
+right_side: share of gains whose sign is predicted
+error_ratio: squared error over that of the mean of the pairs that the prediction uses
+over_baseline: spearman minus that of `baseline`
+reliability: of differences between a target's gains, over seeds; null for one seed
+"""
+
+ALL, BASELINE, BOTH = "all", "baseline", "baseline+all"
+#: fewest tasks with scores
+FEWEST = 5
+#: random relabellings of the tasks
+RELABELLINGS = 999
+#: smaller differences, relative to the largest prediction, are rounding errors
+TOLERANCE = 1e-9
+#: the level of `detectable`, and its power
+LEVEL, POWER = 0.05, 0.8
+#: numbers in memory at a time
+CHUNK = 2**22
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def predict(
+    gains: Gains, features: Mapping[str, Floats], model: str, seed: int, confidence: float = 0.95
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables `gain_predictions` and `gain_prediction_scores` of a model.
+
+    With fewer than five tasks nothing is predicted.
+
+    Parameters
+    ----------
+    gains : of k tasks
+    features : matrices (k, k) of measures, [source, target]; one that lacks values or is constant predicts
+        nothing, and is not in `all`
+    seed : for relabellings of the tasks
+    """
+    k = len(gains.tasks)
+    source, target = directed_pairs(k)
+    gain = gains.gain[source, target]
+    known = ~np.isnan(gain)
+    n_tasks = len({*source[known], *target[known]})
+    values = np.array([matrix[source, target] for matrix in features.values()]).reshape(-1, len(gain))
+    relabelled = _relabellings(k, derive(seed, "grouping", model))
+    ordered = np.array(gains.tasks)
+    predictions: list[pd.DataFrame] = []
+    scores: list[dict[str, Any]] = []
+    for held_out, names in ((1, [*features, ALL, BASELINE, BOTH]), (2, [*features, ALL])):
+        found = {}
+        if n_tasks >= FEWEST:
+            found = _predicted(gain, dict(zip(features, values, strict=True)), k, held_out, relabelled)
+        for name in names:
+            row = {"model": model, "predictor": name, "held_out": held_out}
+            mean = found[name].mean() if name in found else np.nan
+            pairs = {"source": ordered[source], "target": ordered[target], "gain": gain, "predicted": mean}
+            predictions.append(pd.DataFrame(row | pairs))
+            score = found[name].score(found.get(BASELINE), confidence) if name in found else {}
+            counts = {"n_tasks": n_tasks, "n_gains": known.sum(), "reliability": gains.reliability}
+            scores.append(row | counts | score)
+    frame = pd.DataFrame(scores).reindex(columns=list(GAIN_PREDICTION_SCORES.columns))
+    frame["p_holm"] = frame.groupby("held_out")["p_value"].transform(holm)
+    return pd.concat(predictions, ignore_index=True), frame
+
+
+def _relabellings(k: int, seed: int) -> Indices:
+    """Permutations (1 + RELABELLINGS, pairs) of pairs that relabel k tasks; the first changes nothing."""
+    rng = np.random.default_rng(seed)
+    tasks = np.vstack([np.arange(k), rng.permuted(np.tile(np.arange(k), (RELABELLINGS, 1)), axis=1)])
+    source, target = directed_pairs(k)
+    pair = np.zeros((k, k), dtype=np.intp)
+    pair[source, target] = np.arange(len(source))
+    return pair[tasks[:, source], tasks[:, target]]
+
+
+def _predicted(
+    gain: Floats, features: Mapping[str, Floats], k: int, held_out: int, relabelled: Indices
+) -> dict[str, _Predicted]:
+    """Predictions by each predictor that has values and varies."""
+    plain = LeaveTasksOut(gain, k, held_out, effects=False)
+    judged = _Judged(gain, k, held_out, plain)
+    found = {}
+    scaled = _varying(features, effects=False)
+    if scaled:
+        each, together = plain.changes(np.array([*scaled.values()]), relabelled)
+        for name, change in zip([*scaled, ALL], [*each, together], strict=True):
+            found[name] = _Predicted(judged, plain.base, change)
+    if held_out == 1:
+        tasks = LeaveTasksOut(gain, k, held_out, effects=True)
+        found[BASELINE] = _Predicted(judged, tasks.base, np.zeros((1, *tasks.base.shape)))
+        scaled = _varying(features, effects=True)
+        if scaled:
+            _, together = tasks.changes(np.array([*scaled.values()]), relabelled)
+            found[BOTH] = _Predicted(judged, tasks.base, together)
+    return found
+
+
+def _varying(features: Mapping[str, Floats], effects: bool) -> dict[str, Floats]:
+    """Standardised features (pairs,) that have all values and vary."""
+    scaled = {name: standardised(row[None], effects)[0] for name, row in features.items()}
+    return {name: row for name, row in scaled.items() if not np.isnan(row).any()}
+
+
+class _Judged:
+    """Gains that folds predict, in sets (sets, m) within which they are ranked.
+
+    With one task left out, a set is a task and a direction, with two it is all pairs.
+    """
+
+    def __init__(self, gain: Floats, k: int, held_out: int, plain: LeaveTasksOut) -> None:
+        source, target = directed_pairs(k)
+        self.k = k
+        self.pair = plain.pairs.reshape(2 * k if held_out == 1 else 1, -1)
+        self.owner = np.repeat(np.eye(k), 2, axis=0) if held_out == 1 else np.zeros((1, k))  # task of a set
+        self.tasks = np.eye(k)[source] + np.eye(k)[target]  # (pairs, k)
+        self.known = (~np.isnan(gain[self.pair])).astype(float)
+        self.gain = np.nan_to_num(gain[self.pair])
+        self.mean = plain.base.reshape(self.pair.shape)  # of the training pairs
+        # means of folds differ within a set if two tasks are left out
+        self.less = self.mean if held_out == 2 else np.zeros_like(self.mean)
+        self.rank = centred_ranks(self.gain - self.less, self.known)
+
+    def ranked(self, predicted: Floats) -> Floats:
+        """Ranks of predictions (relabellings, sets, m)."""
+        size = max(1, CHUNK // (predicted[0].size * predicted.shape[-1]))
+        starts = range(0, len(predicted), size)
+        parts = [centred_ranks(predicted[at : at + size] - self.less, self.known) for at in starts]
+        return np.concatenate(parts)
+
+    def weights(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Weights (sets,) and (sets, m) of sets and of their members, if tasks count so often, (k,)."""
+        sets = np.prod(np.where(self.owner > 0, counts, 1.0), axis=-1)
+        members = np.prod(np.where(self.tasks[self.pair] - self.owner[:, None] > 0, counts, 1.0), axis=-1)
+        return sets, members * self.known
+
+    def spearman(self, ranks: Floats, counts: Floats) -> Floats:
+        """Mean correlation (relabellings,) of ranks (relabellings, sets, m) with those of gains."""
+        sets, members = self.weights(counts)
+        total = np.maximum(members.sum(axis=-1, keepdims=True), 1)
+
+        def centred(values: Floats) -> Floats:
+            return values - (values * members).sum(axis=-1, keepdims=True) / total
+
+        x, y = centred(ranks), centred(self.rank)
+        norm = np.sqrt((members * x**2).sum(axis=-1) * (members * y**2).sum(axis=-1))
+        product = (members * x * y).sum(axis=-1)
+        r = np.divide(product, norm, out=np.zeros_like(product), where=norm > TOLERANCE)
+        sets = sets * ((members * y**2).sum(axis=-1) > TOLERANCE)
+        return _ratio((r * sets).sum(axis=-1), sets.sum())
+
+
+class _Predicted:
+    """Predictions by one predictor, with its features as they are and relabelled."""
+
+    def __init__(self, judged: _Judged, base: Floats, change: Floats) -> None:
+        self.judged = judged
+        predicted = (base + change).reshape(-1, *judged.pair.shape)
+        self.ranks = judged.ranked(predicted)
+        self.fits = predicted[0]
+
+    def mean(self) -> Floats:
+        """Predicted gain of every pair (pairs,), the mean over the folds that leave it out."""
+        return np.bincount(self.judged.pair.ravel(), self.fits.ravel()) / np.bincount(
+            self.judged.pair.ravel()
+        )
+
+    def spearman(self, counts: Floats) -> float:
+        return float(self.judged.spearman(self.ranks[:1], counts)[0])
+
+    def right_side(self, counts: Floats) -> float:
+        sets, members = self.judged.weights(counts)
+        weights = sets[:, None] * members * (self.judged.gain != 0)
+        right = (1 + np.sign(self.fits) * np.sign(self.judged.gain)) / 2
+        return float(_ratio((weights * right).sum(), weights.sum()))
+
+    def error_ratio(self, counts: Floats) -> float:
+        sets, members = self.judged.weights(counts)
+        weights = sets[:, None] * members
+        error, plain = (
+            (weights * (self.judged.gain - fit) ** 2).sum() for fit in (self.fits, self.judged.mean)
+        )
+        return float(_ratio(error, plain))
+
+    def score(self, baseline: _Predicted | None, confidence: float) -> dict[str, float]:
+        """Columns of the table of scores."""
+        k = self.judged.k
+        found = {}
+        statistics = {
+            "spearman": self.spearman, "right_side": self.right_side, "error_ratio": self.error_ratio,
+        }  # fmt: skip
+        if baseline is not None and baseline is not self:
+            statistics["over_baseline"] = lambda counts: self.spearman(counts) - baseline.spearman(counts)
+        for name, statistic in statistics.items():
+            low, high = _interval(statistic, k, confidence)
+            found |= {name: statistic(np.ones(k)), f"{name}_low": low, f"{name}_high": high}
+        if len(self.ranks) > 1:
+            null = self.judged.spearman(self.ranks, np.ones(k))
+            found["p_value"] = float(np.mean(null >= null[0] - TOLERANCE))
+            found["null_mean"] = float(null[1:].mean())
+            spread = float(null[1:].std())
+            found["detectable"] = float(np.quantile(null, 1 - LEVEL) + ndtri(POWER) * spread)
+        return found
+
+
+def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -> tuple[float, float]:
+    """Student's t interval over k tasks, by the jackknife."""
+    without = np.array([statistic(1 - row) for row in np.eye(k)])
+    error = np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum())
+    reach = stdtrit(k - 1, (1 + confidence) / 2) * error
+    center = statistic(np.ones(k))
+    return center - reach, center + reach
+
+
+def _ratio(value: ArrayLike, total: float) -> Floats:
+    """Value per total; nan if the total is 0."""
+    return np.asarray(value) / (total if total > 0 else np.nan)
+
+
+def centred_ranks(values: Floats, known: Floats) -> Floats:
+    """Ranks (..., m) among the known of m values, less their mean; equal values share their mean rank."""
+    scale = np.abs(values * known).max(axis=-1, keepdims=True)[..., None]
+    difference = values[..., :, None] - values[..., None, :]
+    sign = np.sign(np.where(np.abs(difference) > TOLERANCE * scale, difference, 0.0))
+    return np.einsum("...ij,...j->...i", sign, known) * known / 2

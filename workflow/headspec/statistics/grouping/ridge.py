@@ -1,0 +1,181 @@
+"""Ridge regression of gains, with one or two tasks left out.
+
+Everything is a vector over the k (k - 1) directed pairs (source, target), sources in order. A model is fitted
+for every set of tasks that are left out, to the pairs without them. Relabelled features are fitted along.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+#: candidate penalties, in units of the variance of a feature
+PENALTIES = np.logspace(-2, 3, 11)
+#: largest variance of a feature, relative to its square, that is rounding error
+ROUNDING = 1e-18
+#: relabellings at a time
+BLOCK = 16
+
+
+def directed_pairs(k: int) -> tuple[Indices, Indices]:
+    """Sources and targets of all directed pairs of k tasks, (k (k - 1),) each."""
+    source, target = np.nonzero(~np.eye(k, dtype=bool))
+    return source, target
+
+
+def _base(k: int, effects: bool) -> Floats:
+    """Columns (pairs, q) that no penalty shrinks: 1; with `effects` also sources and targets."""
+    source, target = directed_pairs(k)
+    ones = np.ones((len(source), 1))
+    return np.hstack([ones, np.eye(k)[source], np.eye(k)[target]]) if effects else ones
+
+
+def _residual_makers(base: Floats, train: Flags) -> Floats:
+    """Matrices (sets, pairs, pairs): values minus their least-squares fit of `base` to pairs in `train`.
+
+    `train` is (sets, pairs). Effects of sources sum to 0 over those that are trained, and so do effects of
+    targets. Other tasks have the effect 0.
+    """
+    weighted = base * train[..., None]
+    normal = base.T @ weighted  # (sets, q, q)
+    k = (base.shape[1] - 1) // 2
+    for columns in (slice(1, 1 + k), slice(1 + k, None)):
+        seen = np.zeros(normal.shape[:2])
+        seen[:, columns] = np.diagonal(normal, axis1=1, axis2=2)[:, columns] > 0
+        normal = normal + seen[:, :, None] * seen[:, None]
+    fit = base @ np.linalg.pinv(normal, hermitian=True) @ weighted.transpose(0, 2, 1)
+    return np.eye(len(base)) - fit
+
+
+def standardised(features: Floats, effects: bool) -> Floats:
+    """Features (p, pairs) without mean, with `effects` also without effects of tasks, and of variance 1.
+
+    A feature that is constant, or all effects, is nan; so is one with any nan.
+    """
+    pairs = features.shape[1]
+    k = round((1 + np.sqrt(1 + 4 * pairs)) / 2)
+    rest = features @ _residual_makers(_base(k, effects), np.ones((1, pairs), dtype=bool))[0].T
+    variance = (rest**2).mean(axis=1, keepdims=True)
+    enough = variance > ROUNDING * (features**2).mean(axis=1, keepdims=True)
+    return np.divide(rest, np.sqrt(variance), out=np.full_like(rest, np.nan), where=enough)
+
+
+class LeaveTasksOut:
+    """Regressions of gains of k tasks, each without the tasks of a fold.
+
+    Parameters
+    ----------
+    gains : (pairs,), nan where unknown
+    k : number of tasks
+    held_out : number of tasks of a fold, 1 or 2
+    effects : whether sources and targets have effects of their own, besides the features
+
+    Attributes
+    ----------
+    pairs : (folds, r), what a fold predicts; with one task what it gains from the others, then what they gain
+        from it; with two what these gain from each other
+    base : (folds, r), predictions without features
+    """
+
+    def __init__(self, gains: Floats, k: int, held_out: int, effects: bool) -> None:
+        source, target = directed_pairs(k)
+        known = ~np.isnan(gains)
+        gains = np.where(known, gains, 0.0)
+        folds = list(itertools.combinations(range(k), held_out))
+        sets = [*folds, *itertools.combinations(range(k), held_out + 1)]
+        out = np.array([np.isin(np.arange(k), tasks) for tasks in sets])
+        self.train = ~out[:, source] & ~out[:, target] & known  # (sets, pairs)
+        self.makers = _residual_makers(_base(k, effects), self.train)
+        self.rest = self.makers @ gains  # (sets, pairs)
+        every = np.arange(len(source))
+        if held_out == 1:
+            self.pairs = np.array([[*every[target == task], *every[source == task]] for (task,) in folds])
+        else:
+            self.pairs = np.array(
+                [every[out[fold, source] & out[fold, target]] for fold in range(len(folds))]
+            )
+        self.base = np.take_along_axis(gains - self.rest[: len(folds)], self.pairs, axis=1)
+        # the pairs of a further task that is left out show which penalty is best for a fold
+        number = {tasks: position for position, tasks in enumerate(sets)}
+        further = [[task for task in range(k) if task not in fold] for fold in folds]
+        self.inner = np.array(
+            [
+                [number[tuple(sorted((*fold, task)))] for task in tasks]
+                for fold, tasks in zip(folds, further, strict=True)
+            ]
+        )  # (folds, k - held_out)
+        trained = ~out[: len(folds), source] & ~out[: len(folds), target]
+        self.inner_pairs = np.array(
+            [
+                [every[trained[fold] & ((source == task) | (target == task))] for task in tasks]
+                for fold, tasks in enumerate(further)
+            ]
+        )  # (folds, k - held_out, m)
+        self.counted = known[self.inner_pairs]
+
+    def changes(self, features: Floats, relabelled: Indices) -> tuple[Floats, Floats]:
+        """What features add to the predictions, under every relabelling of their tasks.
+
+        Parameters
+        ----------
+        features : (p, pairs), from `standardised`
+        relabelled : (n, pairs)
+
+        Returns
+        -------
+        each : (p, n, folds, r), by each feature alone
+        together : (n, folds, r), by all of them
+        """
+        starts = range(0, len(relabelled), BLOCK)
+        blocks = [self._changes(features.T[relabelled[start : start + BLOCK]]) for start in starts]
+        each, together = zip(*blocks, strict=True)
+        return np.concatenate(each, axis=1), np.concatenate(together)
+
+    def _changes(self, features: Floats) -> tuple[Floats, Floats]:
+        """The same for features (n, pairs, p)."""
+        n, pairs, p = features.shape
+        rest = (self.makers.reshape(-1, pairs) @ features).reshape(n, -1, pairs, p)  # of all sets
+        trained = rest * self.train[..., None]
+        number = np.maximum(self.train.sum(axis=1), 1)[:, None]
+        gram = features.transpose(0, 2, 1)[:, None] @ trained / number[..., None]  # (n, sets, p, p)
+        cross = np.einsum("nsip,si->nsp", trained, self.rest) / number
+
+        inner = (
+            rest[:, self.inner[..., None], self.inner_pairs] * self.counted[..., None]
+        )  # (n, folds, ., m, p)
+        error = self.rest[self.inner[..., None], self.inner_pairs]
+        squares = inner.swapaxes(-1, -2) @ inner  # (n, folds, ., p, p)
+        products = np.einsum("nfvmp,fvm->nfvp", inner, error)
+        fold = np.arange(len(self.pairs))[:, None]
+        left_out = rest[:, fold, self.pairs]  # (n, folds, r, p)
+
+        variance = np.diagonal(gram, axis1=-2, axis2=-1)
+        weights = cross[..., None] / (variance[..., None] + PENALTIES)  # (n, sets, p, penalties)
+        inside = weights[:, self.inner]
+        square = np.diagonal(squares, axis1=-2, axis2=-1)[..., None]
+        loss = (inside * (square * inside - 2 * products[..., None])).sum(axis=2)
+        each = left_out * _best(weights[:, : len(fold)], loss)[:, :, None]
+
+        values, basis = np.linalg.eigh(gram)
+        turned = (basis.swapaxes(-1, -2) @ cross[..., None]) / (values[..., None] + PENALTIES)
+        weights = basis @ turned
+        inside = weights[:, self.inner]
+        loss = (inside * (squares @ inside - 2 * products[..., None])).sum(axis=(2, 3))
+        best = _best(weights[:, : len(fold)], loss[:, :, None])
+        return each.transpose(3, 0, 1, 2), (left_out @ best[..., None])[..., 0]
+
+
+def _best(weights: Floats, loss: Floats) -> Floats:
+    """Weights (n, folds, p) at the penalty of the least loss, the largest of several.
+
+    `weights` is (n, folds, p, penalties), `loss` (n, folds, p or 1, penalties).
+    """
+    last = len(PENALTIES) - 1
+    chosen = last - loss[..., ::-1].argmin(axis=-1, keepdims=True)
+    return np.take_along_axis(weights, np.broadcast_to(chosen, (*weights.shape[:-1], 1)), axis=-1)[..., 0]
