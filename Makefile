@@ -87,7 +87,7 @@ docs: $(VENV)/.ready-test
 	python -m headspec reference docs/configuration.md docs/outputs.md
 	python -m headspec schema workflow/schemas/study.schema.json
 	python docs/studies/fill.py
-	PYTHONPATH=tests python -m support.type_facts
+	PYTHONPATH=tests python -m support.model_types.type_facts
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml

@@ -19,8 +19,9 @@ from transformers.pytorch_utils import Conv1D
 import headspec
 from headspec.errors import EncoderError, NumericalError
 from headspec.models.attention.interface import WATCHERS
-from support import any_model, pages
-from support.any_model import KINDS
+from support import pages
+from support.model_types import any_model
+from support.model_types.any_model import KINDS
 from support.models import make, qwen
 from support.paths import ROOT
 from support.tiers import cases

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headspec.config.forbidden_values import MOST
 from headspec.config.loading import load, strict_yaml
+from headspec.config.raw.forbidden_values import MOST
 from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout

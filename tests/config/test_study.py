@@ -17,8 +17,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headspec.config import reference, renamed
+from headspec.config import reference
 from headspec.config.loading import load, notices, strict_yaml
+from headspec.config.raw import renamed
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
 from headspec.errors import ConfigError, HeadspecError

@@ -14,7 +14,7 @@ from headspec.cost.stages import STAGES
 from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
-from support import every_type
+from support.model_types import every_type
 from support.running.studies import CONFIG
 from support.tiny import TYPES, encoder
 

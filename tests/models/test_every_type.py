@@ -15,7 +15,7 @@ from headspec.models import architectures
 from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained.checks import architecture
-from support import every_type, type_facts
+from support.model_types import every_type, type_facts
 from support.tiers import cases
 
 TAKEN = every_type.taken()

@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import forbidden_values, partial, plugged, renamed
+from headspec.config import plugged
+from headspec.config.raw import forbidden_values, partial, renamed
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import COMPARED, Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown

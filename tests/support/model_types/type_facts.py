@@ -26,7 +26,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import positions
 from headspec.models.pretrained.described import END, SPECIAL
 from headspec.models.tokens import vocabulary
-from support import every_type
+from support.model_types import every_type
 from support.paths import ROOT
 from support.tiny import CPU
 
@@ -245,7 +245,7 @@ def refusals() -> dict[str, str]:
 
 
 def _marks(part: str) -> tuple[str, str]:
-    return f"<!-- {part}: written by python -m support.type_facts -->", f"<!-- end of {part} -->"
+    return f"<!-- {part}: written by python -m support.model_types.type_facts -->", f"<!-- end of {part} -->"
 
 
 def on_the_page(part: str) -> str:
