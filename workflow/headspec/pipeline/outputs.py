@@ -304,7 +304,10 @@ def updated(text: str) -> str:
 
 
 def _section(name: str, table: Table, schema: Schema) -> list[str]:
-    """Return the heading of a table, the names of shared columns, and its own columns with their meaning."""
+    """Return heading, row, shared columns, and own columns with their meaning, of a table.
+
+    The row is left out where the names of the key columns say it.
+    """
     names = {
         column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
         for place, column in enumerate(schema.columns)
