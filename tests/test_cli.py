@@ -29,7 +29,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 def test_the_commands():
     assert list(COMMANDS) == [
-        "plan", "summary", "explorer", "power", "export", "debug", "schema", "reference",
+        "plan", "summary", "explorer", "power", "group", "export", "debug", "schema", "reference",
         "import-pereira",
     ]  # fmt: skip
 

@@ -108,7 +108,8 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         "methods",
         ["tuned", "frozn"],
         [
-            "methods.1: got 'frozn', expected tuned, lora, frozen, prompted, iat, atlas, gates or probes.",
+            "methods.1: got 'frozn', expected tuned, lora, frozen, prompted, iat, atlas, gates, probes or "
+            "grouping.",
             "Did you mean 'frozen'?",
         ],
     ),

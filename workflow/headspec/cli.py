@@ -114,6 +114,24 @@ def power(
 
 
 @app.command()
+def group(
+    results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
+    encoders: Annotated[int, typer.Option(min=1, help="Most encoders to train.")],
+    by: Annotated[
+        str | None,
+        typer.Option(help="What to choose by: `measured`, a predictor of gains, or a measure of similarity."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Figure to write; by default groups.png in the results.")
+    ] = None,
+) -> None:
+    """Say which tasks should share an encoder."""
+    from headspec.pipeline.commands.group import group_tasks
+
+    _say(group_tasks(results, encoders, by, figure))
+
+
+@app.command()
 def export(
     run: Annotated[
         Path,

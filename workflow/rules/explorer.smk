@@ -22,6 +22,7 @@ rule explorer:
         [rules.sharing.output, rules.probe_tables.output.probes]
         if "probes" in STUDY.methods
         else [],
+        [rules.gains.output, rules.gain_predictions.output] if "grouping" in STUDY.methods else [],
     output:
         result("explorer.html"),
     log:

@@ -290,6 +290,14 @@ FIGURES = [
         {"sharing": rules.sharing.output[0]},
         {"metrics": lambda wildcards: PROBING.main_metrics},
     ),
+    Figure(
+        "gains",
+        "gains of pairs",
+        "Grouping",
+        ("model",),
+        {"gains": rules.gains.output[0], "predictions": rules.gain_predictions.output.predictions},
+        {"metrics": {task: LAYOUT.main_metrics[task] for task in LAYOUT.compared}},
+    ),
 ]
 if STUDY.brain:
     FIGURES.append(

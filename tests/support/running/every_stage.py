@@ -32,7 +32,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "probes": {"mixtures": ["words"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
-TARGETS = "all", "iat", "atlas", "gates", "probes", "submission", "preview"
+TARGETS = "all", "iat", "atlas", "gates", "probes", "grouping", "submission", "preview"
 
 
 def new(path: Path) -> Folder:

@@ -62,7 +62,7 @@ METHODS = {
 #: what `methods` may name
 NAMED = tuple(name for name, method in METHODS.items() if method.about)
 #: these, and sections that are run as part of a study
-LISTED = (*NAMED, "iat", "atlas", "gates", "probes")
+LISTED = (*NAMED, "iat", "atlas", "gates", "probes", "grouping")
 #: methods whose encoder learns
 LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adapters"))
 

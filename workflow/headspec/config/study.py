@@ -82,7 +82,8 @@ class Study(Section):
         ["tuned"],
         description="".join(f"`{name}`: {methods.METHODS[name].about}; " for name in methods.NAMED)
         + "`iat`: the sections `iat` and `transfer`; `atlas`, `gates`, `probes`: the section of this name; "
-        "`snakemake` with one of these four names runs it in any case",
+        "`grouping`: gains of `mixtures.pairs`, and how well `similarity.measures` predict them; `snakemake` "
+        "with one of these five names runs it in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -185,6 +186,13 @@ class Study(Section):
         runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
         wanted = {*(self.atlas.mixtures or self.mixtures_and_tasks)}
         return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
+
+    @property
+    def sharing_runs(self) -> list[Run]:
+        """The fine-tuned runs of all mixtures, and of their tasks and others alone."""
+        mixed = [(mixture, tasks, "tuned") for mixture, tasks in self.mixture_tasks.items()]
+        alone = self.in_order([*self.alone, *itertools.chain(*self.mixture_tasks.values())])
+        return self._runs([*mixed, *((task, (task,), "single") for task in alone)])
 
     @property
     def probed(self) -> list[Run]:

@@ -44,6 +44,7 @@ COLUMNS = {
     "constant prediction, so D means little",
     "base": "metric with no head pruned",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
+    "between_seeds": "standard deviation over seeds; null for one seed and what has no seeds",
     "case": "only of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model is "
     "at chance)",
     "ceiling": "r of other subjects' responses in place of vectors; null with one subject",
@@ -66,6 +67,7 @@ COLUMNS = {
     "head": "head within the layer",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
+    "held_out": "tasks that are left out together, with all of their pairs",
     "index": "name of the row in prediction files",
     "kept": "whether the head is kept, or would be at this step",
     "kept_least": "least and most of a seed",
@@ -94,6 +96,8 @@ COLUMNS = {
     "right one minus the wrong one's; null beside `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
+    "predictor": "a measure of similarity or affinity; `all` of them by ridge regression; `baseline`: mean "
+    "gain of the target and of the source in other pairs; or `baseline+all`",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
     "rate_share": "share of the sum of learning rates that comes after the branch, if steps are many; null "

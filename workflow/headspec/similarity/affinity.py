@@ -22,5 +22,4 @@ tables/affinity.parquet
 
 measure: `lookahead`, `lookahead-single` or `grad-tag`
 affinity: what the source does for the target, mean over seeds; above 0 if it helps
-between_seeds: standard deviation over seeds; null for one seed
 """

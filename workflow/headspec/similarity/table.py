@@ -23,7 +23,6 @@ SIMILARITY = Schema(
 tables/similarity.parquet
 
 subject: of `cnm`; null for the mean over subjects, which alone has an interval, and other measures
-between_seeds: standard deviation over seeds; null with one seed and for measures without seeds
 """
 
 PAIR = ["measure", "task_a", "task_b", "subject"]

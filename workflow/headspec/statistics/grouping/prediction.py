@@ -30,9 +30,6 @@ GAIN_PREDICTIONS = Schema(
 """Table `gain_predictions`: a row for each model, predictor, number of tasks left out, source and target.
 tables/gain_predictions.parquet
 
-predictor: a measure of similarity or affinity; `all` of them by ridge regression; `baseline`: mean gain of
-    the target and of the source in other pairs; or `baseline+all`
-held_out: tasks that are left out together, with all of their pairs
 source: task that is learnt along
 target: task that gains or loses by it
 gain: metric of the target, trained with the source, minus its metric alone; null if unknown

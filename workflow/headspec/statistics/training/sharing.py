@@ -23,8 +23,12 @@ SHARING = Schema(
 """Table `sharing`: a row for each mixture or task alone, task and metric.
 tables/sharing.parquet
 
-between_seeds: standard deviation of value over seeds; null for one seed
 difference: value less the value of the task alone
+"""
+
+GAINS = SHARING
+"""Table `gains`: a row for each mixture or task alone, task and metric, by plain training.
+tables/gains.parquet
 """
 
 SINGLE = "single"

@@ -1,0 +1,236 @@
+"""Groups of tasks that should share an encoder, from the tables of a finished study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec import tables
+from headspec.config.table_values import MEAN
+from headspec.errors import HeadspecError, MissingError, listing, nearest
+from headspec.plots import gains as gains_plot
+from headspec.plots.drawing.style import save
+from headspec.statistics.grouping import partition
+from headspec.statistics.grouping.gains import features, measured_gains
+from headspec.statistics.grouping.partition import Partition, Value
+from headspec.statistics.grouping.prediction import BASELINE, BOTH
+from headspec.statistics.resampling import SIGNIFICANCE
+
+Floats = NDArray[np.float64]
+
+#: groups are chosen by gains that were measured
+MEASURED = "measured"
+#: random groups that the chosen ones are compared with
+RANDOM = 1000
+TABLES = ("gains", "gain_predictions", "gain_prediction_scores", "similarity")
+LABEL, GAIN = 26, 21  # width of a line's label, and of a gain before the tasks of a group
+DPI = 200
+
+
+class Pairs(NamedTuple):
+    """What a model's k tasks gain from each other; matrices are (k, k), [source, target]."""
+
+    tasks: list[str]
+    metrics: dict[str, str]  #: main metrics
+    by: str  #: what `value` is: `measured`, a predictor, or a measure of similarity
+    value: Floats  #: by which groups are chosen
+    gain: Floats | None = None  #: measured, with the ends of its interval
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Path | None = None) -> str:
+    """Return groups of tasks for at most `encoders` encoders, by model, with what is known of their gains.
+
+    Groups are chosen by measured gains if all pairs were trained, else by gains predicted by `baseline+all`;
+    without gains by a measure of similarity. `by` names another choice. The figure of a model is drawn beside
+    the results, or to `figure`. MissingError without any of these tables; HeadspecError for an unknown `by`.
+    """
+    paths = {name: results / "tables" / f"{name}.parquet" for name in TABLES}
+    frames = {name: tables.read(path.absolute()) for name, path in paths.items() if path.exists()}
+    source = frames.get("gains", frames.get("similarity"))
+    if source is None:
+        raise MissingError(
+            f"{results}: no tables/gains.parquet; expected results of `snakemake grouping`, or of a study "
+            "with similarity.measures"
+        )
+    sections = []
+    models = list(source["model"].unique())
+    for model in models:
+        own = {name: frame[frame["model"] == model] for name, frame in frames.items()}
+        pairs = _pairs(own, model, by)
+        if not 1 <= encoders <= len(pairs.tasks):
+            raise HeadspecError(
+                f"--encoders: got {encoders}, expected 1 to {len(pairs.tasks)}, the number of tasks"
+            )
+        chosen, exact = partition.best_partition(pairs.value, encoders)
+        lines = [*_groups(pairs, model, chosen, exact), *_worth(pairs, chosen, encoders, own)]
+        if pairs.gain is not None:
+            name = figure or results / (f"groups.{model}.png" if len(models) > 1 else "groups.png")
+            _draw(own, pairs, chosen, name)
+            lines += ["", *_sure(own), "", f"{'figure':<{LABEL}}{name}"]
+        sections.append("\n".join([*lines, "", *_snippet(pairs, chosen)]))
+    return "\n\n\n".join(sections)
+
+
+def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs:
+    """Return what groups are chosen by."""
+    if "gains" not in frames:
+        return _similar(frames["similarity"], model, by)
+    alone = frames["gains"].query("method == 'single'")
+    metrics = dict(zip(alone["task"], alone["metric"], strict=True))
+    mixtures = frames["gains"]["mixture"].unique()
+    tasks = _in_order([tuple(name.split("+")) for name in mixtures if name.count("+") == 1])
+    found = measured_gains(frames["gains"], tasks, metrics, model)
+    off = ~np.eye(len(tasks), dtype=bool)
+    matrices = {MEASURED: found.gain}
+    predictions = frames.get("gain_predictions", pd.DataFrame(columns=["held_out", "predictor", "predicted"]))
+    for name, rows in predictions[predictions["held_out"] == 1].groupby("predictor", sort=False):
+        wide = rows.pivot(index="source", columns="target", values="predicted")
+        matrices[str(name)] = wide.reindex(index=tasks, columns=tasks).to_numpy(dtype=float)
+    known = {name: matrix for name, matrix in matrices.items() if not np.isnan(matrix[off]).all()}
+    by = by or (BOTH if np.isnan(found.gain[off]).any() and BOTH in known else MEASURED)
+    return Pairs(tasks, metrics, by, _named(known, by), found.gain, found.low, found.high)
+
+
+def _similar(similarity: pd.DataFrame, model: str, by: str | None) -> Pairs:
+    """Return pairs of a study without measured gains."""
+    tasks = _in_order(list(zip(similarity["task_a"], similarity["task_b"], strict=True)))
+    measures = features(similarity, None, tasks, model)
+    by = by or next(iter(measures))
+    return Pairs(tasks, {}, by, _named(measures, by))
+
+
+def _in_order(pairs: list[tuple[str, ...]]) -> list[str]:
+    """Return the tasks of all pairs in the order of the config, in which a pair names its tasks."""
+    second = pd.Series([b for _, b in dict.fromkeys(pairs)]).value_counts()
+    return sorted(
+        dict.fromkeys(task for pair in pairs for task in pair), key=lambda task: second.get(task, 0)
+    )
+
+
+def _named(matrices: dict[str, Floats], by: str) -> Floats:
+    if by not in matrices:
+        raise HeadspecError(f"--by: got '{by}', expected {listing(matrices)}.{nearest(by, matrices)}")
+    return matrices[by]
+
+
+def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool) -> Iterator[str]:
+    """Yield the groups, each with its value."""
+    searched = "" if exact else ", by annealing: not sure to be the best"
+    what = pairs.by if pairs.gain is None else f"gains predicted by {pairs.by}"
+    what = "measured gains" if pairs.by == MEASURED else what
+    yield f"{model}: {len(pairs.tasks)} tasks, {len(chosen)} encoders, by {what}{searched}"
+    for number, group in enumerate(chosen, 1):
+        names = ", ".join(pairs.tasks[task] for task in group)
+        text = ""
+        if pairs.gain is not None:
+            own = partition.weights((group,), len(pairs.tasks)) * len(pairs.tasks) / len(group)
+            text = _points(_value(pairs, own)) if len(group) > 1 else "alone"
+        yield f"  {number}  {text:<{GAIN}}{names}"
+
+
+def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield what these and other groups gain, by measured gains of pairs."""
+    k = len(pairs.tasks)
+    if pairs.gain is None:
+        yield ""
+        yield "What tasks gain from each other is not known here, so nothing says that these groups are good:"
+        yield "`snakemake grouping` trains each task alone and compares."
+        return
+    random = partition.random_partitions(k, len(chosen), RANDOM, seed=0)
+    weights = {
+        "these groups": partition.weights(chosen, k),
+        "all together": partition.weights((tuple(range(k)),), k),
+        f"{len(chosen)} random groups, mean": np.mean([partition.weights(one, k) for one in random], axis=0),
+    }
+    if pairs.by != MEASURED and not np.isnan(pairs.gain[~np.eye(k, dtype=bool)]).any():
+        best, _ = partition.best_partition(pairs.gain, encoders)
+        weights["best by measured gains"] = partition.weights(best, k)
+    yield ""
+    yield "mean gain of a task over its single-task model, in points, from measured pairs"
+    for name, own in weights.items():
+        yield f"{name:<{LABEL}}{_points(_value(pairs, own))}"
+    last = list(weights)[2]
+    over = weights["these groups"] - weights[last]
+    yield f"{'these less random':<{LABEL}}{_points(_value(pairs, over))}"
+    saved = k - len(chosen)
+    if saved:
+        per = [each / saved for each in _value(pairs, weights["these groups"])]
+        yield f"{f'for each of {saved} saved':<{LABEL}}{_points(Value(*per), 2)}"
+    if trained := _trained(pairs, chosen, frames["gains"]):
+        yield f"{'these groups, trained':<{LABEL}}{trained}"
+
+
+def _value(pairs: Pairs, weights: Floats) -> Value:
+    """Return the weighted mean of measured gains."""
+    assert pairs.gain is not None and pairs.low is not None and pairs.high is not None
+    return partition.value(weights, pairs.gain, pairs.low, pairs.high)
+
+
+def _trained(pairs: Pairs, chosen: Partition, gains: pd.DataFrame) -> str:
+    """Return the mean gain of groups that the study has trained, if it has all of them."""
+    rows = gains[(gains["method"] == "tuned") & (gains["task"] != MEAN)]
+    mixtures = {frozenset(own["task"]): own for _, own in rows.groupby("mixture")}
+    found = [
+        mixtures.get(frozenset(pairs.tasks[task] for task in group)) for group in chosen if len(group) > 1
+    ]
+    if not found or any(one is None for one in found):
+        return ""
+    every = pd.concat(found)
+    error = float(np.sqrt((((every["ci_high"] - every["ci_low"]) / 2) ** 2).sum())) / len(pairs.tasks)
+    mean = every["difference"].sum() / len(pairs.tasks)
+    return _points(Value(mean, mean - error, mean + error))
+
+
+def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield how far measured and predicted gains can be believed."""
+    scores = frames.get("gain_prediction_scores", pd.DataFrame(columns=["held_out", "predictor"]))
+    scores = scores[scores["held_out"] == 1].set_index("predictor")
+    if BOTH not in scores.index or pd.isna(scores["spearman"][BOTH]):
+        yield "Too few tasks to say whether gains can be predicted: five are needed."
+        return
+    both, base = scores.loc[BOTH], scores.loc[BASELINE]
+    if pd.notna(both["reliability"]):
+        yield f"{'reliability of gains':<{LABEL}}{both['reliability']:.2f} between seeds"
+    yield (
+        f"{'predictions':<{LABEL}}rank correlation {both['spearman']:.2f} for a task left out "
+        f"[{both['spearman_low']:.2f}, {both['spearman_high']:.2f}], p {both['p_value']:.3f};"
+    )
+    yield f"{'':<{LABEL}}{base['spearman']:.2f} by the tasks' mean gains alone"
+    if both["p_value"] < SIGNIFICANCE:
+        yield "Measures of tasks predict partners better than the tasks' mean gains alone."
+    else:
+        yield "Measures of tasks do not clearly predict partners better than the tasks' mean gains alone."
+        yield f"Do not believe predicted groups. Power is 0.8 at a correlation of {both['detectable']:.2f}."
+    yield "Groups chosen by measured gains look better than they are: train them, then compare again."
+
+
+def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
+    """Yield the mixtures for the config."""
+    names = [[pairs.tasks[task] for task in group] for group in chosen]
+    groups = [group for group in names if len(group) > 1]
+    alone = [group[0] for group in names if len(group) == 1]
+    yield "mixtures:"
+    if groups:
+        yield "  groups:"
+        yield from (f"    encoder-{n}: [{', '.join(group)}]" for n, group in enumerate(groups, 1))
+    if alone:
+        yield f"  single: [{', '.join(alone)}]"
+
+
+def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path: Path) -> None:
+    groups = [[pairs.tasks[task] for task in group] for group in chosen]
+    metrics = {task: pairs.metrics[task] for task in pairs.tasks}
+    save(gains_plot.draw(frames["gains"], frames.get("gain_predictions"), metrics, groups), [path], DPI)
+
+
+def _points(value: Value, digits: int = 1) -> str:
+    """``+0.8 [-0.1, 1.7]``"""
+    gain, low, high = (100 * each for each in value)
+    return f"{gain:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
