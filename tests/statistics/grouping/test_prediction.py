@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
+from headspec.statistics.grouping import prediction
 from headspec.statistics.grouping.gains import Gains
 from headspec.statistics.grouping.prediction import ALL, BASELINE, BOTH, predict
 from headspec.statistics.grouping.ridge import PENALTIES, LeaveTasksOut, directed_pairs, standardised
@@ -132,3 +134,36 @@ def test_few_tasks_have_no_scores():
         BOTH,
         ALL,
     ]
+
+
+def simulated(rng, strength, related):
+    """Gains and two measures of eight tasks, all with strong effects of tasks; these may be `related`."""
+    shape, own = (8, 8), rng.normal(size=(2, 8))
+    effects = 2 * (own[0][:, None] + own[1])
+    other = 2 * (rng.normal(size=8)[:, None] + rng.normal(size=8))
+    alike = rng.normal(size=shape)
+    features = {"alike": alike + (effects if related else other), "noise": rng.normal(size=shape) + other.T}
+    alone = rng.normal(size=8)
+    return measured(effects + strength * alike + rng.normal(size=shape) - alone), features
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("related", [False, True])
+def test_measures_that_add_nothing_to_effects_of_tasks_are_found_at_the_level(monkeypatch, related):
+    """Of 200 tests at 0.05, 0.005 to 0.1 reject, three standard errors from it."""
+    monkeypatch.setattr(prediction, "RELABELLINGS", 99)
+    rng = np.random.default_rng(5)
+    scores = [predict(*simulated(rng, 0.0, related), "m", study)[1] for study in range(200)]
+    p = pd.concat(scores).set_index(["predictor", "held_out"])["p_value"]
+    for name in [(BOTH, 1)] if related else [(BOTH, 1), (ALL, 1), (ALL, 2), ("noise", 1), ("alike", 2)]:
+        assert 0.005 <= (p[name] <= 0.05).mean() <= 0.1, name
+
+
+@pytest.mark.slow
+def test_measures_that_add_something_are_found(monkeypatch):
+    """At least three of four times where the mean correlation is what is called detectable."""
+    monkeypatch.setattr(prediction, "RELABELLINGS", 99)
+    rng = np.random.default_rng(6)
+    scores = pd.concat([predict(*simulated(rng, 1.0, True), "m", study)[1] for study in range(60)])
+    both = scores[scores["predictor"] == BOTH]
+    assert both["spearman"].mean() > both["detectable"].mean() and (both["p_value"] <= 0.05).mean() > 0.7

@@ -55,13 +55,13 @@ def measured_gains(
     columns = {"difference": "gain", "ci_low": "low", "ci_high": "high", "variance": "variance"}
     found = {name: np.full((len(tasks), len(tasks)), np.nan) for name in columns.values()}
     learnt = set(tasks) - set(rows["task"])
-    for row in rows.itertuples():
-        target = at[row.task]
-        source = next(at[task] for task in names[row.mixture] if task != row.task)
+    for row in rows.to_dict("records"):
+        target = at[row["task"]]
+        source = next(at[task] for task in names[row["mixture"]] if task != row["task"])
         for column, name in columns.items():
-            found[name][source, target] = getattr(row, column)
-        if row.unpruned_at_chance is not True:
-            learnt.add(row.task)
+            found[name][source, target] = row[column]
+        if row["unpruned_at_chance"] is not True:
+            learnt.add(row["task"])
     unlearnt = tuple(task for task in tasks if task not in learnt)
     for task in unlearnt:
         for matrix in found.values():
@@ -100,7 +100,7 @@ def features(
     rows = rows[rows["source"].isin(tasks) & rows["target"].isin(tasks)]
     return {
         str(measure): group.pivot(index="source", columns="target", values="value")
-        .reindex(index=tasks, columns=tasks)
+        .reindex(index=list(tasks), columns=list(tasks))
         .to_numpy(dtype=float)
         for measure, group in rows.groupby("measure", sort=False)
     }

@@ -239,7 +239,7 @@ class _Predicted:
     def score(self, baseline: _Predicted | None, confidence: float) -> dict[str, float]:
         """Columns of the table of scores."""
         k = self.judged.k
-        found = {}
+        found: dict[str, float] = {}
         statistics = {
             "spearman": self.spearman, "right_side": self.right_side, "error_ratio": self.error_ratio,
         }  # fmt: skip
@@ -258,7 +258,12 @@ class _Predicted:
 
 
 def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -> tuple[float, float]:
-    """Student's t interval over k tasks, by the jackknife."""
+    """Student's t interval over k tasks, by the jackknife.
+
+    A task is dropped from what is judged; predictions stay. In simulations with twelve tasks, 95 % intervals
+    of correlations with one task left out cover 89 to 100 %, with two 73 to 95 %; of the side 74 to 100 %, and
+    of the error 70 to 99 %: other tasks would also train another model.
+    """
     without = np.array([statistic(1 - row) for row in np.eye(k)])
     error = np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum())
     reach = stdtrit(k - 1, (1 + confidence) / 2) * error
