@@ -261,7 +261,7 @@ def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -
     """Student's t interval over k tasks, by the jackknife.
 
     A task is dropped from what is judged; predictions stay. In simulations with twelve tasks, 95 % intervals
-    of correlations with one task left out cover 89 to 100 %, with two 73 to 95 %; of the side 74 to 100 %, and
+    of correlations with one task left out cover 89 to 100 %, with two 73 to 95 %; of the side 74 to 100 %;
     of the error 70 to 99 %: other tasks would also train another model.
     """
     without = np.array([statistic(1 - row) for row in np.eye(k)])
