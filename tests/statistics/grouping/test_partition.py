@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from headspec.statistics.grouping import partition as parts
@@ -83,3 +84,16 @@ def test_intervals_cover_whatever_errors_of_a_target_share(shared):
     found = [parts.value(weights, truth + e, e - 1.96, e + 1.96) for e in errors]
     covered = np.mean([each.low <= 0 <= each.high for each in found])
     assert covered > 0.94 and (shared < 0.9 or covered < 0.97)
+
+
+def test_trained_groups_weigh_their_means_by_their_tasks():
+    def rows(mixture, tasks, difference):
+        own = {"mixture": mixture, "method": "tuned", "difference": difference}
+        ends = {"ci_low": difference - 0.03, "ci_high": difference + 0.03}
+        return [own | ends | {"task": task} for task in (*tasks, "mean")]
+
+    table = pd.DataFrame(rows("a+b", "ab", 0.01) + rows("rest", "cde", -0.02))
+    found = parts.trained(table, ["ba", "cde", "f"])
+    assert found.gain == pytest.approx((2 * 0.01 - 3 * 0.02) / 6)
+    assert found.high - found.gain == pytest.approx(0.03 * (2**2 + 3**2) ** 0.5 / 6)
+    assert parts.trained(table, ["ac", "b"]) is None

@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec import tables
-from headspec.config.table_values import MEAN
 from headspec.errors import HeadspecError, MissingError, listing, nearest
 from headspec.plots import gains as gains_plot
 from headspec.plots.drawing.style import save
@@ -163,29 +162,15 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
     if saved:
         per = [each / saved for each in _value(pairs, weights["these groups"])]
         yield f"{f'for each of {saved} saved':<{LABEL}}{_points(Value(*per), 2)}"
-    if trained := _trained(pairs, chosen, frames["gains"]):
-        yield f"{'these groups, trained':<{LABEL}}{trained}"
+    names = [[pairs.tasks[task] for task in group] for group in chosen]
+    if (trained := partition.trained(frames["gains"], names)) is not None:
+        yield f"{'these groups, trained':<{LABEL}}{_points(trained)}"
 
 
 def _value(pairs: Pairs, weights: Floats) -> Value:
     """Return the weighted mean of measured gains."""
     assert pairs.gain is not None and pairs.low is not None and pairs.high is not None
     return partition.value(weights, pairs.gain, pairs.low, pairs.high)
-
-
-def _trained(pairs: Pairs, chosen: Partition, gains: pd.DataFrame) -> str:
-    """Return the mean gain of groups that the study has trained, if it has all of them."""
-    rows = gains[(gains["method"] == "tuned") & (gains["task"] != MEAN)]
-    mixtures = {frozenset(own["task"]): own for _, own in rows.groupby("mixture")}
-    found = [
-        mixtures.get(frozenset(pairs.tasks[task] for task in group)) for group in chosen if len(group) > 1
-    ]
-    if not found or any(one is None for one in found):
-        return ""
-    every = pd.concat(found)
-    error = float(np.sqrt((((every["ci_high"] - every["ci_low"]) / 2) ** 2).sum())) / len(pairs.tasks)
-    mean = every["difference"].sum() / len(pairs.tasks)
-    return _points(Value(mean, mean - error, mean + error))
 
 
 def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:

@@ -7,11 +7,15 @@ The value of a partition is the mean over all tasks. Groups are tuples of number
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from headspec.config.table_values import MEAN
+from headspec.statistics.grouping.gains import TUNED
 
 Floats = NDArray[np.float64]
 Partition = tuple[tuple[int, ...], ...]
@@ -127,3 +131,25 @@ def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Par
         if len(np.unique(labels)) == encoders:
             found.append(partition(labels))
     return found
+
+
+def trained(gains: pd.DataFrame, groups: Sequence[Collection[str]]) -> Value | None:
+    """Mean gain of a task in groups of tasks that were trained, from the table `gains` of a model.
+
+    None if a group of several tasks was not. Errors of groups, which share no run, are independent.
+    """
+    rows = gains[gains["method"] == TUNED]
+    means = {row["mixture"]: row for row in rows[rows["task"] == MEAN].to_dict("records")}
+    members = rows[rows["task"] != MEAN].groupby("mixture")["task"].agg(frozenset)
+    names = {tasks: mixture for mixture, tasks in members.items()}
+    number = sum(map(len, groups))
+    total, below, above = 0.0, 0.0, 0.0
+    for group in groups:
+        if len(group) > 1:
+            if (row := means.get(names.get(frozenset(group)))) is None:
+                return None
+            share = len(group) / number
+            total += share * row["difference"]
+            below += (share * (row["difference"] - row["ci_low"])) ** 2
+            above += (share * (row["ci_high"] - row["difference"])) ** 2
+    return Value(total, total - below**0.5, total + above**0.5)
