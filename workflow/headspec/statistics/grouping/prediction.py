@@ -30,12 +30,6 @@ GAIN_PREDICTIONS = Schema(
 """Table `gain_predictions`: a row for each model, predictor, number of tasks left out, source and target.
 tables/gain_predictions.parquet
 
-<<<<<<< HEAD
-=======
-predictor: a measure of similarity or affinity; `all` of them by ridge regression; `baseline`: mean gain of
-    the target and of the source in other pairs; or `baseline+all`
-held_out: number of tasks that are left out together, with all of their pairs
->>>>>>> f7a19322 (The reference says what predictors and left-out tasks are in both tables)
 source: task that is learnt along
 target: task that gains or loses by it
 gain: metric of the target, trained with the source, minus its metric alone; null if unknown
@@ -55,8 +49,6 @@ GAIN_PREDICTION_SCORES = Schema(
 """Table `gain_prediction_scores`: a row for each model, predictor and number of tasks left out.
 tables/gain_prediction_scores.parquet
 
-predictor: as in `gain_predictions`
-held_out: number of tasks that are left out together
 n_tasks: tasks with a known gain
 n_gains: known gains
 spearman: rank correlation of predicted and measured gains; with one task left out the mean of those within
