@@ -15,7 +15,7 @@ from headspec.similarity.measures import Traits
 from headspec.similarity.table import combined, encodings, pairwise, traits
 from support.schemas import SCHEMAS
 
-BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
+BY_WEIGHTS = similarity_measures.by_rule("sensitivity") + similarity_measures.by_rule("affinity")
 SOURCES = similarity_measures.functions(m for m in similarity_measures.MEASURES if m not in BY_WEIGHTS)
 MEASURES = {name: plugins.function(source) for name, source in SOURCES.items()}
 SEEDLESS = similarity_measures.seedless(MEASURES)

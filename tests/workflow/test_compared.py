@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow
 
 TASKS = ["tone", "topic", "match"]
 PAIRS = ["+".join(pair) for pair in itertools.combinations(TASKS, 2)]
-MEASURES = ["paradigm", "text", "cka", "fisher", "gradient", "top-heads", "cnm"]
+AFFINITIES = ["lookahead", "lookahead-single", "grad-tag"]
+MEASURES = ["paradigm", "text", "cka", "fisher", "gradient", *AFFINITIES, "top-heads", "cnm"]
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
     "mixtures": {"pairs": TASKS},
@@ -37,6 +38,7 @@ STUDY: dict[str, Any] = CONFIG | {
 FIGURES = ["correlation", "scatter.cka", "similarity.bert", "brain_encoding.bert"]
 TARGETS = [
     "results/tiny/tables/correlation.parquet",
+    "results/tiny/tables/affinity.parquet",
     *(f"results/tiny/figures/{name}.png" for name in FIGURES),
 ]
 
@@ -90,6 +92,19 @@ def test_every_pair_has_every_measure(finished):
     assert same.to_dict() == {("tone", "topic"): 1, ("tone", "match"): 0, ("topic", "match"): 0}
 
 
+def test_similarity_by_affinity_is_the_mean_of_both_directions(finished):
+    affinity = tables.read(finished.results / "tables" / "affinity.parquet")
+    assert set(zip(affinity["measure"], affinity["source"], affinity["target"], strict=True)) == {
+        (measure, *pair) for measure in AFFINITIES for pair in itertools.permutations(TASKS, 2)
+    }
+    assert affinity["affinity"].lt(1).all() and affinity["affinity"].ne(0).all()
+    by_pair = affinity.set_index(["measure", "source", "target"])["affinity"]
+    frame = tables.read(finished.results / "tables" / "similarity.parquet")
+    for row in frame[frame["measure"].isin(AFFINITIES)].itertuples():
+        both = [by_pair[row.measure, row.task_a, row.task_b], by_pair[row.measure, row.task_b, row.task_a]]
+        assert row.similarity == pytest.approx(np.mean(both))
+
+
 def test_the_correlation_is_of_pairs_of_which_models_have_learnt_both_tasks(finished):
     """Of pairs with `match`, which so few examples do not teach, there is none."""
     combined = tables.read(finished.results / "tables" / "combined.parquet")
@@ -138,6 +153,7 @@ def test_the_rest_of_the_study_is_planned(finished):
 TABLES = {"similarity": 1, "correlation": 1}
 DRAWN = {"figure_correlation": 1, "figure_scatter": 1, "figure_similarity": 1}
 FROM_SIMILARITY = TABLES | DRAWN
+FROM_AFFINITY = {"affinity": 3, "affinities": 1} | FROM_SIMILARITY
 FROM_ENCODING = {"brain_encoding": 1, "figure_brain_encoding": 1} | FROM_SIMILARITY
 
 
@@ -154,13 +170,14 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("another free measure", setting("similarity.measures", [*MEASURES, "importance"]), FROM_SIMILARITY),
     ("number of sentences", setting("similarity.max_sentences", 45),
      {"sentences": 1, "tokenize_texts": 1, "representations": 1} | FROM_SIMILARITY),
-    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 2} | FROM_SIMILARITY),
+    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 2} | FROM_AFFINITY),
     ("nuisance regressors", setting("brain.nuisance", []),
      {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
     ("a measure's module", constant("headspec/similarity/measures.py"), FROM_SIMILARITY),
     ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
-     {"sensitivity": 2} | FROM_SIMILARITY),
+     {"sensitivity": 2} | FROM_AFFINITY),
+    ("a measure of affinity", constant("headspec/similarity/grad_tag.py"), FROM_AFFINITY),
     ("the permutation test", constant("headspec/statistics/similarity/mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
     ("a figure", constant("headspec/plots/scatter.py"), {"figure_scatter": 1}),

@@ -148,11 +148,66 @@ rule sensitivity:
         "../scripts/similarity/sensitivity.py"
 
 
+rule affinity:
+    input:
+        models=INPUTS.single_task_files("model/classifiers.json"),
+        tokens=INPUTS.compared_tokens,
+    output:
+        result("similarity/{model}/seed{seed}/{measure}.parquet"),
+    log:
+        log("similarity/{model}/seed{seed}/{measure}"),
+    wildcard_constraints:
+        measure=any_of(similarity_measures.by_rule("affinity")),
+    priority: COMPARED
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        **requests("affinity", 8 * 60),
+    params:
+        study=STUDY.study,
+        tasks=LAYOUT.compared,
+        model=INPUTS.model_settings("source", "sha256", "weights"),
+        version=weights_version,
+        samples=STUDY.similarity.samples,
+        precision=STUDY.precision,
+        code=code("similarity/affinity.py"),
+    message:
+        "Affinity of tasks by {wildcards.measure}, {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../scripts/similarity/affinity.py"
+
+
+rule affinities:
+    input:
+        LAYOUT.seed_affinities,
+    output:
+        result("tables/affinity.parquet"),
+    log:
+        log("affinities"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        models=list(STUDY.models),
+        seeds=list(STUDY.seeds),
+        code=code("similarity/affinities.py"),
+    message:
+        "Affinity of tasks in {params.study}"
+    script:
+        "../scripts/similarity/affinities.py"
+
+
 rule similarity:
     input:
         text=LAYOUT.text_embeddings,
         vectors=LAYOUT.similarity_tables("representations", "sentences"),
         parameters=LAYOUT.similarity_tables("sensitivity", *STUDY.similarity.asked("sensitivity")),
+        affinity=LAYOUT.seed_affinities,
         importance=LAYOUT.compared_importance,
         brain_encoding=LAYOUT.similarity_tables("brain_encoding", "brain_encoding"),
     output:

@@ -21,6 +21,24 @@ def sensitivity(job: StageJob) -> list[Load]:
     return _compared(job, "train")
 
 
+@stage({"train": "similarity.samples", "prune": "similarity.samples"}, copies=7)
+def affinity(job: StageJob) -> list[Load]:
+    """Half of a task's samples make gradients, at each task's own encoder if its name says so.
+
+    The losses of the other half are computed before and after the step on each task; Grad-TAG makes gradients
+    of both halves.
+    """
+    measure, k = job.wildcards["measure"], len(job.layout.compared)
+    if measure == "grad-tag":
+        return _compared(job, "train")
+    times = {"train": k if measure == "lookahead-single" else 1, "prune": k + 1}
+    return [
+        load._replace(examples=n * load.examples / 2)
+        for kind, n in times.items()
+        for load in _compared(job, kind)
+    ]
+
+
 @stage({"prune": "similarity.max_sentences"}, copies=4)
 def representations(job: StageJob) -> list[Load]:
     """Count sentences as examples; stimuli are not read while a study is planned.

@@ -1,7 +1,7 @@
 """Measures of the similarity of two tasks, each a function of their traits.
 
 They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
-`fisher` and `gradient`, which compare all weights, are in `headspec.similarity.sensitivity`.
+Those that compare all weights are in `sensitivity`, `lookahead` and `grad_tag`.
 """
 
 from __future__ import annotations

@@ -102,12 +102,17 @@ def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tup
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 
 
-def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    """Sum of the losses of a batch."""
+def losses(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
+    """Loss of each example of a batch, (batch,)."""
     model.to(device.name).eval()
     model.attend_for_gradients(device)
     with device.cast():
-        return model.losses(task, model.pool(batch), batch.labels).sum()
+        return model.losses(task, model.pool(batch), batch.labels)
+
+
+def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
+    """Sum of the losses of a batch."""
+    return losses(model, task, batch, device).sum()
 
 
 def _flat(tensors: list[torch.Tensor], task: str, device: Device) -> np.ndarray:

@@ -15,30 +15,27 @@ from headspec import tables
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
-from headspec.seeds import derive
 from headspec.similarity.cosines import pairwise_cosines
 from headspec.similarity.sensitivity import PARAMETERS, fisher, gradient
+from headspec.similarity.single_runs import sampled, under_one_encoder
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
     job = ModelStage(snakemake)
     device, examples = job.device, job.examples(params.tasks, snakemake.input.tokens)
-    samples = {}
-    for task in params.tasks:
-        rng = np.random.default_rng(derive(job.seed, "sensitivity samples", task))
-        samples[task] = rng.permutation(len(examples[task]))[: params.samples]
+    samples = sampled(examples, params.samples, job.seed)
+    folders = [Path(path).parent for path in snakemake.input.models]
+    singles = dict(zip(params.tasks, folders, strict=True))
     progress = Progress(sum(map(len, samples.values())), "examples")
-    shared = None  # the pretrained encoder that training started from
-    if wildcards.measure == "gradient":
-        shared = job.pretrained(pooling="first")[0].state_dict()
 
     def vectors() -> Iterator[np.ndarray]:
-        measured = fisher if shared is None else gradient
-        for task, path in zip(params.tasks, snakemake.input.models, strict=True):
-            model = MultiTask.load(Path(path).parent)
-            if shared is not None:  # only the classifier differs between tasks
-                model.encoder.load_state_dict(shared)
-            yield measured(model, task, examples[task], samples[task], device, progress)
+        if wildcards.measure == "fisher":
+            for task, folder in singles.items():
+                yield fisher(MultiTask.load(folder), task, examples[task], samples[task], device, progress)
+        else:
+            model = under_one_encoder(job.pretrained(pooling="first")[0], singles)
+            for task in singles:
+                yield gradient(model, task, examples[task], samples[task], device, progress)
 
     similarity = pairwise_cosines(vectors(), Path(snakemake.output[0]).parent)
     pairs = itertools.combinations(range(len(params.tasks)), 2)

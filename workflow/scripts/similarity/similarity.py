@@ -9,6 +9,7 @@ import pandas as pd
 
 from headspec import plugins, tables
 from headspec.progress import stage
+from headspec.similarity.affinity import both_ways
 from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
 
 params, inputs = snakemake.params, snakemake.input
@@ -30,6 +31,7 @@ with stage(snakemake, "similarity"):
             compared = [pairwise(by_task, tasks, measures)]
             runs = len(params.models) * len(params.seeds)
             compared += [tables.read(path) for path in inputs.parameters[run::runs]]
+            compared += [both_ways(tables.read(path), tasks) for path in inputs.affinity[run::runs]]
             if inputs.brain_encoding:
                 for subject, by_task in encodings(tables.read(inputs.brain_encoding[run])).items():
                     compared.append(pairwise(by_task, tasks, subject_measures, subject))

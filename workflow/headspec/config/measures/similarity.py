@@ -24,7 +24,7 @@ class SimilarityMeasure:
     @property
     def needs_training(self) -> bool:
         """Whether it compares weights or states of models that were each trained on one task."""
-        return self.rule in ("representations", "sensitivity", "brain_encoding")
+        return self.rule in ("representations", "sensitivity", "affinity", "brain_encoding")
 
 
 #: in the order of figures
@@ -38,12 +38,15 @@ MEASURES |= {
     "fisher": SimilarityMeasure("TaskEmb", "sensitivity"),
     "head-fisher": SimilarityMeasure("TaskEmb of heads", "importance"),
     "gradient": SimilarityMeasure("gradient cosine", "sensitivity"),
+    "lookahead": SimilarityMeasure("look-ahead", "affinity"),
+    "lookahead-single": SimilarityMeasure("look-ahead, tuned", "affinity"),
+    "grad-tag": SimilarityMeasure("Grad-TAG", "affinity"),
     "importance": SimilarityMeasure("importance (rank)", "importance"),
     "top-heads": SimilarityMeasure("top heads (Jaccard)", "importance"),
     "cnm": SimilarityMeasure("CNM", "brain_encoding"),
 }
 #: rules that use single-task models
-USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
+USES_SINGLE_MODELS = ("representations", "sensitivity", "affinity", "importance", "brain_encoding")
 #: traits of a task that measures of plugins may read: the rule whose output they are made from
 TRAITS = {
     "paradigm": None,

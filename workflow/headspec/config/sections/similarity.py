@@ -31,7 +31,9 @@ class Similarity(Section):
         600, description="most sentences, drawn at random"
     )
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
-        500, description="training samples per task for `text`, `fisher` and `gradient`"
+        500,
+        description="training samples per task for `text`, `fisher`, `gradient`, "
+        "`lookahead`, `lookahead-single` and `grad-tag`",
     )
 
     @property
@@ -42,7 +44,8 @@ class Similarity(Section):
     @property
     def trait_measures(self) -> list[str]:
         """The configured measures of two tasks' traits, not of subjects or all weights."""
-        return [m for m in self.measures if m not in self.asked("sensitivity") + self.asked("brain_encoding")]
+        others = ("sensitivity", "affinity", "brain_encoding")
+        return [measure for measure in self.measures if MEASURES[measure].rule not in others]
 
     def asked(self, rule: str) -> list[Measure]:
         """Return the configured measures that use the output of `rule`."""
