@@ -8,7 +8,6 @@ import pandas as pd
 
 from headspec import tables
 from headspec.explorer import heads
-from headspec.tables import FLOAT, INT, TEXT, Schema
 from support.schemas import SCHEMAS
 
 #: names of tasks that would be code, or disturb what is beside them, were they not text
@@ -26,19 +25,6 @@ MEASURES = ("importance", *heads.MEASURES, "entropy", "token_importance")
 RANKINGS = ("importance", "importance_all", "rescored", "relevance", "ablation", "confidence", "random")
 PREDICTED = [(name, held_out) for held_out in (1, 2) for name in ("head-fisher", "baseline+all")]
 ROLES = ("positional", "syntactic", "rare word", "none")
-
-KEYS = {"model": TEXT, "predictor": TEXT, "held_out": INT}
-BOUNDS = {
-    name + end: FLOAT for name in ("spearman", "right_side", "over_baseline") for end in ("", "_low", "_high")
-}
-#: schemas of all tables; those of gains are simulated
-WRITTEN = {
-    "gains": SCHEMAS["sharing"],
-    "gain_predictions": Schema(
-        KEYS | {"source": TEXT, "target": TEXT, "gain": FLOAT, "predicted": FLOAT}, keys=5
-    ),
-    "gain_prediction_scores": Schema(KEYS | BOUNDS | {"p_value": FLOAT, "p_holm": FLOAT}, keys=3),
-} | SCHEMAS
 
 
 def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), seeds=2, kinds=None) -> Path:
@@ -130,7 +116,7 @@ def _grouping(tasks, seeds, rng) -> dict[str, list]:
             predictions.append(key | {"predicted": 0.5 * gain + rng.normal(0, 0.005)})
     for predictor, held_out in PREDICTED:
         key = {"model": "model", "predictor": predictor, "held_out": held_out, "n_tasks": len(tasks)}
-        numbers = _around("spearman", rng.uniform(-0.2, 0.8)) | _around("right_side", 0.6)
+        numbers = _around("spearman", rng.uniform(-0.2, 0.8)) | {"right_side": 0.6}
         scores.append(key | numbers | {"p_value": 0.01, "p_holm": rng.choice([0.02, 0.2])})
     return {"gains": gains, "gain_predictions": predictions, "gain_prediction_scores": scores}
 
@@ -218,5 +204,5 @@ def _run(results, run, pair, shape, seed, rng, footer) -> None:
 
 def _write(path: Path, name: str, frame: pd.DataFrame, footer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    schema = WRITTEN[name]
+    schema = SCHEMAS[name]
     tables.write(path, schema, frame.reindex(columns=list(schema.columns)), footer)
