@@ -41,6 +41,7 @@ class Pairs(NamedTuple):
     gain: Floats | None = None  #: measured, with the ends of its interval
     low: Floats | None = None
     high: Floats | None = None
+    unlearnt: tuple[str, ...] = ()  #: tasks that are left out, because no model learns them
 
 
 def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Path | None = None) -> str:
@@ -86,15 +87,18 @@ def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs
     mixtures = frames["gains"]["mixture"].unique()
     tasks = _in_order([tuple(name.split("+")) for name in mixtures if name.count("+") == 1])
     found = measured_gains(frames["gains"], tasks, metrics, model)
-    off = ~np.eye(len(tasks), dtype=bool)
-    matrices = {MEASURED: found.gain}
+    learnt = [task for task in tasks if task not in found.unlearnt]
+    at = np.ix_(*2 * [[tasks.index(task) for task in learnt]])
+    gain, low, high = found.gain[at], found.low[at], found.high[at]
+    matrices = {MEASURED: gain}
     predictions = frames.get("gain_predictions", pd.DataFrame(columns=["held_out", "predictor", "predicted"]))
     for name, rows in predictions[predictions["held_out"] == 1].groupby("predictor", sort=False):
         wide = rows.pivot(index="source", columns="target", values="predicted")
-        matrices[str(name)] = wide.reindex(index=tasks, columns=tasks).to_numpy(dtype=float)
+        matrices[str(name)] = wide.reindex(index=learnt, columns=learnt).to_numpy(dtype=float)
+    off = ~np.eye(len(learnt), dtype=bool)
     known = {name: matrix for name, matrix in matrices.items() if not np.isnan(matrix[off]).all()}
-    by = by or (BOTH if np.isnan(found.gain[off]).any() and BOTH in known else MEASURED)
-    return Pairs(tasks, metrics, by, _named(known, by), found.gain, found.low, found.high)
+    by = by or (BOTH if np.isnan(gain[off]).any() and BOTH in known else MEASURED)
+    return Pairs(learnt, metrics, by, _named(known, by), gain, low, high, found.unlearnt)
 
 
 def _similar(similarity: pd.DataFrame, model: str, by: str | None) -> Pairs:
@@ -124,6 +128,8 @@ def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool) -> Iterato
     searched = "" if exact else ", by annealing: not sure to be the best"
     what = pairs.by if pairs.gain is None else f"gains predicted by {pairs.by}"
     what = "measured gains" if pairs.by == MEASURED else what
+    if pairs.unlearnt:
+        yield f"{model}: left out, at chance alone and in every pair: {', '.join(pairs.unlearnt)}"
     yield f"{model}: {len(pairs.tasks)} tasks, {len(chosen)} encoders, by {what}{searched}"
     for number, group in enumerate(chosen, 1):
         names = ", ".join(pairs.tasks[task] for task in group)
@@ -217,5 +223,7 @@ def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path
 
 def _points(value: Value, digits: int = 1) -> str:
     """``+0.8 [-0.1, 1.7]``"""
+    if np.isnan(value.gain):
+        return "not known: pairs were not trained"
     gain, low, high = (100 * each for each in value)
     return f"{gain:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

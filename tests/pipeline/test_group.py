@@ -1,0 +1,120 @@
+"""Groups of tasks for a number of encoders, from tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+import yaml
+
+from headspec import tables
+from headspec.config.study import Mixtures
+from headspec.errors import HeadspecError, MissingError
+from headspec.pipeline.commands.group import group_tasks
+from support.schemas import SCHEMAS
+
+TASKS = ("news", "mail", "tone", "mood")
+#: pairs that gain; others lose
+FRIENDS = {frozenset(("news", "mail")), frozenset(("tone", "mood"))}
+
+
+def write(results, name, rows):
+    frame = pd.DataFrame(rows).reindex(columns=list(SCHEMAS[name].columns))
+    path = results / "tables" / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tables.write(path, SCHEMAS[name], frame, {"study": "mine"})
+
+
+def gains(tasks=TASKS, unlearnt=(), untrained=()):
+    """Rows of tasks alone and in pairs, in the order of the config."""
+    run = {"model": "m", "metric": "accuracy", "n_seeds": 3, "between_seeds": 0.001}
+    for task in tasks:
+        yield run | {"mixture": task, "method": "single", "task": task, "value": 0.8}
+    for a, b in ((a, b) for i, a in enumerate(tasks) for b in tasks[i + 1 :]):
+        gain = 0.03 if frozenset((a, b)) in FRIENDS else -0.02
+        known = (
+            {}
+            if {a, b} == {*untrained}
+            else {"difference": gain, "ci_low": gain - 0.01, "ci_high": gain + 0.01}
+        )
+        for task in (a, b):
+            marks = {"unpruned_at_chance": task in unlearnt}
+            yield (
+                run
+                | known
+                | marks
+                | {"mixture": f"{a}+{b}", "method": "tuned", "task": task, "value": 0.8 + gain}
+            )
+
+
+def groups(text, tasks=TASKS):
+    """The groups that the snippet for the config has; it is a valid section of all tasks."""
+    mixtures = yaml.safe_load(text[text.index("mixtures:") :])["mixtures"]
+    Mixtures.model_validate(mixtures)
+    found = [
+        *map(tuple, mixtures.get("groups", {}).values()),
+        *((task,) for task in mixtures.get("single", [])),
+    ]
+    assert sorted(task for group in found for task in group) == sorted(tasks)
+    return {frozenset(group) for group in found}
+
+
+def test_tasks_that_gain_from_each_other_share_an_encoder(tmp_path):
+    write(tmp_path, "gains", gains())
+    text = group_tasks(tmp_path, 2)
+    assert groups(text) == FRIENDS and (tmp_path / "groups.png").exists()
+    assert "these groups              +3.0 [" in text and "all together              -0.3 [" in text
+    assert "for each of 2 saved       +1.50 [" in text
+    assert groups(group_tasks(tmp_path, 4)) == FRIENDS  # fewer encoders than allowed are better
+    assert groups(group_tasks(tmp_path, 1)) == {frozenset(TASKS)}
+
+
+def test_groups_that_were_trained_are_shown(tmp_path):
+    write(tmp_path, "gains", gains())
+    assert "groups, trained" not in group_tasks(tmp_path, 1)
+    run = {"model": "m", "mixture": "all", "method": "tuned", "metric": "accuracy", "difference": 0.01}
+    run |= {"ci_low": 0.0, "ci_high": 0.02}
+    write(tmp_path, "gains", [*gains(), *(run | {"task": task} for task in (*TASKS, "mean"))])
+    assert "these groups, trained     +1.0 [0.0, 2.0]" in group_tasks(tmp_path, 1)
+
+
+def test_a_task_that_nothing_learns_is_left_out(tmp_path):
+    write(tmp_path, "gains", gains((*TASKS, "noise"), unlearnt=["noise"]))
+    text = group_tasks(tmp_path, 2)
+    assert "left out, at chance alone and in every pair: noise" in text and groups(text) == FRIENDS
+
+
+def test_pairs_that_were_not_trained_are_predicted(tmp_path):
+    write(tmp_path, "gains", gains(untrained=("tone", "mood")))
+    key = {"model": "m", "predictor": "baseline+all", "held_out": 1}
+    write(tmp_path, "gain_predictions", (
+        key | {"source": a, "target": b, "predicted": 0.01 if frozenset((a, b)) in FRIENDS else -0.01}
+        for a in TASKS for b in TASKS if a != b
+    ))  # fmt: skip
+    text = group_tasks(tmp_path, 2)
+    assert groups(text) == FRIENDS and "by gains predicted by baseline+all" in text and "not known" in text
+
+
+def test_without_gains_similar_tasks_are_together_and_nothing_is_promised(tmp_path):
+    key = {"model": "m", "measure": "text"}
+    write(tmp_path, "similarity", (
+        key | {"task_a": a, "task_b": b, "similarity": 0.9 if frozenset((a, b)) in FRIENDS else 0.1}
+        for i, a in enumerate(TASKS) for b in TASKS[i + 1 :]
+    ))  # fmt: skip
+    text = group_tasks(tmp_path, 2)
+    assert groups(text) == FRIENDS and "nothing says that these groups are good" in text
+
+
+@pytest.mark.parametrize(
+    ("encoders", "by", "message"),
+    [(5, None, "--encoders: got 5, expected 1 to 4"), (2, "mesured", "Did you mean 'measured'?")],
+)
+def test_wrong_arguments_are_named(tmp_path, encoders, by, message):
+    write(tmp_path, "gains", gains())
+    with pytest.raises(HeadspecError, match="--") as error:
+        group_tasks(tmp_path, encoders, by)
+    assert message in str(error.value)
+
+
+def test_missing_results_are_named(tmp_path):
+    with pytest.raises(MissingError, match="snakemake grouping"):
+        group_tasks(tmp_path, 2)
