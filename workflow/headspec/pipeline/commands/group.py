@@ -217,7 +217,7 @@ def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
 
 def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path: Path) -> None:
     groups = [[pairs.tasks[task] for task in group] for group in chosen]
-    metrics = {task: pairs.metrics[task] for task in pairs.tasks}
+    metrics = {task: pairs.metrics[task] for task in (*pairs.tasks, *pairs.unlearnt)}
     save(gains_plot.draw(frames["gains"], frames.get("gain_predictions"), metrics, groups), [path], DPI)
 
 
