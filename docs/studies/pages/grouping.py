@@ -1,0 +1,205 @@
+"""Numbers of grouping.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.plots import gains as gains_plot
+from headspec.statistics.grouping import partition
+from headspec.statistics.grouping.gains import Gains, measured_gains
+from headspec.statistics.similarity.mantel import correlations, p_value, relabellings
+from pages import kept
+from pages.kept import markdown, points, table
+
+STUDY, STEPS, MODEL = "grouping", "grouping-steps", "minilm"
+#: predictors of the second expectation
+EXPECTED = ("lookahead", "grad-tag", "head-fisher")
+#: numbers of encoders
+ENCODERS = (2, 3, 4)
+#: random partitions
+RANDOM = 1000
+
+
+def _tasks(study: str) -> list[str]:
+    return kept.config(study)["mixtures"]["pairs"]
+
+
+def _alone(study: str) -> pd.DataFrame:
+    """Rows of single tasks."""
+    found = table(study, "gains")
+    return found[found["method"] == "single"].set_index("task")
+
+
+def _measured(study: str) -> Gains:
+    metrics = _alone(study)["metric"].to_dict()
+    return measured_gains(table(study, "gains"), _tasks(study), metrics, MODEL)
+
+
+def gains(study: str) -> str:
+    """What each task gains from the others, and from as many steps alone."""
+    found, alone, steps = _measured(study), _alone(study), _alone(STEPS)
+    tasks = found.tasks
+    k = len(tasks)
+
+    def rows() -> Iterator[list[str]]:
+        for at, task in enumerate(tasks):
+            column = found.gain[:, at]
+            row = alone.loc[task]
+            name = f"{task} ({row['metric']})" + (" ×" if row["unpruned_at_chance"] else "")
+            twice = f"{100 * (steps['value'][task] - row['value']):+.1f}"
+            if np.isnan(column).all():
+                yield [name, f"{100 * row['value']:.1f}", twice, "", "", ""]
+                continue
+            weights = np.zeros((k, k))
+            others = ~np.isnan(column)
+            weights[others, at] = 1 / others.sum()
+            mean = partition.value(weights, found.gain, found.low, found.high)
+            best, worst = np.nanargmax(column), np.nanargmin(column)
+            ends = [f"{tasks[i]} {100 * column[i]:+.1f}" for i in (best, worst)]
+            yield [name, f"{100 * row['value']:.1f}", twice, points(*mean), *ends]
+
+    head = ["task (metric)", "alone", "twice the steps", "mean gain", "most from", "least from"]
+    return markdown(head, rows())
+
+
+def scores(study: str) -> str:
+    """How well each predictor ranks partners of a task that is left out."""
+    found = table(study, "gain_prediction_scores")
+    found = found[found["held_out"] == 1].sort_values("spearman", ascending=False)
+
+    def rows() -> Iterator[list[str]]:
+        for row in found[found["spearman"].notna()].itertuples():
+            over = "" if pd.isna(row.over_baseline) else f"{row.over_baseline:+.2f}"
+            yield [
+                f"`{row.predictor}`",
+                f"{row.spearman:.2f} [{row.spearman_low:.2f}, {row.spearman_high:.2f}]",
+                "" if pd.isna(row.p_value) else f"{row.p_value:.3f} ({row.p_holm:.3f})",
+                f"{100 * row.right_side:.0f}",
+                f"{row.error_ratio:.2f}",
+                over,
+            ]
+
+    head = ["predictor", "rank correlation", "p (Holm)", "right side, %", "error", "over `baseline`"]
+    return markdown(head, rows())
+
+
+def _score(study: str, predictor: str) -> pd.Series:
+    found = table(study, "gain_prediction_scores")
+    return found[(found["held_out"] == 1) & (found["predictor"] == predictor)].iloc[0]
+
+
+def _against_dissociation(study: str, without: str | None = None) -> str:
+    """Mantel correlation of a pair's mean gain with its D, and p; without a task."""
+    found, combined = _measured(study), table(study, "combined")
+    k = len(found.tasks)
+    first, second = np.triu_indices(k, 1)
+    both = (found.gain + found.gain.T) / 2
+    means = combined[(combined["task"] == "mean") & (combined["method"] == "tuned")].set_index("mixture")
+    d = [
+        means["dissociation"][f"{found.tasks[a]}+{found.tasks[b]}"]
+        for a, b in zip(first, second, strict=True)
+    ]
+    if without:
+        at = found.tasks.index(without)
+        both[at] = both[:, at] = np.nan
+    known = ~np.isnan(both[first, second])
+    kept_tasks = [task for task in found.tasks if task not in (*found.unlearnt, without)]
+    assert known.sum() == len(kept_tasks) * (len(kept_tasks) - 1) / 2
+    relabelled, _ = relabellings(len(kept_tasks), 0)
+    r = correlations(np.array(d)[known], both[first, second][known], relabelled)
+    return f"r {r[0]:.2f}, p {p_value(r):.3f}"
+
+
+def expectations(study: str) -> str:
+    """The four expectations, and what was found."""
+    both, base = _score(study, "baseline+all"), _score(study, "baseline")
+    singles = ", ".join(
+        f"`{name}` {row['spearman']:.2f} ({row['p_holm']:.3f})"
+        for name, row in ((name, _score(study, name)) for name in EXPECTED)
+    )
+    over = points(*_chosen(study, 3)[2])
+    answers = {
+        "1. measures add to the tasks' mean gains": f"{both['spearman']:.2f} against {base['spearman']:.2f}, "
+        f"p {both['p_value']:.3f}; detectable {both['detectable']:.2f}; "
+        f"reliability of gains {both['reliability']:.2f}",
+        "2. alone, three measures predict": f"rank correlation (p, Holm): {singles}",
+        "3. pairs that dissociate less gain more": f"{_against_dissociation(study)} of D with gain; "
+        f"without STS-B, which was not planned, {_against_dissociation(study, 'stsb')}",
+        "4. three predicted groups beat random ones": f"{over} points, by measured pairs; trained: "
+        f"{_trained(study, 3)}, all ten together {_trained(study, 1)}",
+    }
+    return markdown(["expectation", "found"], iter(answers.items()))
+
+
+def _predicted(study: str) -> np.ndarray:
+    found = table(study, "gain_predictions")
+    rows = found[(found["held_out"] == 1) & (found["predictor"] == "baseline+all")]
+    tasks = _tasks(study)
+    wide = rows.pivot(index="source", columns="target", values="predicted")
+    return wide.reindex(index=tasks, columns=tasks).to_numpy(dtype=float)
+
+
+def _chosen(
+    study: str, encoders: int
+) -> tuple[partition.Partition, partition.Value, partition.Value, partition.Value]:
+    """Groups by predicted gains: their value, that less random groups, and the best value."""
+    found = _measured(study)
+    k = len(found.tasks)
+    learnt = [task for task in range(k) if found.tasks[task] not in found.unlearnt]
+    at = np.ix_(learnt, learnt)
+    gain, low, high = found.gain[at], found.low[at], found.high[at]
+    chosen, _ = partition.best_partition(_predicted(study)[at], encoders)
+    best, _ = partition.best_partition(gain, encoders)
+    own = partition.weights(chosen, len(learnt))
+    drawn = partition.random_partitions(len(learnt), len(chosen), RANDOM, 0)
+    random = np.mean([partition.weights(one, len(learnt)) for one in drawn], axis=0)
+    values = [
+        partition.value(weights, gain, low, high)
+        for weights in (own, own - random, partition.weights(best, len(learnt)))
+    ]
+    named = tuple(tuple(learnt[task] for task in group) for group in chosen)
+    return named, *values
+
+
+def _trained(study: str, encoders: int) -> str:
+    """What the chosen groups gain, or all tasks together, when they are trained."""
+    tasks, unlearnt = _tasks(study), _measured(study).unlearnt
+    groups = [[tasks[task] for task in group] for group in _chosen(study, encoders)[0]]
+    if encoders == 1:
+        groups = [[task for task in tasks if task not in unlearnt]]
+    found = partition.trained(table(study, "gains"), groups)
+    assert found is not None
+    return points(*found)
+
+
+def groups(study: str) -> str:
+    """Groups by predicted gains for several numbers of encoders, in measured pairs."""
+    tasks = _tasks(study)
+
+    def rows() -> Iterator[list[str]]:
+        for encoders in ENCODERS:
+            chosen, value, over, best = _chosen(study, encoders)
+            names = "; ".join(", ".join(tasks[task] for task in group) for group in chosen)
+            yield [str(encoders), names, points(*value), points(*over), points(*best)]
+
+    head = ["encoders", "groups by predicted gains", "gain", "less random groups", "best by measured gains"]
+    return markdown(head, rows())
+
+
+def figure() -> Figure:
+    """Measured and predicted gains, three groups outlined."""
+    tasks, alone = _tasks(STUDY), _alone(STUDY)
+    chosen = [[tasks[task] for task in group] for group in _chosen(STUDY, 3)[0]]
+    metrics = {task: alone["metric"][task] for task in tasks}
+    return gains_plot.draw(table(STUDY, "gains"), table(STUDY, "gain_predictions"), metrics, chosen)
+
+
+BLOCKS = {
+    f"{STUDY}: {fill.__name__}": lambda fill=fill: fill(STUDY)
+    for fill in (gains, scores, expectations, groups)
+}
+FIGURES = {"grouping.png": figure}
