@@ -22,6 +22,7 @@ use rule sharing as gains with:
 rule gain_predictions:
     input:
         gains=rules.gains.output[0],
+        data=[INPUTS.data(task, "train") for task in LAYOUT.compared],
         similarity=result("tables/similarity.parquet") if STUDY.similarity.measures else [],
         affinity=(result("tables/affinity.parquet") if STUDY.similarity.asked("affinity") else []),
     output:

@@ -19,7 +19,7 @@ STUDY, STEPS, MODEL = "grouping", "grouping-steps", "minilm"
 #: predictors of the second expectation
 EXPECTED = ("lookahead", "grad-tag", "head-fisher")
 #: numbers of encoders
-ENCODERS = (2, 3, 4)
+ENCODERS = (2, 3)
 #: random partitions
 RANDOM = 1000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headspec.statistics.grouping.gains import features, measured_gains
+from headspec.statistics.grouping.gains import features, measured_gains, sizes
 
 TASKS, METRICS = ("a", "b", "c"), dict.fromkeys("abc", "accuracy")
 
@@ -78,3 +78,8 @@ def test_affinities_are_directed_and_replace_their_mean():
         found["lookahead"][0, 1] == 1 and found["lookahead"][1, 0] == 2 and np.isnan(found["lookahead"][2, 0])
     )
     assert np.array_equal(features(similarity, None, TASKS, "m")["lookahead"], expected, equal_nan=True)
+
+
+def test_sizes_are_of_the_source_per_example_of_the_target():
+    found = sizes([1000, 500, 500])
+    assert found[0, 1] == pytest.approx(np.log(2)) and found[1, 0] == -found[0, 1] and found[1, 2] == 0

@@ -6,10 +6,11 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from headspec import tables
 from headspec.progress import log, stage
-from headspec.statistics.grouping.gains import features, measured_gains
+from headspec.statistics.grouping.gains import features, measured_gains, sizes
 from headspec.statistics.grouping.prediction import GAIN_PREDICTION_SCORES, GAIN_PREDICTIONS, predict
 
 params, inputs = snakemake.params, snakemake.input
@@ -17,12 +18,14 @@ with stage(snakemake, "gain predictions"):
     sharing = tables.read(inputs.gains)
     similarity = tables.read(inputs.similarity) if inputs.similarity else None
     affinity = tables.read(inputs.affinity) if inputs.affinity else None
+    examples = [pq.read_metadata(path).num_rows for path in inputs.data]
     found = []
     for model in params.models:
         gains = measured_gains(sharing, params.tasks, params.metrics, model)
         if gains.unlearnt:
             log.info(f"{model}: left out, at chance alone and in every pair: {', '.join(gains.unlearnt)}")
         measures = {} if similarity is None else features(similarity, affinity, params.tasks, model)
+        measures["size"] = sizes(examples)
         found.append(predict(gains, measures, model, params.seed, params.confidence))
     footer = tables.provenance(snakemake)
     for path, schema, frames in zip(

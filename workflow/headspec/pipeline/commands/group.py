@@ -190,10 +190,11 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
     if pd.notna(both["reliability"]):
         yield f"{'reliability of gains':<{LABEL}}{both['reliability']:.2f} between seeds"
     yield (
-        f"{'predictions':<{LABEL}}rank correlation {both['spearman']:.2f} for a task left out "
-        f"[{both['spearman_low']:.2f}, {both['spearman_high']:.2f}], p {both['p_value']:.3f};"
+        f"{'predictions':<{LABEL}}rank correlation {both['spearman']:.2f} "
+        f"[{both['spearman_low']:.2f}, {both['spearman_high']:.2f}] for a task left out;"
     )
-    yield f"{'':<{LABEL}}{base['spearman']:.2f} by the tasks' mean gains alone"
+    yield f"{'':<{LABEL}}{base['spearman']:.2f} by the tasks' mean gains alone;"
+    yield f"{'':<{LABEL}}p {both['p_value']:.3f} of what measures add"
     if both["p_value"] < SIGNIFICANCE:
         yield "Measures of tasks predict partners better than the tasks' mean gains alone."
     else:

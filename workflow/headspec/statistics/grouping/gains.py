@@ -104,3 +104,9 @@ def features(
         .to_numpy(dtype=float)
         for measure, group in rows.groupby("measure", sort=False)
     }
+
+
+def sizes(examples: Sequence[int]) -> Floats:
+    """Matrix (k, k), [source, target]: log of the training examples of the source per example of the target."""
+    log = np.log(np.asarray(examples, dtype=float))
+    return log[:, None] - log
