@@ -107,6 +107,6 @@ def features(
 
 
 def sizes(examples: Sequence[int]) -> Floats:
-    """Matrix (k, k), [source, target]: log of the training examples of the source per example of the target."""
+    """Matrix (k, k), [source, target]: log of training examples of the source per example of the target."""
     log = np.log(np.asarray(examples, dtype=float))
     return log[:, None] - log
