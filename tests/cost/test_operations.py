@@ -185,7 +185,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         mixtures={"pairs": ["tone", "topic", "match"]},
         gates={"mixtures": ["tone+topic"], "kept": [0.5], "keep_models": ["l0"],
                "pruning_methods": ["importance", "rescored", "l0", "dynamic"]},
-        similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
+        similarity={"measures": ["text", "cka", "fisher", "importance", "lookahead", "grad-tag"]},
         iat={"mixtures": ["tone+topic"], "controls": ["random", "rescored"], "deltas": [0.2, 0.1],
              "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},

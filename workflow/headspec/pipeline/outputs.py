@@ -97,8 +97,8 @@ COLUMNS = {
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "predictor": "a measure of similarity or affinity; `size`: training examples of the source per example "
-    "of the target; `all` of these by ridge regression; `baseline`: mean gain of the target and of the source "
-    "in other pairs; or `baseline+all`",
+    "of the target; `all` of these by ridge regression; `baseline`: mean gain of the target and of the "
+    "source in other pairs; or `baseline+all`",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
     "rate_share": "share of the sum of learning rates that comes after the branch, if steps are many; null "
