@@ -14,7 +14,7 @@ TASKS, METRICS = ("a", "b", "c"), dict.fromkeys("abc", "accuracy")
 def row(mixture, task, difference, metric="accuracy", method="tuned"):
     return {
         "model": "m", "mixture": mixture, "method": method, "task": task, "metric": metric, "n_seeds": 4,
-        "between_seeds": 0.01, "difference": difference, "ci_low": difference - 0.1,
+        "value": 0.8, "between_seeds": 0.01, "difference": difference, "ci_low": difference - 0.1,
         "ci_high": difference + 0.2, "unpruned_at_chance": False,
     }  # fmt: skip
 

@@ -97,3 +97,9 @@ def test_trained_groups_weigh_their_means_by_their_tasks():
     assert found.gain == pytest.approx((2 * 0.01 - 3 * 0.02) / 6)
     assert found.high - found.gain == pytest.approx(0.03 * (2**2 + 3**2) ** 0.5 / 6)
     assert parts.trained(table, ["ac", "b"]) is None
+
+
+def test_errors_of_one_target_add_up_and_those_of_two_do_not():
+    gain, error = np.zeros((3, 3)), np.array([[0, 1, 2], [3, 0, 4], [5, 6, 0]]) / 10  # [source, target]
+    found = parts.value(parts.weights(((0, 1, 2),), 3), gain, gain - error, gain + error)
+    assert found.high == pytest.approx((0.8**2 + 0.7**2 + 0.6**2) ** 0.5 / 6)

@@ -86,6 +86,7 @@ def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition
     for held_out in (1, 2):
         assert row.loc[("good", held_out), "spearman"] > 0.7 and row.loc[("good", held_out), "p_holm"] < 0.05
         assert row.loc[("noise", held_out), "p_value"] > 0.05
+    assert row.loc[("good", 1), "p_value"] == 1 / 1000  # the tasks as they are count
     assert row.loc[(BOTH, 1), "p_value"] < 0.05 and row.loc[(BOTH, 1), "over_baseline"] > 0
     assert row.loc[("good", 1), "right_side"] > 0.75 and row.loc[("good", 1), "error_ratio"] < 0.7
     assert row.loc[("good", 2), ["spearman_low", "spearman_high"]].isna().all()

@@ -6,7 +6,6 @@ source, minus its metric alone. The diagonal is nan.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from headspec.statistics.training.sharing import between_pairs
 
-#: the method of runs in pairs
-TUNED = "tuned"
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,19 +43,15 @@ def measured_gains(
     alone is the same for all sources). It is 0 if seeds alone explain these differences.
     """
     at = {task: number for number, task in enumerate(tasks)}
-    names = {"+".join(pair): pair for pair in itertools.combinations(tasks, 2)}
-    main = sharing["metric"] == sharing["task"].map(metrics)
-    chosen = (
-        (sharing["model"] == model) & (sharing["method"] == TUNED) & sharing["mixture"].isin(names) & main
-    )
-    rows = sharing[chosen & sharing["difference"].notna()]
+    main = (sharing["model"] == model) & (sharing["metric"] == sharing["task"].map(metrics))
+    rows = between_pairs(sharing[main])
+    rows = rows[rows["difference"].notna() & rows["source"].isin(tasks) & rows["target"].isin(tasks)]
     rows = rows.assign(variance=rows["between_seeds"].astype(float) ** 2 / rows["n_seeds"])
     columns = {"difference": "gain", "ci_low": "low", "ci_high": "high", "variance": "variance"}
     found = {name: np.full((len(tasks), len(tasks)), np.nan) for name in columns.values()}
     learnt = set(tasks) - set(rows["task"])
     for row in rows.to_dict("records"):
-        target = at[row["task"]]
-        source = next(at[task] for task in names[row["mixture"]] if task != row["task"])
+        source, target = at[row["source"]], at[row["target"]]
         for column, name in columns.items():
             found[name][source, target] = row[column]
         if row["unpruned_at_chance"] is not True:

@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.table_values import MEAN
-from headspec.statistics.grouping.gains import TUNED
 
 Floats = NDArray[np.float64]
 Partition = tuple[tuple[int, ...], ...]
@@ -138,7 +137,7 @@ def trained(gains: pd.DataFrame, groups: Sequence[Collection[str]]) -> Value | N
 
     None if a group of several tasks was not. Errors of groups, which share no run, are independent.
     """
-    rows = gains[gains["method"] == TUNED]
+    rows = gains[gains["method"] == "tuned"]
     means = {row["mixture"]: row for row in rows[rows["task"] == MEAN].to_dict("records")}
     members = rows[rows["task"] != MEAN].groupby("mixture")["task"].agg(frozenset)
     names = {tasks: mixture for mixture, tasks in members.items()}
