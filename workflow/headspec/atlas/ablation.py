@@ -33,7 +33,7 @@ ABLATED = Schema(
 """Table `ablated`: a row for each measure, head and example.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablated.parquet
 
-measure: `ablation` (by zero) or `mean_ablation`; it, layer and head are null without ablation
+measure: `ablation` or `mean_ablation`; null, as layer and head, with none closed
 """
 
 

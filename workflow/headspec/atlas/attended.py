@@ -32,8 +32,8 @@ ATTENDED = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/attended.parquet
 
-tokens: how many tokens after each token is the one that it attends to most
-words: the same of words; null of target texts, which decoders read
+tokens: for each token the offset of the one that it attends to most
+words: the same for words; null for target texts
 """
 
 

@@ -24,8 +24,7 @@ LISTED = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/listed.parquet
 
 heads: name of the list in `models.<name>.heads`
-pruned: `none`, the `listed` heads, as many of the most important for all tasks together (`shared`), or
-    `random` ones, as many by layer, the same for every seed
+pruned: `none`, `listed`, `shared` or `random` heads, as in [`head_lists`](#head_lists)
 """
 
 

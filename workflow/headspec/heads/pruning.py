@@ -39,8 +39,8 @@ PREDICTIONS = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
 
 pruned_for: task whose top heads are pruned, or `none`
-probabilities: of the classes, by index, float32; null without classes and with `pruning.probabilities:
-    false`; read by `tables.read(path, probabilities=True)`
+probabilities: of the classes, by index; null without classes and with `pruning.probabilities: false`; read by
+    `tables.read(path, probabilities=True)`
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.

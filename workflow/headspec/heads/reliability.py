@@ -28,13 +28,13 @@ RELIABILITY = Schema(
 """Table `reliability`: a row for each task of a run and comparison.
 tables/reliability.parquet
 
-kind: `split_half`: even against odd folds of one run; `seeds`: another seed; `tasks`: another task of the
-    run, lower where tasks need different heads; `methods`: another method, for each pair of seeds
+kind: what is compared: `split_half`, even and odd folds of a run; `seeds`; `tasks` of a run; `methods`, for
+    each pair of seeds
 against: the other task or method; else null
-seed_a: seed of the run, or the first of two
-seed_b: the other seed, with `methods` of the other method; else null
+seed_a: seed of the run
+seed_b: the other seed, of the other method with `methods`; else null
 spearman: rank correlation over heads
-top_overlap: Jaccard index of the sets of top heads; null where they are empty
+top_overlap: Jaccard index of the top heads; null where there are none
 """
 
 

@@ -37,27 +37,24 @@ class Table:
 
 #: column: what it holds, unless a table says something else
 COLUMNS = {
-    "alpha": "fraction of heads that a task owns; null for plain training",
-    "area": "mean D over all fractions from 0 to the largest",
-    "attention": "kind of attention: `self`; of encoder-decoders `encoder`, `decoder` or `cross`",
-    "at_chance": "a pruned model is no better at the task (or one of several) than the best "
-    "constant prediction, so D means little",
-    "base": "metric with no head pruned",
+    "alpha": "as `iat.alpha` and `iat.delta`; null for plain training",
+    "area": "[mean D](statistics.md#dissociation) over all fractions",
+    "attention": "`self`; of encoder-decoders `encoder`, `decoder` or `cross`",
+    "at_chance": "a pruned model is [at chance](statistics.md#at-chance) (†)",
+    "base": "unpruned metric",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
-    "between_seeds": "standard deviation over seeds; null for one seed and what has no seeds",
-    "case": "only of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model is "
-    "at chance)",
+    "between_seeds": "standard deviation over seeds; null without several",
+    "case": "of task `mean`: [case](statistics.md#cases)",
     "ceiling": "r of other subjects' responses in place of vectors; null with one subject",
     "chance": "metric of the best constant prediction",
     "ci_high": "ends of the interval, in tables of differences of the difference",
     "ci_low": "ends of the interval, in tables of differences of the difference",
-    "ci_over": "what the interval is over: `examples` (one or two seeds) or `seeds and examples`; with "
-    "random orders also `orders`",
-    "delta": "last fraction of training, in which tasks train only their own heads; null for plain training",
+    "ci_over": "what the [interval](statistics.md#intervals) is over",
+    "delta": "as `iat.alpha` and `iat.delta`; null for plain training",
     "difference": "value minus the value of `against`, mean over seeds",
     "direction": "of syntactic roles: `dependent to head` or `head to dependent`; else null",
-    "dissociation": "D (Eq. 6 and 7) as a fraction, mean over combined seeds",
-    "distinct": "only of task `mean`: double dissociation whose mean reaches `dissociation.distinct`",
+    "dissociation": "[D](statistics.md#dissociation), mean over seeds",
+    "distinct": "of task `mean`: [distinct](statistics.md#cases)",
     "draw": "random draw, mask or order; null for others",
     "draws_high": "highest and lowest metric of random heads or orders; null for other rankings",
     "draws_low": "highest and lowest metric of random heads or orders; null for other rankings",
@@ -66,18 +63,18 @@ COLUMNS = {
     "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
-    "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
+    "importance": "mean of |dL/dgate| over the fold's samples (Eq. 4)",
     "held_out": "tasks that are left out together, with all of their pairs",
     "index": "name of the row in prediction files",
     "kept": "whether the head is kept, or would be at this step",
-    "kept_least": "least and most of a seed",
-    "kept_most": "least and most of a seed",
-    "label": "index of the true class, or the true score; 0 of pairs of continuations; null without labels "
-    "and beside `label_values`",
+    "kept_least": "fewest and most in a seed",
+    "kept_most": "fewest and most in a seed",
+    "label": "index of the true class, or true score; 0 for minimal and answer pairs; null without labels "
+    "or beside `label_values`",
     "label_values": "[several numbers](#several-numbers) of some types of tasks; else null",
     "layer": "layer of that attention",
     "measure": "measure of [heads](atlas.md#measures) or of [similarity](similarity.md)",
-    "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
+    "method": f"training method: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
     "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
     "model": "name of the model in the config",
@@ -88,49 +85,46 @@ COLUMNS = {
     "offset": "relative position: of a positional role, or the baseline of a syntactic role",
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
-    "p_holm": "p_value corrected by Holm's method over a [family](statistics.md#p_holm)",
-    "p_value": "p of a [test](statistics.md#p_value), by default two-sided; null where there is none",
-    "passage": "passage of the stimulus; a passage stays in one fold",
+    "p_holm": "`p_value` corrected for its [family](statistics.md#p_holm)",
+    "p_value": "p of a [test](statistics.md#p_value); null without one",
+    "passage": "as named",
     "penalty": "of heads left open, if not `gates.penalty`; else null",
-    "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
-    "right one minus the wrong one's; null beside `prediction_values`",
+    "prediction": "index of the predicted class, or predicted score; for pairs right less wrong "
+    "log-likelihood; null beside `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
-    "predictor": "a measure of similarity or affinity; `size`: training examples of the source per example "
-    "of the target; `all` of these by ridge regression; `baseline`: mean gain of the target and of the "
-    "source in other pairs; or `baseline+all`",
+    "predictor": "[predictor](grouping.md) of gains; `size`: training examples of the source per example of "
+    "the target",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
-    "rate_share": "share of the sum of learning rates that comes after the branch, if steps are many; null "
-    "without a branch",
+    "rate_share": "share of the summed learning rates after the branch; null without one",
     "rate": "hits / cases",
     "relation": "dependency relation of a syntactic role; else null",
     "role": "`positional`, `syntactic` or `rare word`",
-    "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
+    "sampling": "as `training.sampling`",
     "samples": "training examples that the encoder learns from",
     "seed": "as named",
-    "scope": "whether all tasks keep the same heads, `shared`, or each its own, `per_task`",
+    "scope": "as `gates.scope`",
     "sentence": "as named",
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "source": "task whose data would be added",
-    "step": "steps done; at the last step of gates, `kept` has the heads that were kept",
+    "step": "steps done; with gates, the last has the heads that were kept",
     "stimulus_id": "as named",
     "subject": "as named",
     "target": "task that is evaluated",
-    "task": "task that is evaluated or learnt, in IAT also a further split, or `mean`, over tasks of the "
-    "mean over metrics; of a set of gates its task, null for the set of all",
+    "task": "task that is evaluated or learnt, a further split, or `mean` (over metrics, then tasks); of "
+    "gates the task that they serve, null if shared",
     "task_a": "tasks of the pair",
     "task_b": "tasks of the pair",
     "text": "as named",
     "text_a": "the text, or the first text of a pair",
     "text_b": "second text of a pair; null for single texts",
-    "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
-    "unpruned_at_chance": "the unpruned model of a seed is no better at the task (or one of several) than "
-    "the best constant prediction: it learnt nothing, and D counts in no finding; of differences, "
-    "[both methods' models](statistics.md#at-chance)",
+    "tuning": "as `transfer.tuning`",
+    "unpruned_at_chance": "an unpruned model is [at chance](statistics.md#at-chance) (×); of differences, "
+    "both methods' models",
     "value": "value of the metric or measure, mean over what is combined",
     "voxel": "as named",
-    "way": "pruning method, which chooses the heads to keep; `whole` keeps all",
+    "way": "pruning method; `whole` keeps all heads",
 }  # fmt: skip
 
 #: suffixes of columns with the ends of a column's interval
@@ -289,8 +283,8 @@ def _columns(entries: Iterable[tuple[str, str]]) -> list[str]:
 def _several() -> Iterator[str]:
     """Yield lines on what lists of numbers hold, by type of task, from below its kind's metrics."""
     yield (
-        "Lists have the numbers in this order; lists of a task have the same length. The first number is "
-        '`prediction_values[1]` in DuckDB and `frame["prediction_values"].str[0]` in pandas.'
+        "Lists of a task have the same length; *guess* is the best one without reading. The first number "
+        'is `prediction_values[1]` in DuckDB, `frame["prediction_values"].str[0]` in pandas.'
     )
     yield ""
     yield "| type of task | `label_values` | `prediction_values` |"
@@ -311,7 +305,7 @@ def updated(text: str) -> str:
 def _section(name: str, table: Table, schema: Schema) -> list[str]:
     """Return heading, row, shared columns, and own columns with their meaning, of a table.
 
-    The row is left out where the names of the key columns say it.
+    The row is left out where the names of the key columns say it, the path where the table's name does.
     """
     names = {
         column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
@@ -326,8 +320,10 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
         if column + end in names
     )
     paths = (path.replace(RUN, "{run}") for path in table.paths)
-    lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in paths)}  "]
+    lines = [f"### {name}", ""]
+    if table.paths != (f"tables/{name}.parquet",):
+        lines += [f"{', '.join(f'`{path}`' for path in paths)}  "]
     keys = {*list(schema.columns)[: schema.keys]}
-    row = [] if {*re.findall(r"\w+", table.row)} <= keys | {"and"} else [f"Per {table.row}"]
+    row = [] if {*re.findall(r"\w+", table.row)} <= keys | {"run", "and"} else [f"Per {table.row}"]
     lines += [": ".join([*row, *([", ".join(shared)] if shared else [])])]
     return [*lines, "", *own, ""] if own else [*lines, ""]

@@ -28,9 +28,9 @@ fold: twentieth of the validation sentences, the same for all runs
 direction: of attention, `to` the unit's second words or `from` them; null for head outputs
 label: label of the units
 right: units that the head gets right
-control: of outputs, units with this label at random that the probe gets right after fitting random labels,
-    for each of ten labellings; of attention, units that the best fixed offset gets right
-n_control: numbers of such units
+control: of outputs, units that the probe gets right under each of ten random labellings; of attention, by the
+    best fixed offset
+n_control: units with this label under each
 """
 #: random labellings of the words of a task
 LABELLINGS = 10

@@ -28,7 +28,7 @@ AFFINITY = Schema(
 tables/affinity.parquet
 
 measure: `lookahead`, `lookahead-single` or `grad-tag`
-affinity: share of the target's loss that the source removes, mean over seeds; below 0 if it adds
+affinity: the same, mean over seeds
 """
 
 

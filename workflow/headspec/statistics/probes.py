@@ -36,10 +36,10 @@ tables/probes.parquet
 mixture: `none` for the encoder before training
 method: of training; `pretrained`; or `random`, weights that each seed draws
 label: null for all, of which `best` takes for each label its own head
-heads: `best`, the head that is best on the other half of the sentences, or `mean`, all heads
+heads: `best` on the other half of the sentences, or `mean` of all
 accuracy: share of units that the heads get right, mean over seeds
-control: accuracy of the [control](words.md#probes), with its own best head, mean over random labellings; null
-    if a label has no units in any
+control: accuracy of the [control](words.md#probes), mean over random labellings; null if a label has no units
+    in any
 selectivity: accuracy less control
 """
 PROBE_CHANGES = Schema(
@@ -52,9 +52,9 @@ PROBE_CHANGES = Schema(
 tables/probe_changes.parquet
 
 label: null for all, of which `best` takes for each label its own head
-heads: `best`, the head that is best before training, on the other half of the sentences, or `mean`
+heads: `best` before training on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
-change: accuracy less that of `before`, mean over seeds
+change: accuracy less `before`, mean over seeds
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
 UNTRAINED = (PRETRAINED, RANDOM)

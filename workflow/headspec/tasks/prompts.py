@@ -25,8 +25,8 @@ COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
 """Columns of the table `tokens`:
 
 words: in prompts with a mask, 0 there and -1 elsewhere; else null
-continuations: in prompts, tokens of the answers that are scored, in pairs the right one first; in minimal
-    pairs, how each text goes on after the common beginning; null where an answer is the next token
+continuations: in prompts, tokens of the answers that are scored; in pairs, of the right and the wrong text
+    after their common beginning; null where an answer is the next token
 """
 
 

@@ -30,7 +30,7 @@ GATES_OF_RUN = Schema(
 """Table `gates_of_run`: a row for each set of gates, step and head.
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/gates.parquet
 
-score: what is learnt of the head: the largest are kept first; null where no gates learn
+score: what is learnt; the largest are kept first; null where no gates learn
 """
 #: number of records of gates while they learn
 RECORDS = 20

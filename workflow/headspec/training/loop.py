@@ -43,7 +43,7 @@ epoch: pass over the training examples
 loss: mean loss of the batch
 learning_rate: of the step
 examples_per_second: speed at that time
-memory_mb: peak memory so far, of the GPU or of the process with shared packages
+memory_mb: peak so far, of the GPU or the process
 """
 
 

@@ -23,7 +23,7 @@ similarity/{model}/seed{seed}/sentences.parquet, similarity/{model}/seed{seed}/s
 
 task: task whose text it is, or whose model made the vector
 example: example, sentence or stimulus; null for a mean over texts
-vector: of the width of the model
+vector: as wide as the model
 """
 
 

@@ -29,7 +29,7 @@ VOXELS = Schema(
 brain/voxels.parquet
 
 fold: fold of cross-validation
-reliability: r of the prediction from other subjects' responses, in the training part; null with one subject
+reliability: r of the prediction from other subjects, in the training part; null with one
 selected: whether the fold uses the voxel
 ceiling: the same on the held-out part
 """

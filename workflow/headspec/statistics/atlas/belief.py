@@ -32,12 +32,12 @@ BELIEF = Schema(
 tables/belief.parquet
 
 ablation_spearman, ablation_size_spearman: rank correlation over heads with that measure
-ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads with those of that measure
+ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads
 area: under the pruning curve
-difference: area minus the mean area of random orders
+difference: area less the mean of random orders
 difference_p_holm, dissociation_p_holm: corrected p
 dissociation: D by the ranking; null if all tasks share it
-ci_over: of the area; of the difference also over orders
+ci_over: of the area; the difference also over orders
 """
 
 

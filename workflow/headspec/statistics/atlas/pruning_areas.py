@@ -49,8 +49,8 @@ Table `pruning_areas`: a row for each task, ranking and comparison.
 tables/pruning_areas.parquet
 
 against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
-value: area under the curve of the metric against the fraction pruned, a mean of the metric: small where the
-    ranking, from the top, finds heads that matter; or the difference of two areas
+value: [area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the metric; or a
+    difference of areas
 
 Table `ranking_dissociation`: a row for each ranking, mixture and task.
 tables/ranking_dissociation.parquet

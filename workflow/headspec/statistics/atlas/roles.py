@@ -31,10 +31,10 @@ ROLES = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{kept_for}/roles.parquet
 
-hits: cases in which the head attends most to the place of its role
-cases: all cases
+hits: cases in which the head attends most where its role says
+cases: all
 sentences: sentences with a case
-threshold: rate that the role takes
+threshold: least rate of the role
 claimed: whether the head has the role
 """
 

@@ -35,7 +35,7 @@ TASK_DIFFERENCES = Schema(
 """Table `task_differences`: a row for each task, measure and head.
 tables/task_differences.parquet
 
-against: the other task of the mixture; `others` for the mean of several
+against: the other task of the mixture, or the mean of `others`
 measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance`, `confidence`
 other: value of `against`
 """

@@ -27,16 +27,14 @@ CONTRASTS = Schema(
 """Table `contrasts`: a row for each difference.
 tables/contrasts.parquet
 
-contrast: `methods`: of a mixture trained by two methods; `paradigms`: of pairs of a task on single texts and
-    one on pairs, and other pairs; `pairs_of`: of a task of pairs and the task of their texts, beside the same
-    other tasks
-mixture: name of the mixture; `pairs`: the mean over `mixtures.pairs`; `across paradigms`: that over some of
-    them
+contrast: `methods`: two methods; `paradigms`: pairs that join a task on single texts with one on text pairs,
+    against other pairs; `pairs_of`: a task of pairs against the task of their texts, beside the same tasks
+mixture: a mixture, or a mean: `pairs`, over `mixtures.pairs`; `across paradigms`, over some of them
 against: a method, `within paradigms`, or a mixture
 n_mixtures: mixtures that it rests on
-n_at_chance: of these, with a pruned model at chance; in `methods`, those of both
-n_left_out: mixtures left out: an unpruned model is at chance, in `methods` by either
-dissociation: mean D over tasks, mixtures and seeds; null, as all that follows, if no mixtures are left
+n_at_chance: of these, with a pruned model at chance; in `methods`, counted for each
+n_left_out: mixtures left out, with an unpruned model at chance by either method
+dissociation: mean D over tasks, mixtures and seeds; null, as all that follows, without mixtures
 """
 #: `mixture` of the mean over all pairs
 PAIRS = "pairs"

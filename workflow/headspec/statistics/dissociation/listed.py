@@ -40,17 +40,17 @@ tables/head_lists.parquet
 
 heads: name of the list
 value: metric without the listed heads
-random: mean metric without random heads, as many by layer
-shared: metric without as many heads of those most important for all tasks together
+random: mean metric without as many random heads by layer
+shared: metric without as many heads that matter most to all tasks together
 harm: `random` less `value`
-p_corrected: p_value corrected for lists and tasks
-own: how much more of `base` the task loses with the list than with the shared heads
-others: how much less the other tasks lose with it, mean of shares of `base`
+p_corrected: `p_value` corrected for lists and tasks
+own: share of `base` that the task loses more without the list than without the shared heads
+others: the same that other tasks lose less, on average
 p_specific: of the less certain of `own` and `others`; 1 if one is not above 0
-p_specific_holm: the same, corrected for lists and tasks
+p_specific_holm: the same, corrected
 at_chance: the task is at chance without the listed or the shared heads
-verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model not at chance; `specific`: so is
-    `p_specific_holm`, and the task not at chance; else, and always with fewer than 19 random sets, `neither`
+verdict: `important`: `p_corrected` at most 0.05, the unpruned model not at chance; `specific`: also
+    `p_specific_holm` at most 0.05, the task not at chance; else, or with fewer than 19 random sets, `neither`
 """
 
 

@@ -42,9 +42,8 @@ tables/budgets.parquet
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
     own number where fraction is null; null for `whole`
 heads: number of heads kept, mean over seeds and tasks
-open_heads: number of heads that learnt gates are expected to leave open; null without a target
-missed: share of the sets of gates more than 5 % of the heads off their target: they keep the heads with the
-    largest scores, not those that stayed open
+open_heads: expected number of heads that learnt gates leave open; null without a target
+missed: share of the sets of gates that [missed](gates.md#results) their target by over 5 % of the heads
 value: mean over seeds
 """
 

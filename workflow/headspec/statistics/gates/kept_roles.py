@@ -42,8 +42,8 @@ tables/role_counts.parquet
 heads: number of heads kept, without cross-attention, mean over seeds
 before: heads with the role in the trained run
 kept: how many of them are kept
-kept_by_layer: how many would be, were the kept heads random within layers
-after: heads with the role after the further training; null for methods not in `gates.keep_models`
+kept_by_layer: how many by chance within layers
+after: heads with the role after the further training; null as `role_after`
 moved: how many of them lacked it before
 """
 

@@ -38,9 +38,9 @@ tables/overlap.parquet
 
 mixture: null for tasks trained alone, which are compared over mixtures
 what: `seeds` or `tasks`, whose kept heads are compared
-within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
+within: of `seeds` the task (`all` for a shared set), of `tasks` the seed
 a, b: the two seeds or tasks, or `mean`
-jaccard: heads that both keep, as a share of those that either keeps; 1 where neither keeps any
+jaccard: Jaccard index of the kept heads; 1 where neither keeps any
 jaccard_by_layer: its mean with heads permuted within layers
 correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean with heads permuted

@@ -30,12 +30,9 @@ GAIN_PREDICTIONS = Schema(
 """Table `gain_predictions`: a row for each model, predictor, number of tasks left out, source and target.
 tables/gain_predictions.parquet
 
-source: task that is learnt along
-target: task that gains or loses by it
-gain: metric of the target, trained with the source, minus its metric alone; null if unknown
-predicted: the same, predicted from pairs without the left-out tasks; with one task left out the mean of two
-    predictions, without the source and without the target; null for a predictor that lacks values or is
-    constant
+gain: [gain](grouping.md) of the target from the source; null if unknown
+predicted: gain predicted from pairs without the left-out tasks; with one left out the mean of two
+    predictions, without the source and without the target; null if the predictor lacks values or is constant
 """
 
 GAIN_PREDICTION_SCORES = Schema(
@@ -50,14 +47,13 @@ tables/gain_prediction_scores.parquet
 
 n_tasks: tasks with a known gain
 n_gains: known gains
-spearman: rank correlation of predicted and measured gains; with one task left out the mean of those within
-    a task and direction, with two (without an interval) that of all gains, less the mean of the pairs that
-    the prediction uses
-null_mean: mean spearman with permuted tasks
-detectable: spearman that is found (p < 0.05) with power 0.8
+spearman: rank correlation of predicted and measured gains; with one task left out the mean over tasks and
+    directions, with two (no interval) of all gains less the mean of the pairs that the prediction uses
+null_mean: mean `spearman` with permuted tasks
+detectable: `spearman` that is found (p < 0.05) with power 0.8
 right_side: share of gains whose sign is predicted
 error_ratio: squared error over that of the mean of the pairs that the prediction uses
-over_baseline: spearman minus that of `baseline`
+over_baseline: `spearman` less the `baseline`'s
 reliability: of differences between a target's gains, over seeds; null for one seed
 """
 

@@ -28,12 +28,11 @@ CORRELATION = Schema(
 tables/correlation.parquet
 
 model: name of the model, or `pooled`: all, each standardised on its own
-n_pairs: pairs of tasks with both values, without tasks at which an unpruned model is at chance
+n_pairs: pairs of tasks with both values, none [unpruned at chance](statistics.md#at-chance)
 pearson_r: correlation of a pair's mean D with its similarity
 spearman_r: the same of ranks
-slope: least-squares slope of D on similarity
-intercept: D at similarity 0
-p_pearson, p_spearman: p of the two, as if pairs were independent, which they are not
+slope, intercept: least squares, D on similarity
+p_pearson, p_spearman: p as if pairs were independent, which they are not
 p_mantel, p_mantel_spearman: their Mantel tests
 partial_r: correlation with the input paradigm held constant
 p_partial: its Mantel test, by double semi-partialling

@@ -47,10 +47,10 @@ tables/improvement.parquet
 
 against: method compared with; null for plain training
 p_seeds: p for other seeds and examples; null with one or two seeds
-p_seeds_holm: p_seeds [corrected](statistics.md#p_value) over the study
-sd_seeds: standard deviation of the difference between seeds, with endless examples
-sd_examples: the same over sets of as many examples, alike for all seeds
-sd_both: the same of what is particular to a seed on these examples
+p_seeds_holm: `p_seeds` [corrected](statistics.md#p_value) over the study
+sd_seeds: standard deviation of the difference between seeds, with infinitely many examples
+sd_examples: the same between sets of as many examples
+sd_both: the same of the interaction of seed and examples
 """
 
 Floats = NDArray[np.float64]

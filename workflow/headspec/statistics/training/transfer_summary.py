@@ -22,7 +22,7 @@ TRANSFER = Schema(
 """Table `transfer`: a row for each fit and metric.
 tables/transfer.parquet
 
-mixture: what the encoder learnt: a mixture, a task (`single`), or `none` (`pretrained`)
+mixture: what the encoder learnt; `none`: `pretrained`
 method: whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control
 """
 TRANSFER_SUMMARY = Schema(
@@ -36,10 +36,10 @@ TRANSFER_SUMMARY = Schema(
 tables/transfer_summary.parquet
 
 method: whose encoder, as in `transfer`
-source: what the encoder learnt: the mixture, one of its tasks, the `mean` of these, or `none`
+source: what the encoder learnt: the mixture, one of its tasks, their `mean`, or `none`
 n_draws: number of draws
-difference: value less the value of `tuned`, paired by seed and draw; null for `tuned`
-ci_over: of both intervals: `draws` (one or two seeds), or `seeds and draws`
+difference: value less `tuned`, paired by seed and draw
+ci_over: of both intervals
 """
 
 

@@ -35,12 +35,11 @@ COLUMNS = {
 """Columns of the table `tokens`:
 
 span: in questions, the first and the last token of the first answer; -1 without one
-offsets: in questions, for `input_ids` and each of `windows` the characters of the context that every token
-    begins and ends with; -1 for tokens of the question, and special ones
-windows: in questions, tokens of the further windows of a long context
-window_types: in questions, `token_type_ids` of these
+offsets: in questions, where each token of `input_ids` and `windows` begins and ends in the context, in
+    characters; -1 for others
+windows, window_types: in questions, `input_ids` and `token_type_ids` of further windows of a long context
 context: in questions, the context
-answers: in questions, the texts of the gold answers; none where there is no answer
+answers: in questions, the texts of the gold answers
 """
 
 

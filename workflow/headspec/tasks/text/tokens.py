@@ -27,8 +27,7 @@ NONE = -1
 COLUMNS = {"targets": pa.list_(INT)}
 """Columns of the table `tokens`:
 
-targets: in language modelling, the token that the state of each token predicts: the next one, or the masked
-    one; -1 for none
+targets: in language modelling, the next or masked token that each token predicts; -1 for none
 """
 
 

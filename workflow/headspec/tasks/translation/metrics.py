@@ -68,7 +68,6 @@ METRICS = {
 """What is counted.
 
 label_values: `prediction_values` of a constant text
-prediction_values: what metrics add up, in the order of sacrebleu: of BLEU lengths of text and reference,
-    matches and n-grams by order, of chrF n-grams of text and reference and matches by order, and 1 if the
-    texts are equal
+prediction_values: the sums of sacrebleu, in its order: BLEU's lengths of text and reference, matches and
+    n-grams by order; chrF's n-grams of text and reference and matches by order; 1 if the texts are equal
 """
