@@ -282,7 +282,7 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
         ),
         (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
         (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
-        (config({"samples": []}), ["transfer.samples: got [], expected list of integer >= 1"]),
+        (config({"samples": []}), ["transfer.samples: got [], expected non-empty list of integer >= 1"]),
         (config({"samples": [4, 4]}), ["transfer.samples: 4 is listed twice"]),
     ],
 )

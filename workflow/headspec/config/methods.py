@@ -40,7 +40,7 @@ METHODS = {
         fill="#bbddaa",
         trains="adapters",
         before="frozen",
-        about="only low-rank adapters of the weights, and the classifiers, which takes much less memory",
+        about="low-rank adapters and the classifiers, which takes much less memory",
     ),
     "iat": Method(marker={"marker": "s", "color": "#117733"}, before="tuned"),
     "frozen": Method(

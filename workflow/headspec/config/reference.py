@@ -81,11 +81,11 @@ def allowed(node: Node) -> str:
         more = [*node["enum"], *(["one of a plugin"] if node.get(PLUGGED) else [])]
         return f"{', '.join(more[:-1])} or {more[-1]}"
     if "items" in node:
-        return f"list of {allowed(node['items'])}{'; at least one' if node.get('minItems') else ''}"
+        return f"{'non-empty ' if node.get('minItems') else ''}list of {allowed(node['items'])}"
     if "properties" in node:
         return "section"
     if entry := _entry(node):
-        return f"mapping of name to {allowed(entry)}{'; at least one' if node.get('minProperties') else ''}"
+        return f"{'non-empty ' if node.get('minProperties') else ''}mapping of name to {allowed(entry)}"
     bounds = " and ".join(f"{sign} {node[key]:g}" for key, sign in BOUNDS.items() if key in node)
     return f"{node.get('format') or TYPES[node['type']]} {bounds}".rstrip()
 

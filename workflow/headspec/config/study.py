@@ -67,8 +67,7 @@ class Study(Section):
     plugins: Distinct[str] = Field(
         [],
         description="modules with [measures and pruning methods of your own](architecture.md#a-plugin), by "
-        "import name or by path (`*.py`), and folders of [kinds of tasks](architecture.md#a-kind-of-task); "
-        "planning and jobs run their code",
+        "import name or by path (`*.py`), and folders of [kinds of tasks](architecture.md#a-kind-of-task)",
     )
     jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
@@ -81,9 +80,8 @@ class Study(Section):
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
         description="".join(f"`{name}`: {methods.METHODS[name].about}; " for name in methods.NAMED)
-        + "`iat`: the sections `iat` and `transfer`; `atlas`, `gates`, `probes`: the section of this name; "
-        "`grouping`: gains of `mixtures.pairs`, and how well `similarity.measures` predict them; `snakemake` "
-        "with one of these five names runs it in any case",
+        + "`iat` (with `transfer`), `atlas`, `gates`, `probes`, `grouping`: also make this "
+        "[target](running.md#your-own-study)",
     )
     training: Training = Training()
     importance: Importance = Importance()

@@ -30,24 +30,22 @@ class Atlas(Section):
     )
     treebank: Treebank | None = Field(
         None,
-        description="sentences for the roles of heads; by default the tasks' validation texts, without "
-        "syntactic roles",
+        description="sentences for roles of heads; by default validation texts, without syntactic roles",
     )
     sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="most sentences for roles")
     relevance: Literal["constant_attention", "attnlrp"] = Field(
         "constant_attention",
-        description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "
-        "have relevance themselves (Achtibat et al. 2024)",
+        description="rules of relevance propagation: by Ali et al. (2022), or Achtibat et al. (2024), where "
+        "attention weights have relevance, too",
     )
     rankings: Annotated[Distinct[Ranking], Field(min_length=1)] = Field(
         [
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
         ],
-        description="[measures](atlas.md#measures) by which heads are pruned cumulatively; `rescored`: "
-        "importance, computed again after every step; `l0` to `subset-hard`: "
-        "[gates](atlas.md#which-measure-to-believe) with the settings of `gates`; random orders are always "
-        "pruned",
+        description="[measures](atlas.md#measures) by which heads are pruned cumulatively, beside random "
+        "orders; `rescored`: importance, computed again after every step; `l0` to `subset-hard`: "
+        "[gates](atlas.md#which-measure-to-believe) with the settings of `gates`",
     )  # fmt: skip
     bottom: bool = Field(
         False,
@@ -59,7 +57,7 @@ class Atlas(Section):
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         10,
-        description="random orders of pruning for each seed; with few, only large differences show",
+        description="random orders of pruning for each seed",
     )
 
     @property

@@ -13,8 +13,8 @@ class Brain(Section):
     """Brain responses to texts, for cognitive-neural mapping (measure `cnm`); not used by default."""
 
     stimuli: str = Field(
-        description="table with columns `stimulus_id` and `text`, in order of presentation; stimuli of one "
-        "`passage`, if there is such a column, stay in one fold"
+        description="table with columns `stimulus_id` and `text`, in order of presentation; stimuli of a "
+        "`passage`, an optional column, stay in one fold"
     )
     responses: str = Field(
         description="Parquet table with columns `subject`, `stimulus_id` and `voxels` (a list of numbers); "
@@ -22,20 +22,19 @@ class Brain(Section):
     )
     regression: Literal["ridge", "network"] = Field(
         "ridge",
-        description="ridge regression with a penalty for each voxel, or the network of Luo et al. (2022) "
-        "with one hidden layer",
+        description="ridge regression with a penalty for each voxel, or the network of Luo et al. (2022)",
     )
     folds: Annotated[int, Field(ge=2), NUMBER] = Field(
         5, description="folds of cross-validation, of consecutive stimuli"
     )
     voxels: Literal["all", "reliable"] = Field(
         "all",
-        description="`reliable`: in each fold, voxels that other subjects' responses predict in the "
-        "training part",
+        description="`reliable`: those that [other subjects' responses "
+        "predict](similarity.md#how-a-score-is-made)",
     )
     nuisance: Distinct[str] = Field(
         [],
         description="variables to regress out of responses and vectors: `length` (characters), `position` "
-        "(in the passage, else among all stimuli), `frequency` (mean log frequency of words in the compared "
-        "tasks' training texts), or numeric columns of the stimuli",
+        "(in the passage, or among all stimuli), `frequency` (mean log frequency of words in training "
+        "texts), or numeric columns of the stimuli",
     )

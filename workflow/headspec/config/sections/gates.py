@@ -31,27 +31,26 @@ class Gates(Section):
     )
     scope: Annotated[Distinct[Literal["shared", "per_task"]], Field(min_length=1)] = Field(
         ["shared"],
-        description="whether the tasks of a mixture keep the same heads, or each its own",
+        description="whether tasks of a mixture keep the same heads, or each its own",
     )
     kept: Annotated[Distinct[Share], Field(min_length=1)] = Field(
         [0.1, 0.2, 0.3, 0.5, 0.7], description="fractions of heads to keep"
     )
     attention: Distinct[Kind] = Field(
         [],
-        description="of encoder-decoders, the kinds of attention whose heads can close, of which `kept` are "
-        "fractions; by default all",
+        description="kinds of attention of an encoder-decoder whose heads can close; `kept` are fractions of "
+        "these; by default all",
     )
     epochs: Count = Field(2, description="further passes over the training examples")
     learning: Fraction = Field(
         0.5,
-        description="first fraction of these, in which gates learn or heads close; then the kept heads are "
-        "trained alone",
+        description="first fraction of these passes, in which gates learn or heads close",
     )
     learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
         0.02,
-        description="coefficient of the L0 penalty, for each head; in He and Choi (2021) it is this one "
-        "times the number of heads",
+        description="coefficient of the L0 penalty, per head; He and Choi (2021) give this times the number "
+        "of heads",
     )
     penalties: Distinct[Positive] = Field(
         [],
@@ -65,6 +64,6 @@ class Gates(Section):
     )
     keep_models: Distinct[Made] = Field(
         [],
-        description="pruning methods whose models are saved, for [export](gates.md#export) and the "
-        "[roles](gates.md#roles) of their heads",
+        description="pruning methods whose models are saved, for [export](gates.md#export) and "
+        "[roles](gates.md#roles)",
     )

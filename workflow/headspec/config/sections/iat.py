@@ -26,8 +26,8 @@ class IAT(Section):
 
     mixtures: Distinct[str] = Field(
         [],
-        description="mixtures to train with IAT: `a+b` for tasks of `mixtures.pairs`, or a group. Each of "
-        "their tasks is also trained alone (method `single`)",
+        description="mixtures to train with IAT: groups, or `a+b` for pairs; their tasks are also trained "
+        "alone (method `single`)",
     )
     alpha: Fraction = Field(
         0.3, description="fraction of all heads that a task owns, its most important ones"
@@ -37,27 +37,21 @@ class IAT(Section):
     )
     projections: Literal["qkv", "qkvo"] = Field(
         "qkv",
-        description="weights of a head: its rows of W_Q, W_K and W_V; with `qkvo` also its columns of W_O, "
-        "which else train with the shared weights",
+        description="weights of a head: its rows of W_Q, W_K and W_V; with `qkvo` also its columns of W_O",
     )
     controls: Distinct[Control] = Field(
         ["random"], description="[variants](iat.md#what-is-compared) to compare with"
     )
-    sweep_controls: bool = Field(
-        False, description="whether controls, too, are combined with every alpha and delta"
-    )
+    sweep_controls: bool = Field(False, description="combine controls with every alpha and delta, too")
     rate: Rate = Field(
         "continued",
-        description="learning rates after the branch: `continued`, those of plain training; `rewarmed`, up "
-        "to `iat.peak` again, then down by `training.decay`, compared with plain training at the same rates "
-        "(method `rewarmed`)",
+        description="learning rates after the branch: as in plain training, or up to `iat.peak` again and "
+        "down by `training.decay`, compared with plain training at these rates (method `rewarmed`)",
     )
     peak: Positive | None = Field(
         None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
     )
-    rescorings: Count = Field(
-        3, description="how often `rescored` scores heads again after the branch, at equal distances"
-    )
+    rescorings: Count = Field(3, description="how often `rescored` scores heads again after the branch")
     alphas: Distinct[Fraction] = Field([], description="further values of alpha, each with every delta")
     deltas: Distinct[FractionBelowOne] = Field(
         [], description="further values of delta, each with every alpha"
@@ -67,6 +61,5 @@ class IAT(Section):
     )
     reserve: FractionBelowOne = Field(
         0.2,
-        description="largest delta without training again; the state before this last fraction of training "
-        "is kept",
+        description="largest delta that needs no training again: the state before this last fraction is kept",
     )

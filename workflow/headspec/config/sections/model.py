@@ -41,21 +41,20 @@ class Model(Section):
     sha256: Checksum | None = Field(None, description="of the weights file, or its first digits, to check")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained",
-        description="`random`, a control: each seed draws the weights that pretraining begins with",
+        description="`random`, a control: initial weights, drawn by each seed",
     )
     pooling: Pooling = Field(
         "auto",
-        description="vector of a text: the first token through the pretrained pooler, if there is one "
-        "(`first`), or as it is (`cls`), the mean, or the last token; `auto`: by the model's "
-        "`modules.json`, else the [convention of its family](architectures.md#types-in-the-table)",
+        description="[vector of a text](tasks-and-models.md#a-model): `first`: the first token, through the "
+        "pretrained pooler if there is one; `cls`: as it is",
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
         128, description="most tokens per example; longer ones are truncated and counted"
     )
     dtype: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="for the method `prompted`: `bf16` halves the memory of linear layers, and multiplies "
-        "in bf16 whatever `precision` is",
+        description="for `prompted`: `bf16` halves the memory of linear layers, and multiplies in bf16 "
+        "whatever `precision` is",
     )
     gpus: Count = Field(
         1,

@@ -23,5 +23,5 @@ class Probes(Section):
         [], description="mixtures whose models are probed, by default all; a task stands for itself alone"
     )
     sentences: Annotated[int, Field(ge=40), NUMBER] = Field(
-        1000, description="most sentences of a task to fit probes on, and to score them on"
+        1000, description="most sentences of a task to fit probes on, and to score"
     )

@@ -34,25 +34,24 @@ class Pruning(Section):
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20,
-        description="random masks of each kind at the main fraction; at least one with the numbers by layer "
-        "of each task of a mixture, and beside a list in `models.<name>.heads` at least "
-        "1 / (1 - `dissociation.confidence`) - 1, by default 19",
+        description="random masks of each kind at the main fraction; at least one for each task of a "
+        "mixture, and beside `models.<name>.heads` 1 / (1 - `dissociation.confidence`) - 1, by default 19",
     )
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,
-        description="validation examples per task for each random mask, all by default; successive masks "
-        "take successive examples, so that all are used",
+        description="validation examples per task for each random mask, by default all; successive masks "
+        "take successive examples",
     )
     draw_width: Fraction | None = Field(
         None,
-        description="instead of `draw_examples`: the widest 95 % interval, in units of accuracy, that the "
-        "choice of examples may give the mean over all random masks of a kind",
+        description="instead of `draw_examples`: the widest 95 % interval that the choice of examples may "
+        "give the mean accuracy over random masks of a kind",
     )
 
     probabilities: bool = Field(
         True,
-        description="keep the probabilities of classes in the table `predictions`: 4 bytes for each row and "
-        "class, most of its size",
+        description="keep probabilities of classes in `predictions`: 4 bytes for each row and class, most of "
+        "its size",
     )
 
     def model_post_init(self, context: Any) -> None:

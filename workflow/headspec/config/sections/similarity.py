@@ -24,16 +24,16 @@ class Similarity(Section):
     )
     sentences: str | None = Field(
         None,
-        description="text file, one sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default validation texts, as many of each task as possible",
+        description="text file, a sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
+        "default validation texts, as many of each task",
     )
     max_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
         600, description="most sentences, drawn at random"
     )
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
         500,
-        description="training samples per task for `text`, `fisher`, `gradient`, "
-        "`lookahead`, `lookahead-single` and `grad-tag`",
+        description="training samples per task for `text`, `fisher`, `gradient`, `lookahead`, "
+        "`lookahead-single` and `grad-tag`",
     )
 
     @property

@@ -35,8 +35,8 @@ class TaskKeys(Section):
     train_split: str = Field("train", description="split (or file stem) to train on")
     validation_split: str | None = Field(
         "validation",
-        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; without "
-        "one, a stratified part of the training split is held out",
+        description="split (or file stem) to evaluate on; without it `val`, `valid`, `dev`, or a stratified "
+        "part of the training split",
     )
     encoding: Encoding | None = Field(
         None, description="of local text files, such as `latin-1`; by default UTF-8"
@@ -46,13 +46,13 @@ class TaskKeys(Section):
     )
     pairs_of: str | None = Field(
         None,
-        description="instead of `source`: another task, whose texts are paired; the label is whether both "
-        "have the same class",
+        description="instead of `source`: a task whose texts are paired; the label is whether both have the "
+        "same class",
     )
     text_a: str = Field(
         "text",
-        description="column of the text, the first of a pair, or lists of words; in a table without `text`, "
-        "columns `text_a` and `text_b` are found",
+        description="column of the text, the first of a pair, or lists of words; without `text`, columns "
+        "`text_a` and `text_b` are found",
     )
     text_b: str | None = Field(
         None,
@@ -60,8 +60,7 @@ class TaskKeys(Section):
     )
     label: str | Annotated[list[str], Field(min_length=1)] = Field(
         "label",
-        description="column of the label, or for translation of the target text; columns, of types that "
-        "have several",
+        description="column of the label, or of a translation; columns of types that have several",
     )
     type: Annotated[str, OneOf("headspec.tasks.kinds:KINDS", plugged=True)] = Field(
         "classification", description="what to predict"
@@ -74,24 +73,21 @@ class TaskKeys(Section):
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     further: dict[Name, str] = Field(
         {},
-        description="name: another labelled split to evaluate this task's classifier on; so named in the "
-        "table `iat`",
+        description="name in the table `iat`: another labelled split to evaluate this task's classifier on",
     )
     test: dict[Name, str] = Field(
         {},
         description="[file of the GLUE server](iat.md#glue-submissions), such as `CoLA`: the split to "
-        "predict, labelled or not; `<subset>/<split>`: of another subset of a hub data set; `filter` does "
-        "not apply",
+        "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None,
-        description="the main one first; by default accuracy, for regression spearman and pearson, for "
-        "others all of their type",
+        description="[metrics](tasks-and-models.md#metrics), the main one first",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="[prompt](tasks-and-models.md#prompts) with the fields `{text_a}`, of pairs `{text_b}`, "
-        "and for masked models `{mask}`, the place of the answer",
+        description="[prompt](tasks-and-models.md#prompts) with `{text_a}`, for pairs `{text_b}`, and for "
+        "masked models `{mask}`, the place of the answer",
     )
     answers: Annotated[dict[str, str], Field(min_length=2), CLASS_NAMES] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"
@@ -101,8 +97,7 @@ class TaskKeys(Section):
     )
     calibration: bool = Field(
         False,
-        description="divide the probabilities of answers by those after prompts without content (Zhao et "
-        "al. 2021)",
+        description="divide probabilities of answers by those after empty prompts (Zhao et al. 2021)",
     )
     chat: bool = Field(
         False, description="put `prompt` as a turn of a conversation, by the model's chat template"

@@ -46,14 +46,11 @@ class Training(Section):
     clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")
     label_smoothing: FractionBelowOne = Field(
         0.0,
-        description="for [translation](translation.md): share of a token's probability that "
-        "training gives to all tokens alike",
+        description="for [translation](translation.md)",
     )
     sampling: Sampling = Field(
         "proportional", description="how often each task is sampled (Stickland & Murray 2019)"
     )
-    checkpoint_minutes: NotNegative = Field(
-        5.0, description="minutes between checkpoints, from which an interrupted run continues"
-    )
+    checkpoint_minutes: NotNegative = Field(5.0, description="minutes between checkpoints")
     frozen: FrozenTraining = FrozenTraining()
     lora: LoRATraining = LoRATraining()

@@ -16,21 +16,19 @@ class Transfer(Section):
 
     tasks: Distinct[str] = Field(
         [],
-        description="tasks to transfer to; no mixture of `iat.mixtures` may have one of them or a task with "
-        "the same texts",
+        description="tasks to transfer to, whose texts no task of `iat.mixtures` has",
     )
     samples: Annotated[Distinct[Count], Field(min_length=1)] = Field(
         [4, 16, 32, 100],
-        description="numbers of training examples; within a draw, smaller sets are subsets of larger ones, "
-        "and every set has all classes",
+        description="numbers of training examples, nested within a draw; every set has all classes",
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
-        5, description="random draws of training examples, the same for every encoder and seed"
+        5, description="random draws of training examples, the same for all encoders"
     )
     methods: Annotated[Distinct[Encoder], Field(min_length=1)] = Field(
         ["pretrained", "single", "tuned", "iat"],
-        description="encoders: `pretrained`, as it is; `single`, trained on one task of `iat.mixtures`; "
-        "`tuned` and `iat`, on a whole mixture; a control of `iat.controls`; or `rewarmed`, if `iat.rate` is",
+        description="encoders: `pretrained`; `single`, trained on one task of `iat.mixtures`; others, on a "
+        "whole mixture, of those that `iat` trains",
     )
     tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
         ["full", "linear"],
@@ -45,6 +43,5 @@ class Transfer(Section):
     )
     penalty: Positive = Field(
         1.0,
-        description="penalty of `linear` on squared weights, relative to the sum of losses, for vectors "
-        "scaled to a mean variance of 1",
+        description="L2 penalty of `linear`, relative to the sum of losses, for vectors of mean variance 1",
     )

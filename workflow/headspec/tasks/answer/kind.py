@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Kind):
-    about = "the answer to a [question](tasks-and-models.md#questions) in a context, or that it has none"
+    about = "the answer to a [question](tasks-and-models.md#questions) in a context, if any"
     called = "of questions"
     metrics = ("answer_f1", "answer_exact_match")
     defaults = {"text_a": "question", "text_b": "context", "label": "answers"}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AnswerPairs(Pairs):
-    about = "which of two answers to a prompt is likelier (the same)"
+    about = "which of two answers to a prompt is likelier, for `prompted`"
     called = "of type answer_pairs"
     defaults = {"label": ["right", "wrong"]}
     label_columns = 2

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MinimalPairs(Pairs):
-    about = "which of two texts is likelier ([pairs](tasks-and-models.md#pairs), for the method `prompted`)"
+    about = "which of two texts is [likelier](tasks-and-models.md#pairs), for `prompted`"
     called = "of type minimal_pairs"
     defaults = {"text_a": "sentence_good", "text_b": "sentence_bad"}
     label_columns = 0

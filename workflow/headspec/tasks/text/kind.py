@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Text(Kind):
-    about = "the tokens of the [text](tasks-and-models.md#language-modelling) itself, as a language model"
+    about = "the [text](tasks-and-models.md#language-modelling) itself, as a language model"
     called = "of language modelling"
     metrics = ("token_accuracy", "bits_per_token", "bits_per_byte")
     beside = frozenset({"bits_per_token", "bits_per_byte"})  # they fall where models are better

@@ -41,8 +41,7 @@ class Translation(Kind):
             Count,
             Field(
                 1,
-                description="for translation: unfinished texts that evaluations follow at each token; with "
-                "1, the likeliest alone",
+                description="for translation: width of beam search in evaluations; 1: greedy",
             ),
         ),
     }
