@@ -30,9 +30,9 @@ def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
-def dissociation(study: str) -> str:
+def dissociation() -> str:
     """Mean D of every mixture, tuned and frozen, at the main fraction and over all of them."""
-    found, areas = (rows_of(table(study, name), task="mean") for name in ("combined", "areas"))
+    found, areas = (rows_of(table("five-tasks", name), task="mean") for name in ("combined", "areas"))
 
     def cells(mixture: str, method: str) -> Iterator[str]:
         row = rows_of(found, mixture=mixture, method=method).iloc[0]
@@ -174,8 +174,7 @@ def similarity() -> str:
 
 BLOCKS = {
     "five-tasks: answers": answers,
-    "five-tasks: dissociation": lambda: dissociation("five-tasks"),
-    "five-tasks: dissociation-minilm": lambda: dissociation("five-tasks-minilm"),
+    "five-tasks: dissociation": dissociation,
     "five-tasks: ag-pair": ag_pair,
     "five-tasks: random": random_weights,
     "five-tasks: models": models,
