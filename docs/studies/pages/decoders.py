@@ -46,21 +46,6 @@ def harm() -> str:
     return markdown([*head, f"random {counts[-1]}", "prompts' layers"], rows())
 
 
-def variance() -> str:
-    """Shares of the variance of what tasks lose, relative to their base: by the task, by whose heads."""
-    means = pruned()
-    base = means.loc["none"].iloc[0]
-
-    def rows() -> Iterator[list[str]]:
-        for n in _counts():
-            lost = pd.DataFrame({owner: 1 - means.loc[(owner, n)] / base for owner in METRICS}).to_numpy()
-            total = lost.var()
-            shares = [lost.mean(axis=axis).var() / total for axis in (1, 0)]  # rows are tasks
-            yield [str(n), *(f"{share:.2f}" for share in (*shares, 1 - sum(shares)))]
-
-    return markdown(["heads pruned", "by the task", "by whose heads", "by both"], rows())
-
-
 def draws() -> str:
     """How far importance agrees between draws, and between tasks of a draw; means over pairs of them."""
     means = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
@@ -174,7 +159,6 @@ def figure() -> Figure:
 BLOCKS = {
     "decoders: harm": harm,
     "decoders: dissociation": dissociation,
-    "decoders: variance": variance,
     "decoders: draws": draws,
     "decoders: specific": specific,
     "decoders: rankings": rankings,

@@ -21,6 +21,9 @@ CHANGES = [
     (("five", "iat"), "tuned", "`iat` less all five"),
 ]
 
+#: pruning methods whose gates learn without a target number of heads
+METHODS = ("static", "dynamic")
+
 
 def sharing(study: str) -> str:
     """What every task gains or loses beside each other task, and beside all."""
@@ -65,13 +68,12 @@ def probes(study: str) -> str:
 
 def gates(study: str) -> str:
     """The heads that static and dynamic gates keep, alone and together, and what they cost."""
-    found = table(study, "budgets")
-    overlaps = table(study, "overlap")
+    found, overlaps = (table(study, name) for name in ("budgets", "overlap"))
+    found, overlaps = (frame[frame["fraction"].isna()] for frame in (found, overlaps))  # no target
     overlaps = overlaps[(overlaps["what"] == "tasks") & (overlaps["within"] == "mean")]
 
-    def cell(task: str, mixture: str, method: str, fraction: bool) -> str:
+    def cell(task: str, mixture: str, method: str) -> str:
         where = (found["mixture"] == mixture) & (found["way"] == method) & (found["against"] == "whole")
-        where &= found["fraction"].notna() if fraction else found["fraction"].isna()
         row = found[where & (found["task"] == task) & (found["metric"] == WORDS[task])].iloc[0]
         return f"{row['heads']:.0f}: {points(row['difference'], row['ci_low'], row['ci_high'])}"
 
@@ -79,20 +81,16 @@ def gates(study: str) -> str:
         for task, mixture in itertools.chain(
             zip(WORDS, WORDS, strict=True), ((task, "five") for task in WORDS)
         ):
-            cells = [
-                cell(task, mixture, method, at) for at in (False, True) for method in ("static", "dynamic")
-            ]
+            cells = [cell(task, mixture, method) for method in METHODS]
             yield [task, "alone" if task == mixture else "all five", *cells]
         cells = []
-        for fraction, method in itertools.product((False, True), ("static", "dynamic")):
-            at = overlaps["fraction"].notna() if fraction else overlaps["fraction"].isna()
-            row = overlaps[at & (overlaps["way"] == method)].iloc[0]
+        for method in METHODS:
+            row = overlaps[overlaps["way"] == method].iloc[0]
             mark = " *" if row["p_holm"] < 0.05 else ""
             cells.append(f"{row['jaccard']:.2f} ({row['jaccard_by_layer']:.2f}){mark}")
         yield ["in common", "alone", *cells]
 
-    head = ["task", "trained", "`static`", "`dynamic`", "`static`, 30 %", "`dynamic`, 30 %"]
-    return markdown(head, rows())
+    return markdown(["task", "trained", *(f"`{method}`" for method in METHODS)], rows())
 
 
 def changes(study: str) -> str:

@@ -20,7 +20,7 @@ LISTED = Schema(
      "label": FLOAT, "prediction": FLOAT},
     keys=6,
 )  # fmt: skip
-"""Table `listed`: a row for each mask and validation example.
+"""Table `listed`: a row for each heads, pruned, draw, task and example.
 runs/{model}/{mixture}/{method}/seed{seed}/listed.parquet
 
 heads: name of the list in `models.<name>.heads`

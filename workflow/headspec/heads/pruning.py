@@ -25,7 +25,7 @@ PRUNING = Schema(
      "metric": TEXT, "value": FLOAT, "n": INT},
     keys=7,
 )  # fmt: skip
-"""Table `pruning`: a row for each mask and metric.
+"""Table `pruning`: a row for each pruned_for, order, fraction, draw, task and metric.
 runs/{model}/{mixture}/{method}/seed{seed}/pruning.parquet
 
 pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer`
@@ -35,7 +35,7 @@ PREDICTIONS = Schema(
      "prediction": FLOAT, PROBABILITIES: LIKELY},
     keys=4,
 )  # fmt: skip
-"""Table `predictions`: a row for each mask of top heads and validation example.
+"""Table `predictions`: a row for each pruned_for, fraction, task and example.
 runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
 
 pruned_for: task whose top heads are pruned, or `none`
@@ -43,7 +43,7 @@ probabilities: of the classes, by index; null without classes and with `pruning.
     `tables.read(path, probabilities=True)`
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
-"""Table `evaluation`: a row for each validation example.
+"""Table `evaluation`: a row for each task and example.
 runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/evaluation.parquet
 """

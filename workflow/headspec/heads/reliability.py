@@ -25,7 +25,7 @@ RELIABILITY = Schema(
      "seed_a": INT, "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `reliability`: a row for each task of a run and comparison.
+"""Table `reliability`: a row for each mixture, method, task, kind, against, seed_a and seed_b.
 tables/reliability.parquet
 
 kind: what is compared: `split_half`, even and odd folds of a run; `seeds`; `tasks` of a run; `methods`, for

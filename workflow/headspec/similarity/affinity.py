@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headspec.tables import FLOAT, TEXT, Schema
 
 SEED_AFFINITY = Schema({"measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT}, keys=3)
-"""Table `seed_affinity`: a row for each ordered pair of tasks.
+"""Table `seed_affinity`: a row for each measure, source and target.
 similarity/{model}/seed{seed}/lookahead.parquet, similarity/{model}/seed{seed}/lookahead-single.parquet,
 similarity/{model}/seed{seed}/grad-tag.parquet
 
@@ -24,7 +24,7 @@ AFFINITY = Schema(
      "between_seeds": FLOAT},
     keys=4,
 )  # fmt: skip
-"""Table `affinity`: a row for each model, directed measure and ordered pair of tasks.
+"""Table `affinity`: a row for each model, measure, source and target.
 tables/affinity.parquet
 
 measure: `lookahead`, `lookahead-single` or `grad-tag`

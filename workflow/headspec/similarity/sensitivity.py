@@ -19,7 +19,7 @@ from headspec.progress import Progress, log
 from headspec.tables import FLOAT, TEXT, Schema
 
 PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
-"""Table `parameters`: a row for each pair of tasks.
+"""Table `parameters`: a row for each measure, task_a and task_b.
 similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
 """
 

@@ -19,7 +19,7 @@ SIMILARITY = Schema(
      "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `similarity`: a row for each measure, pair of tasks and subject.
+"""Table `similarity`: a row for each model, measure, task_a, task_b and subject.
 tables/similarity.parquet
 
 subject: of `cnm`; null for the mean over subjects, which alone has an interval, and other measures

@@ -30,7 +30,7 @@ PROBES = Schema(
      "selectivity_low": FLOAT, "selectivity_high": FLOAT, "n": INT, "n_seeds": INT},
     keys=6,
 )  # fmt: skip
-"""Table `probes`: a row for each group of runs, label and choice of heads.
+"""Table `probes`: a row for each model, task, mixture, method, label and heads.
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
@@ -48,7 +48,7 @@ PROBE_CHANGES = Schema(
      "n": INT, "n_seeds": INT},
     keys=7,
 )  # fmt: skip
-"""Table `probe_changes`: a row for each label, choice of heads and comparison.
+"""Table `probe_changes`: a row for each model, task, label, heads, before, mixture and method.
 tables/probe_changes.parquet
 
 label: null for all, of which `best` takes for each label its own head

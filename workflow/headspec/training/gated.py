@@ -27,7 +27,7 @@ GATES_OF_RUN = Schema(
      "gate": FLOAT, "kept": FLAG},
     keys=4,
 )  # fmt: skip
-"""Table `gates_of_run`: a row for each set of gates, step and head.
+"""Table `gates_of_run`: a row for each task, step, layer and head.
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/gates.parquet
 
 score: what is learnt; the largest are kept first; null where no gates learn

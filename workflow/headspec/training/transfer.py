@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRANSFERRED = Schema(
     {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
 )
-"""Table `transferred`: a row for each fit and metric.
+"""Table `transferred`: a row for each tuning, samples, draw and metric.
 runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
 """
 

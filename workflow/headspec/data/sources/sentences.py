@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
 
 SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
-"""Table `sentences`: a row for each sentence.
+"""Table `sentences`: a row for each example.
 similarity/sentences.parquet
 
 task: task whose validation text it is; null for your own

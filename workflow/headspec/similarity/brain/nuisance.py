@@ -14,7 +14,7 @@ from headspec.characters import words_alone
 from headspec.tables import FLOAT, INT, Schema
 
 NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
-"""Table `nuisance`: a row for each stimulus.
+"""Table `nuisance`: a row for each example.
 brain/nuisance.parquet
 
 nuisance: a value for each of `brain.nuisance`, in its order

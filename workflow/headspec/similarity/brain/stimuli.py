@@ -16,7 +16,7 @@ from headspec.similarity.brain import nuisance
 from headspec.tables import INT, TEXT, Schema
 
 STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
-"""Table `stimuli`: a row for each stimulus.
+"""Table `stimuli`: a row for each example.
 brain/stimuli.parquet
 """
 

@@ -26,7 +26,7 @@ HEADS = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
     keys=8,
 )  # fmt: skip
-"""Table `heads`: a row for each run, task, head and measure.
+"""Table `heads`: a row for each run, task, layer, head and measure.
 tables/heads.parquet
 """
 AGREEMENT = Schema(
@@ -36,7 +36,7 @@ AGREEMENT = Schema(
        "top_overlap_high": FLOAT, "ci_over": TEXT},
     keys=6,
 )  # fmt: skip
-"""Table `agreement`: a row for each task and pair of measures.
+"""Table `agreement`: a row for each model, mixture, method, task, measure_a and measure_b.
 tables/agreement.parquet
 
 measure_a, measure_b: the two measures

@@ -45,7 +45,7 @@ SCHEMAS = {
 """Table `pruning_curves`: a row for each task, ranking and fraction.
 tables/pruning_curves.parquet
 
-Table `pruning_areas`: a row for each task, ranking and comparison.
+Table `pruning_areas`: a row for each mixture, method, task, ranking, order and against.
 tables/pruning_areas.parquet
 
 against: ranking whose area is subtracted, `random` or `importance`; null for the area itself

@@ -43,7 +43,7 @@ HEAD_ROLES = Schema(
      "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},
     keys=6,
 )  # fmt: skip
-"""Table `head_roles`: a row for each run and head.
+"""Table `head_roles`: a row for each run, layer and head.
 tables/head_roles.parquet
 
 role: first of `positional`, `syntactic` and `rare word` that the head has, or `none`

@@ -24,7 +24,7 @@ CONTRASTS = Schema(
      "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `contrasts`: a row for each difference.
+"""Table `contrasts`: a row for each model, contrast, method, mixture and against.
 tables/contrasts.parquet
 
 contrast: `methods`: two methods; `paradigms`: pairs that join a task on single texts with one on text pairs,

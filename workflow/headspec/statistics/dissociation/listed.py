@@ -35,7 +35,7 @@ HEAD_LISTS = Schema(
     | {"verdict": TEXT},
     keys=5,
 )  # fmt: skip
-"""Table `head_lists`: a row for each list and task.
+"""Table `head_lists`: a row for each model, mixture, method, heads and task.
 tables/head_lists.parquet
 
 heads: name of the list

@@ -36,7 +36,7 @@ BUDGETS = Schema(
      "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
-"""Table `budgets`: a row for each number of heads, task, metric and comparison.
+"""Table `budgets`: a row for each mixture, way, fraction, penalty, task, metric and against.
 tables/budgets.parquet
 
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its

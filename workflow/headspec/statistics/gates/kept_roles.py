@@ -30,13 +30,13 @@ ROLE_COUNTS = Schema(
      "p_holm": FLOAT, "after": FLOAT, "moved": FLOAT},
     keys=9,
 )  # fmt: skip
-"""Table `kept_roles`: a row for each pruned run, set of gates and head.
+"""Table `kept_roles`: a row for each run, way, fraction, penalty, task, layer and head.
 tables/kept_roles.parquet
 
 role: in the trained run, before any head is closed
 role_after: after the further training, `none` if closed; null for methods not in `gates.keep_models`
 
-Table `role_counts`: a row for each number of heads, set of gates and role.
+Table `role_counts`: a row for each mixture, way, fraction, penalty, task and role.
 tables/role_counts.parquet
 
 heads: number of heads kept, without cross-attention, mean over seeds

@@ -21,7 +21,7 @@ KEPT_KINDS = Schema(
      "depth_high": FLOAT},
     keys=10,
 )  # fmt: skip
-"""Table `kept_kinds`: a row for each number of heads, set of gates and kind of attention, and pair of kinds.
+"""Table `kept_kinds`: a row for each mixture, way, fraction, penalty, task, kind and against.
 tables/kept_kinds.parquet
 
 kind: kind of attention whose heads can close

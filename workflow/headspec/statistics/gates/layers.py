@@ -13,7 +13,7 @@ KEPT_LAYERS = Schema(
      "kept_most": INT},
     keys=9,
 )  # fmt: skip
-"""Table `kept_layers`: a row for each number of heads, set of gates and layer.
+"""Table `kept_layers`: a row for each mixture, way, fraction, penalty, task and layer.
 tables/kept_layers.parquet
 
 kept: heads of the layer that are kept, mean over seeds

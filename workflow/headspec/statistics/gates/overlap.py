@@ -30,10 +30,10 @@ OVERLAP = Schema(
      "p_holm": FLOAT},
     keys=11,
 )  # fmt: skip
-"""Table `gates`: a row for each pruned run, step and head.
+"""Table `gates`: a row for each run, way, scope, fraction, penalty, task, step, layer and head.
 tables/gates.parquet
 
-Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.
+Table `overlap`: a row for each mixture, way, fraction, what, within, a and b.
 tables/overlap.parquet
 
 mixture: null for tasks trained alone, which are compared over mixtures

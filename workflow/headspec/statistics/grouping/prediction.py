@@ -27,7 +27,7 @@ GAIN_PREDICTIONS = Schema(
      "predicted": FLOAT},
     keys=5,
 )  # fmt: skip
-"""Table `gain_predictions`: a row for each model, predictor, number of tasks left out, source and target.
+"""Table `gain_predictions`: a row for each model, predictor, held_out, source and target.
 tables/gain_predictions.parquet
 
 gain: [gain](grouping.md) of the target from the source; null if unknown
@@ -42,7 +42,7 @@ GAIN_PREDICTION_SCORES = Schema(
      "reliability": FLOAT},
     keys=3,
 )  # fmt: skip
-"""Table `gain_prediction_scores`: a row for each model, predictor and number of tasks left out.
+"""Table `gain_prediction_scores`: a row for each model, predictor and held_out.
 tables/gain_prediction_scores.parquet
 
 n_tasks: tasks with a known gain

@@ -20,14 +20,14 @@ SHARING = Schema(
      "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
-"""Table `sharing`: a row for each mixture or task alone, task and metric.
+"""Table `sharing`: a row for each model, mixture, method, task and metric.
 tables/sharing.parquet
 
 difference: value less the value of the task alone
 """
 
 GAINS = SHARING
-"""Table `gains`: a row for each mixture or task alone, task and metric, by plain training.
+"""Table `gains`: a row for each model, mixture, method, task and metric.
 tables/gains.parquet
 """
 

@@ -19,7 +19,7 @@ TRANSFER = Schema(
      "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
     keys=9,
 )  # fmt: skip
-"""Table `transfer`: a row for each fit and metric.
+"""Table `transfer`: a row for each run, task, tuning, samples, draw and metric.
 tables/transfer.parquet
 
 mixture: what the encoder learnt; `none`: `pretrained`
@@ -32,7 +32,7 @@ TRANSFER_SUMMARY = Schema(
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
 )  # fmt: skip
-"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric.
+"""Table `transfer_summary`: a row for each task, mixture, method, source, tuning, samples and metric.
 tables/transfer_summary.parquet
 
 method: whose encoder, as in `transfer`
