@@ -3,184 +3,73 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from headspec.atlas import attention
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, NAMED
 from headspec.plots.atlas import ablation, agreement, believe, change, confidence, differences, heads, ranked
 from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.majority import majority
-from headspec.statistics.atlas.measures import HEADS
-from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
+from support.figures import LONG, SMALL, frame, labelled, made
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
-COMPARED = head_measures.compared(head_measures.rankings())
-MEASURES = [*COMPARED, *(measure for measure in attention.MEASURES if measure not in COMPARED)]
 RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.rankings())))
 PLACES = head_measures.places(head_measures.rankings())
-METRICS = {task: "spearman" if task == "imdb" else "accuracy" for task in (*SMALL, *LONG, *LARGE)}
-RELATIONS = ["nsubj", "obj", "amod", "advmod", "det", "compound", "nmod:poss", "acl:relcl", "mark"]
+METRICS = dict.fromkeys(SMALL, "accuracy")
+MEASURES = ["importance", "ablation", "mean_ablation", *confidence.TOKENS]
 
 
-# --- made-up tables -----------------------------------------------------------------------------
+def heads_table(seeds: int, draw: int = 0, layers: int = 6, in_layer: int = 12) -> pd.DataFrame:
+    """Values of all measures on two tasks, half of ablations below 0."""
+    places = dict(layer=range(layers), head=range(in_layer))
+    table = made("heads", draw, **RUN, **places, seed=range(seeds), task=SMALL, measure=MEASURES)
+    columns = ["value", "ci_low", "ci_high"]
+    table.loc[table["measure"].str.endswith("ablation"), columns] -= 0.5
+    return table
 
 
-def heads_table(tasks: list[str], layers: int, in_layer: int, seeds: int, shift: int = 0) -> pd.DataFrame:
-    """A few heads matter much, most hardly; ablating some of them helps."""
-    frames = []
-    seed, layer, head = (index.ravel() for index in np.indices((seeds, layers, in_layer)))
-    for (i, task), (j, measure) in itertools.product(enumerate(tasks), enumerate(MEASURES)):
-        rng = np.random.default_rng([i, j, shift])
-        pattern = rng.lognormal(-4.5, 1, (layers, in_layer))
-        if "confidence" in measure:
-            pattern = rng.beta(2, 5, (layers, in_layer)) * (0.6 if measure.endswith("no_separator") else 0.9)
-        if "ablation" in measure:
-            pattern -= 0.006
-        value = (pattern * rng.normal(1, 0.1, (seeds, layers, in_layer))).ravel()
-        half = 0.003 + 0.15 * abs(value)
-        rows = dict(seed=seed, task=task, layer=layer, head=head, measure=measure, value=value)
-        frames.append(pd.DataFrame(RUN | rows | dict(ci_low=value - half, ci_high=value + half, n=1000)))
-    return pd.concat(frames, ignore_index=True)[list(HEADS.columns)]
-
-
-def roles_table(layers: int, in_layer: int, seeds: int) -> pd.DataFrame:
+def roles_table(seeds: int) -> pd.DataFrame:
     """A tenth of the heads are positional, an eighth syntactic, a few are for rare words."""
-    rows = []
-    kinds = np.random.default_rng(1).choice(4, (layers, in_layer), p=[0.1, 0.12, 0.04, 0.74])
-    relations = np.random.default_rng(2).choice(RELATIONS, (layers, in_layer))
-    rng = np.random.default_rng(3)
-    for seed, (layer, head) in itertools.product(range(seeds), np.ndindex(layers, in_layer)):
-        role = list(heads.ROLES)[kinds[layer, head] if rng.random() < 0.95 else 3]
-        relation = relations[layer, head] if role == "syntactic" else None
-        row = dict(seed=seed, layer=layer, head=head, role=role, relation=relation, rate=rng.random())
-        rows.append(RUN | row)
-    return frame("head_roles", rows)
+    table = made("head_roles", **RUN, seed=range(seeds), layer=range(6), head=range(12))
+    role = np.random.default_rng(1).choice(list(heads.ROLES), 72, p=[0.1, 0.12, 0.04, 0.74])
+    table["role"] = np.where(table["rate"] < 0.95, role[12 * table["layer"] + table["head"]], "none")
+    table["relation"] = np.where(table["role"] == "syntactic", "obj", None)
+    return table
 
 
-def curves_table(tasks: list[str], seeds: int, orders: tuple[str, ...] = ("top",)) -> pd.DataFrame:
-    rows = []
-    rng = np.random.default_rng(0)
-    for task, order, (place, ranking) in itertools.product(tasks, orders, enumerate(RANKINGS)):
-        metric = "spearman" if task == "imdb" else "accuracy"
-        for fraction in np.linspace(0, 1, 11):
-            speed = (4 if order == "top" else 2) - 0.3 * place * (order == "top")
-            value = 0.5 + 0.4 / (1 + np.exp(12 * (fraction - 1 / speed))) + rng.normal(0, 0.006)
-            value = {0: 0.9, 1: 0.5}.get(fraction, value)
-            row = RUN | dict(task=task, ranking=ranking, order=order, fraction=fraction, metric=metric)
-            row |= dict(n_seeds=seeds, value=value, ci_low=value - 0.02, ci_high=value + 0.02)
-            row["ci_over"] = "examples"
-            spread = 0.3 * fraction * (1 - fraction) if ranking == "random" else np.nan
-            rows.append(row | dict(draws_low=value - spread, draws_high=value + spread))
-    return frame("pruning_curves", rows)
+def curves_table(*orders: str) -> pd.DataFrame:
+    fractions = list(np.linspace(0, 1, 5))
+    return made("pruning_curves", **RUN, task=SMALL, ranking=RANKINGS, order=list(orders), fraction=fractions)
 
 
-def cumulative_table(tasks: list[str]) -> pd.DataFrame:
-    """Table 'cumulative' without pruning: two labels, equally frequent."""
+def draw_curves(table: pd.DataFrame):
+    """The figure, with two labels that are equally frequent."""
     label = np.arange(10) % 2
-    rows = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in tasks]
-    return pd.concat(rows).assign(ranking="random", draw=0, fraction=0.0)
+    rows = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in SMALL]
+    unpruned = pd.concat(rows).assign(ranking="random", draw=0, fraction=0.0)
+    return ranked.draw(table, unpruned, SMALL, METRICS, LABELS, PLACES)
 
 
-def both(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([before.assign(method="before"), after])
+def agreement_table(measures: list[str]) -> pd.DataFrame:
+    pairs = itertools.combinations(sorted(measures), 2)
+    return pd.concat(
+        made("agreement", i, **RUN, task=SMALL, measure_a=a, measure_b=b) for i, (a, b) in enumerate(pairs)
+    )
 
 
-def agreement_table(tasks: list[str], measures: list[str] = COMPARED, seeds: int = 1) -> pd.DataFrame:
-    rng, rows = np.random.default_rng(3), []
-    for task, (a, b) in itertools.product(tasks, itertools.combinations(sorted(measures), 2)):
-        row = RUN | dict(task=task, measure_a=a, measure_b=b, n_seeds=seeds, ci_over="examples")
-        for name, value in {
-            "spearman": rng.uniform(-0.6, 0.95),
-            "top_overlap": rng.uniform(0.1, 0.8),
-        }.items():
-            row |= {name: value, f"{name}_low": value - 0.05, f"{name}_high": value + 0.05}
-        rows.append(row)
-    return frame("agreement", rows)
-
-
-def belief_table(
-    blocks: list[tuple[str, str]], methods: tuple[str, ...] = ("tuned", "frozen")
-) -> pd.DataFrame:
-    """Table 'belief', with rows of a task that are not shown."""
-    rng, rows = np.random.default_rng(4), []
-    for (model, mixture), method, ranking in itertools.product(blocks, methods, RANKINGS):
-        row = dict(model=model, mixture=mixture, method=method, ranking=ranking, order="top")
-        row["ci_over"] = "examples"
-        for task in ("mean", "sst2"):
-            row |= around("area", rng.uniform(0.55, 0.75), 0.02) | {"task": task}
-            if ranking != "random":
-                row |= dict(difference=row["area"] - 0.7, difference_p_holm=rng.choice([0.01, 0.3]))
-            if ranking not in ("random", "importance_all"):
-                row |= around("dissociation", rng.normal(0.05, 0.05), 0.03)
-                row |= dict(dissociation_p_holm=rng.choice([0.01, 0.3]), at_chance=rng.random() < 0.2)
-            if ranking not in ("random", "importance_all", "rescored", "ablation"):
-                row |= around("ablation_spearman", rng.uniform(-0.5, 0.9), 0.1)
-                row |= around("ablation_size_spearman", rng.uniform(-0.5, 0.9), 0.1)
-            rows.append(dict(row))
-    return frame("belief", rows)
-
-
-def around(name: str, value: float, half: float) -> dict[str, float]:
-    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
-
-
-def differences_table(tasks: list[str], layers: int, in_layer: int, method: str = "tuned") -> pd.DataFrame:
-    """Most heads differ little, a quarter of them clearly, in both directions."""
-    rng, rows = np.random.default_rng(6), []
+def differences_table(tasks: list[str], method: str = "tuned") -> pd.DataFrame:
     pairs = [(tasks[0], tasks[1])] if len(tasks) == 2 else [(task, "others") for task in tasks]
-    for (task, against), measure in itertools.product(pairs, differences.UNITS):
-        for layer, head in np.ndindex(layers, in_layer):
-            clear = rng.random() < 0.25
-            difference = rng.choice([-1, 1]) * rng.uniform(0.03, 0.05) if clear else rng.normal(0, 0.01)
-            row = RUN | dict(task=task, against=against, measure=measure, layer=layer, head=head)
-            row |= dict(difference=difference, p_holm=0.01 if clear else 0.4)
-            rows.append(row | {"method": method})
-    return frame("task_differences", rows)
-
-
-@cache
-def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, seeds=2) -> dict[str, tuple]:
-    """Name: module and arguments."""
-    tasks = list(names)
-    table = heads_table(tasks, layers, in_layer, seeds)
-    other = heads_table(tasks, layers, in_layer, seeds, shift=1)
-    roles = roles_table(layers, in_layer, seeds)
-    compared = tasks if len(tasks) > 1 else SMALL
-    mixtures = dict.fromkeys(["+".join(tasks), tasks[0]])
-    blocks = list(itertools.product(("minilm", "another-long-model-name"), mixtures))
-    return {
-        "heads": (heads, (table, roles, tasks)),
-        "ablation": (ablation, (table, tasks)),
-        "ranked": (
-            ranked,
-            (curves_table(tasks, seeds), cumulative_table(tasks), tasks, METRICS, LABELS, PLACES),
-        ),
-        "agreement": (agreement, (agreement_table(tasks), LABELS)),
-        "confidence": (confidence, (table, tasks)),
-        "change": (change, (both(other, table), "tuned", "before", tasks, LABELS)),
-        "differences": (differences, (differences_table(compared, layers, in_layer), LABELS)),
-        "believe": (believe, (belief_table(blocks), LABELS, list(mixtures))),
-    }
-
-
-CASES = {
-    "tiny": (tuple(LONG), 2, 2, 10),
-    "minilm": (tuple(SMALL), 6, 12, 2),
-    "one": (tuple(LONG[:1]), 6, 12, 1),
-    "base": (tuple(LONG), 12, 12, 10),
-    "large": (tuple(LARGE), 24, 16, 1),
-}
-FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence", "change", "differences", "believe")
-
-
-# --- what the figures show ----------------------------------------------------------------------
+    places = dict(measure=list(differences.UNITS), layer=range(6), head=range(12))
+    table = pd.concat(
+        made("task_differences", i, **RUN | {"method": method}, **places, task=task, against=other)
+        for i, (task, other) in enumerate(pairs)
+    )
+    return table.assign(difference=table["difference"] - 0.5)
 
 
 def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
@@ -191,7 +80,7 @@ def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
 
 def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
-    table, roles = heads_table(SMALL, 6, 12, 3), roles_table(6, 12, 3)
+    table, roles = heads_table(3), roles_table(3)
     figure = heads.draw(table, roles, SMALL)
     shown = majority(roles)["role"]
     for axes, task in zip(figure.axes, SMALL, strict=True):
@@ -242,14 +131,14 @@ def test_role_of_most_seeds():
 
 
 def test_names_of_relations_stand_below_their_heads():
-    roles = roles_table(6, 12, 1)
-    axes = heads.draw(heads_table(SMALL[:1], 6, 12, 1), roles, SMALL[:1]).axes[0]
+    roles = roles_table(1)
+    axes = heads.draw(heads_table(1), roles, SMALL[:1]).axes[0]
     relations = roles.dropna(subset="relation").set_index(["head", "layer"])["relation"]
     assert {text.xy: text.get_text() for text in axes.texts} == relations.to_dict()  # room for all
 
 
 def test_ablation_is_sorted_and_marks_intervals_without_zero():
-    table = heads_table(SMALL, 6, 12, 2)
+    table = heads_table(2)
     figure = ablation.draw(table, SMALL)
     panels = itertools.product(SMALL, ["ablation", "mean_ablation"])
     for axes, (task, measure) in zip(figure.axes, panels, strict=True):
@@ -278,7 +167,7 @@ def test_ablation_is_sorted_and_marks_intervals_without_zero():
 
 
 def test_one_kind_of_ablation_and_no_strong_head():
-    table = heads_table(SMALL, 2, 2, 1)
+    table = heads_table(1, 0, 2, 2)
     table = table[table["measure"] == "ablation"].assign(value=0.0, ci_low=-0.1, ci_high=0.1)
     figure = ablation.draw(table, SMALL)
     assert len(figure.axes) == 2
@@ -286,8 +175,8 @@ def test_one_kind_of_ablation_and_no_strong_head():
 
 
 def test_lines_are_the_curves_of_the_rankings():
-    table = curves_table(SMALL, 2)
-    figure = ranked.draw(table, cumulative_table(SMALL), SMALL, METRICS, LABELS, PLACES)
+    table = curves_table("top")
+    figure = draw_curves(table)
     for axes, task in zip(figure.axes, SMALL, strict=True):
         for ranking in RANKINGS:
             rows = table[(table["task"] == task) & (table["ranking"] == ranking)]
@@ -305,8 +194,8 @@ def test_lines_are_the_curves_of_the_rankings():
 
 
 def test_both_orders_have_panels_of_their_own():
-    table = curves_table(SMALL, 2, ("top", "bottom"))
-    figure = ranked.draw(table, cumulative_table(SMALL), SMALL, METRICS, LABELS, PLACES)
+    table = curves_table("top", "bottom")
+    figure = draw_curves(table)
     shown = [(axes.get_title(), labelled(axes, "ablation")[0].get_xydata()) for axes in figure.axes]
     expected = []
     for task, order in itertools.product(SMALL, ("top", "bottom")):
@@ -336,7 +225,7 @@ def cell_texts(figure) -> dict[tuple[int, int], list[str]]:
 
 def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
     measures = ["confidence", "ablation", "importance"]  # shown in the order of LABELS
-    table = agreement_table(SMALL, measures)
+    table = agreement_table(measures)
     figure = agreement.draw(table, LABELS)
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["importance", "ablation", "confidence"]
@@ -357,12 +246,12 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
 def test_many_measures_leave_no_room_for_small_print(monkeypatch):
     monkeypatch.setattr(agreement, "PAGE", 5)
     names = {f"m{i}": f"measure of heads {i}" for i in range(20)}
-    shown = cell_texts(agreement.draw(agreement_table(SMALL, list(names)), names))
+    shown = cell_texts(agreement.draw(agreement_table(list(names)), names))
     assert {len(written) for written in shown.values()} == {1}
 
 
 def test_confidence_maps_share_a_scale():
-    table = heads_table(SMALL, 6, 12, 2)
+    table = heads_table(2)
     figure = confidence.draw(table, SMALL)
     maps = [axes for axes in figure.axes if axes.images]
     columns = ("confidence_with_separator", "confidence", "confidence_no_separator")
@@ -373,8 +262,8 @@ def test_confidence_maps_share_a_scale():
 
 
 def test_change_is_after_minus_before_with_marked_decreases():
-    before, after = heads_table(SMALL, 6, 12, 2), heads_table(SMALL, 6, 12, 2, shift=1)
-    figure = change.draw(both(before, after), "tuned", "before", SMALL, LABELS)
+    before, after = heads_table(2), heads_table(2, 1)
+    figure = change.draw(pd.concat([before.assign(method="before"), after]), "tuned", "before", SMALL, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_xlabel() != "decrease"][:6]
     scales = {}
     for axes, (task, measure) in zip(maps, itertools.product(SMALL, change.UNITS), strict=True):
@@ -392,13 +281,13 @@ def test_change_is_after_minus_before_with_marked_decreases():
 
 
 def test_change_of_nothing_is_white():
-    table = heads_table(SMALL, 2, 2, 1)
-    figure = change.draw(both(table, table), "tuned", "before", SMALL, LABELS)
+    table = heads_table(1, 0, 2, 2)
+    figure = change.draw(pd.concat([table.assign(method="before"), table]), "tuned", "before", SMALL, LABELS)
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
 
 
 def test_differences_are_marked_by_their_sign_where_they_are_clear():
-    table = differences_table(SMALL, 6, 12)
+    table = differences_table(SMALL)
     figure = differences.draw(table, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
     assert [axes.get_title() for axes in maps] == [LABELS[measure] for measure in differences.UNITS]
@@ -417,19 +306,31 @@ def test_differences_are_marked_by_their_sign_where_they_are_clear():
 
 
 def test_differences_of_three_tasks_have_a_row_each():
-    figure = differences.draw(differences_table(LONG, 2, 2), LABELS)
+    figure = differences.draw(differences_table(LONG), LABELS)
     names = [axes.get_ylabel().split("\n")[:2] for axes in figure.axes if axes.get_ylabel()]
     assert names == [[task, "− others"] for task in LONG]
 
 
 def test_figures_are_of_one_run():
-    table = pd.concat([differences_table(SMALL, 2, 2), differences_table(SMALL, 2, 2, "frozen")])
+    table = pd.concat([differences_table(SMALL), differences_table(SMALL, "frozen")])
     wanted = wildcard_rows(table, RUN | {"seed": 0})
     assert set(wanted["method"]) == {"tuned"} and len(wanted) == len(table) / 2
 
 
+def belief_table(*mixtures: str) -> pd.DataFrame:
+    """Table 'belief', with rows of a task that are not shown."""
+    keys = dict(mixture=list(mixtures), method=["tuned", "frozen"], ranking=RANKINGS, task=["mean", "sst2"])
+    table = made("belief", **keys, model="minilm", ci_over="examples", unpruned_at_chance=False)
+    lacking = {"dissociation": ["random", "importance_all"], "ablation": ["random", "ablation"]}
+    for start, rankings in lacking.items():
+        columns = [column for column in table if column.startswith(start)]
+        table[columns] -= 0.5 * (start == "ablation")
+        table.loc[table["ranking"].isin(rankings), columns] = np.nan
+    return table.assign(at_chance=table["at_chance"] & table["dissociation"].notna())
+
+
 def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
-    table = belief_table([("minilm", "a+b"), ("minilm", "c")])
+    table = belief_table("a+b", "c")
     figure = believe.draw(table, LABELS, ["c", "a+b"])
     means, expected = table[table["task"] == "mean"], []
     for mixture in ("c", "a+b"):
@@ -465,33 +366,11 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
 
 
 def test_belief_without_any_dissociation():
-    table = belief_table([("minilm", "sst2")], ("single",))
+    table = belief_table("sst2")
     table[[column for column in table if column.startswith("dissociation")]] = np.nan
     *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS, []).axes)
     assert len(axes[0].get_yticklabels()) == len(RANKINGS)
     assert not labelled(d, "interval over examples")
-
-
-# --- how all of them are drawn ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "case", ["one", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != "one")]
-)
-@pytest.mark.parametrize("name", FIGURES)
-def test_texts_neither_overlap_nor_leave_the_figure(name, case):
-    module, arguments = every_figure(*CASES[case])[name]
-    figure = module.draw(*arguments)
-    width, height = figure.get_size_inches()
-    assert width < 7.2 and height < 10
-    assert_readable(figure)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.slow
-def test_same_tables_same_bytes(name, tmp_path):
-    module, arguments = every_figure()[name]
-    assert_same_bytes(lambda: module.draw(*arguments), tmp_path, "png")
 
 
 def lightness(colour) -> float:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec.plots.probes import changes, heads, known, sharing
-from support.figures import assert_readable, labelled
+from support.figures import labelled
 
 LABELS = {"NOUN": 300, "VERB": 200, "X": 4}
 RUNS = [("none", "random"), ("none", "pretrained"), ("pos", "single"), ("all", "tuned"), ("all", "iat"),
@@ -74,7 +74,6 @@ def test_points_are_those_of_untrained_single_and_joint_models():
     for axes, value in ((best, 40), (mean, 30), (beyond, 35)):
         (line,) = labelled(axes, "single")
         assert line.get_xdata() == pytest.approx([value] * 4)
-    assert_readable(figure)
 
 
 def test_changes_are_those_of_the_joint_mixture():
@@ -87,7 +86,6 @@ def test_changes_are_those_of_the_joint_mixture():
         assert [*clear, *unclear] == pytest.approx([change] * 4)
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert labels == ["all (504)", "NOUN (300)", "VERB (200)", "X (4)"]
-    assert_readable(figure)
 
 
 def test_without_runs_alone_changes_are_those_from_before_training():
@@ -102,7 +100,6 @@ def test_heads_are_drawn_in_their_better_direction_and_the_best_is_marked():
     before, after = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert before.tolist() == [[0, 0, 0, 0, 100, 0]] * 3 and after.tolist() == [[0, 0, 0, 0, 50, 50]] * 3
     assert figure.axes[0].get_lines()[0].get_xdata().tolist() == [4] * 3
-    assert_readable(figure)
 
 
 def test_cells_are_scores_and_differences_by_partner():
@@ -117,7 +114,6 @@ def test_cells_are_scores_and_differences_by_partner():
     shade = axes.images[0].get_array()
     assert shade[0, 2] == pytest.approx(2) and shade[1, 1] == pytest.approx(-1)  # lost, gained
     assert axes.images[0].get_clim() == pytest.approx((-2, 2))
-    assert_readable(figure)
 
 
 def test_cells_of_models_that_learnt_nothing_are_marked_and_have_no_star():

@@ -1,4 +1,4 @@
-"""Names of tasks, artificial tables, and helpers to inspect figures."""
+"""Names of tasks, random tables, and helpers to inspect figures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from headspec.plots.drawing.style import save
+from headspec.tables import FLAG, FLOAT
 from support.schemas import SCHEMAS
 
 SMALL = ["sentiment", "topic-pair"]
@@ -24,9 +25,33 @@ LONG = ["rotten-tomatoes-sentences", "topic-pair-of-bbc-news", "imdb"]
 
 def frame(name: str, rows: list[dict]) -> pd.DataFrame:
     """Rows as the table `name`, with the columns and types of its schema; missing values are null."""
-    columns = SCHEMAS[name].columns
-    values = {column: [row.get(column) for row in rows] for column in columns}
-    return pa.table(values, schema=pa.schema(list(columns.items()))).to_pandas()
+    return pa.Table.from_pylist(rows, schema=pa.schema(SCHEMAS[name].columns)).to_pandas()
+
+
+def made(name: str, seed: int = 0, /, **columns: object) -> pd.DataFrame:
+    """Random rows of the table `name`, one for each combination of those `columns` that are lists.
+
+    Other numbers are between 0 and 1, most p near 0, ends of intervals 0.05 from the value before them; flags
+    are mostly false, and text is null.
+    """
+    rng, lists = (
+        np.random.default_rng(seed),
+        {n: v for n, v in columns.items() if isinstance(v, list | range)},
+    )
+    rows = pd.DataFrame(list(itertools.product(*lists.values())), columns=list(lists))
+    rows, before = rows.assign(**{n: v for n, v in columns.items() if n not in lists}), ""
+    schema = SCHEMAS[name].columns
+    for column, kind in schema.items():
+        value, _, end = column.rpartition("_")
+        if column in rows:
+            continue
+        if end in ("low", "high"):
+            rows[column] = rows[value if value in rows else before] + (0.05 if end == "high" else -0.05)
+        elif kind == FLOAT:
+            rows[before := column] = rng.random(len(rows)) ** (3 if column.startswith("p_") else 1)
+        else:
+            rows[column] = rng.random(len(rows)) < 0.3 if kind == FLAG else None
+    return pa.Table.from_pandas(rows, pa.schema(schema), preserve_index=False).to_pandas()
 
 
 def labelled(axes, label: str) -> list:

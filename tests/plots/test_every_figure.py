@@ -1,0 +1,252 @@
+"""Every figure, of random tables: texts can be read, bytes repeat, and captions render."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+import subprocess
+import sys
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import docutils.core
+import jinja2
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from headspec.config import pruning_methods
+from headspec.config.measures import heads as head_measures
+from headspec.config.measures import similarity as similarity_measures
+from headspec.config.study import plain
+from headspec.config.variants import places
+from headspec.plots.atlas.heads import ROLES
+from headspec.statistics.similarity.correlation import correlation
+from headspec.statistics.similarity.paired import paired
+from support.data import iat, transfers
+from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, made
+from support.paths import ROOT
+from support.schemas import SCHEMAS
+
+#: tasks, seeds, layers and heads, models
+CASES = {
+    "small": (SMALL, 2, (6, 12), ["minilm"]),
+    "one": (LONG[:1], 1, (6, 12), ["minilm"]),
+    "long": (LONG, 2, (2, 2), ["bert-base", "minilm", "roberta-base"]),
+    "nine": (NINE, 3, (12, 12), ["minilm"]),
+    "large": (LARGE, 1, (24, 16), ["minilm", "another-long-model-name"]),
+}
+SIMILARITY = {name: measure.label for name, measure in similarity_measures.MEASURES.items()}
+HEADS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
+RANKINGS = head_measures.labels(head_measures.pruned(head_measures.rankings()))
+WAYS = pruning_methods.labels(["whole", "importance", "l0", "subset"])
+#: parameter of `draw`: the table that it is
+TABLES = {
+    "roles": "head_roles", "curves": "pruning_curves", "differences": "task_differences", "gains": "sharing",
+    "counts": "role_counts", "kinds": "kept_kinds", "changes": "probe_changes", "encoding": "brain_encoding",
+    "summaries": "brain_encoding_summary",
+}  # fmt: skip
+#: values of the columns of all tables, but for those of `own`
+VALUES: dict[str, Any] = {
+    "method": ["tuned", "frozen"], "fraction": [0.1, 0.3, 0.5], "fold": range(2), "order": ["top", "bottom"],
+    "kind": ["split_half", "seeds", "tasks"], "ranking": list(RANKINGS), "label": [None, "NOUN", "VERB", "X"],
+    "scope": ["shared", "per_task"], "what": ["seeds", "tasks"], "subject": ["s1", "s2", "s3"], "a": "mean",
+    "voxel": range(40), "step": [0, 5], "way": ["importance", "l0"], "direction": ["to", "from"],
+    "predictor": "baseline+all", "held_out": 1, "metric": "accuracy", "ci_over": "examples", "n": 10,
+    "n_pruned": 20, "n_folds": 5, "penalty": None, "unpruned_at_chance": False, "role": list(ROLES)[:3],
+}  # fmt: skip
+#: those of single tables: `before`, `mixture` and `method` of probed runs, and so on
+OWN: dict[str, list[dict[str, Any]]] = {
+    "probes": [
+        dict(mixture="none", method=["random", "pretrained"], task="pos", heads=["best", "mean"]),
+        dict(mixture="pos", method="single", task="pos", heads=["best", "mean"]),
+        dict(mixture="all", method="tuned", task="pos", heads=["best", "mean"]),
+    ],
+    "probe_changes": [
+        dict(before="pretrained", mixture="pos", method="single", task="pos", heads="best"),
+        dict(before="single", mixture="all", method="tuned", task="pos", heads="best"),
+    ],
+    "kept_kinds": [dict(kind=["encoder", "cross"], heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
+    "role_counts": [dict(heads=float(n), fraction=n / 9) for n in (1, 5, 9)],
+    "agreement": [dict(measure_a=a, measure_b=b) for a, b in itertools.combinations(HEADS, 2)],
+    "task_differences": [dict(against="others")],
+    "probed": [dict(label=["NOUN", "VERB", "X"])],
+}  # fmt: skip
+
+
+def table(
+    name: str, values: dict[str, Any], own: list[dict[str, Any]] | None = None, draw: int = 0
+) -> pd.DataFrame:
+    """Random rows of the table `name` for all `values` of its columns; `own` are instead of these."""
+    columns = {column: values[column] for column in SCHEMAS[name].columns if column in values}
+    parts = own or OWN.get(name) or [{}]
+    return pd.concat(
+        [made(name, i + draw, **columns | part) for i, part in enumerate(parts)], ignore_index=True
+    )
+
+
+def predictions(tasks: list[str], seed: int) -> pd.DataFrame:
+    """Predictions that are right, with seed 1 of another task than the first alone."""
+    label = np.arange(20.0) % 2
+    rows = [dict(task=t, label=label, prediction=label * (seed != 1 or t != tasks[0])) for t in tasks]
+    unpruned = dict(pruned_for="none", ranking="random", draw=0, fraction=0.0)
+    return pd.concat(map(pd.DataFrame, rows)).assign(**unpruned)
+
+
+@cache
+def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values of columns, and arguments by their names, for figures of a folder of `headspec.plots`."""
+    tasks, n, (layers, heads), models = CASES[case]
+    if group != "atlas":  # some compare tasks
+        tasks = [*tasks, "imdb", "sst2"][: max(3, len(tasks))]
+    pairs = list(itertools.combinations(tasks, 2))
+    together, seeds = ["+".join(pair) for pair in pairs], range(n)
+    metrics = dict.fromkeys(tasks, "accuracy")
+    values = VALUES | dict(
+        model=models, mixture=[*together, "all"], seed=seeds, layer=range(layers), head=range(heads),
+        task=[*tasks, "mean"], against=[None, *tasks], measure=list(HEADS), seed_a=seeds,
+    )  # fmt: skip
+    runs = values | {"task": tasks, "model": models[0], "mixture": "all", "method": "tuned"}
+    found: dict[str, Any] = dict(
+        tasks=tasks, fraction=0.3, main=0.3, distinct=0.1, metrics=metrics, method="tuned", before="frozen",
+        joint="all", measure="rsa", labels=RANKINGS, places=head_measures.places(head_measures.rankings()),
+        mixtures=dict(zip(together, map(list, pairs), strict=True)) | {"all": tasks},
+    )  # fmt: skip
+    if not group:
+        paradigms = {task: ("single", "pair")[i % 2] for i, task in enumerate(tasks)}
+        measures = list(SIMILARITY) if len(tasks) < 6 else ["text", "rsa"]
+        ends = [dict(task_a=a, task_b=b, subject=None, measure=measures) for a, b in pairs]
+        similarity = table("similarity", values | {"between_seeds": None}, ends)
+        combined = table("combined", values | {"fraction": 0.3})
+        random = dict(pruned_for=["random", "random_by_layer"], order=None, fraction=0.3, draw=range(5))
+        pruning = [dict(pruned_for="none", fraction=0.0), dict(pruned_for=tasks), random]
+        gains = [dict(mixture=task, method="single", task=task) for task in tasks]
+        gains += [
+            dict(mixture=m, task=list(pair), difference=-0.123)
+            for m, pair in zip(together, pairs, strict=True)
+        ]
+        directed = [dict(source=a, target=b) for a, b in itertools.permutations(tasks, 2)]
+        return values, found | dict(
+            labels=SIMILARITY, paradigms=paradigms, similarity=similarity, combined=combined,
+            correlation=correlation(paired(similarity, combined, paradigms, "tuned"), 0),
+            pruning={seed: table("pruning", runs, pruning, seed) for seed in seeds},
+            predictions={seed: predictions(tasks, seed) for seed in seeds}, groups=[tasks[:2], tasks[2:]],
+            dissociation=table("dissociation", values | {"task": tasks}),
+            **{"gains predictions": table("gain_predictions", runs, directed)},
+            gains=table("sharing", runs | {"unpruned_at_chance": True}, gains),
+        )  # fmt: skip
+    if group == "training":
+        small = case if case in iat.CASES else "whole"
+        members, number, section = iat.CASES[small]
+        config = iat.study(members, number, section)
+        special, combined, dissociation = iat.specialization_tables(members, number)
+        controls = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
+        mixtures = {"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": members}
+        fits = ({}, ["pretrained"]) if case == "one" else (mixtures, [*transfers.METHODS, *controls])
+        return runs, found | dict(
+            improvement=iat.improvement_table(config), scores=iat.iat_table(config), mixture="all",
+            tasks=members, labels=iat.labels(config), metrics=iat.metrics(members) | {"t": "accuracy"},
+            task="t", variants=[plain(variant) for variant in config.variants], specialization=special,
+            combined=combined, dissociation=dissociation, summary=transfers.summarised(*fits),
+            controls=controls,
+        )  # fmt: skip
+    if group == "gates":
+        whole = [dict(way="whole", fraction=1.0, heads=40.0)]
+        methods = [dict(fraction=f, heads=160 * f) for f in VALUES["fraction"]]
+        budgets = table("budgets", runs | {"task": [*tasks, "mean"], "against": None}, whole + methods)
+        sets = table("gates", runs, [part | {"task": None, "scope": "shared"} for part in whole + methods])
+        at = runs | {"task": None, "scope": "shared", "against": None}
+        counts, kinds = (
+            table(name, at, OWN[name] + [part | {"way": "whole", "fraction": 1.0} for part in OWN[name][-1:]])
+            for name in ("role_counts", "kept_kinds")
+        )
+        return runs, found | dict(
+            labels=WAYS, places=pruning_methods.places(WAYS), gates=sets, counts=counts, kinds=kinds,
+            budgets=budgets.assign(metric=budgets["task"].where(budgets["task"].eq("mean"), "accuracy")),
+            overlap=table("overlap", runs),
+        )  # fmt: skip
+    probed = table("probed", runs)
+    alone = [dict(mixture=task, method="single", task=task, difference=None) for task in tasks]
+    shared = [dict(mixture="all", method=["tuned", "even"])]
+    shared += [dict(mixture=m, task=list(pair)) for m, pair in zip(together, pairs, strict=True)]
+    return runs, found | dict(
+        heads=table("heads", runs | {"method": ["tuned", "frozen"], "label": None}), labels=HEADS | RANKINGS,
+        belief=table("belief", values | {"task": "mean"}), cumulative=predictions(tasks, 0),
+        roles=table("head_roles", runs | {"seed": 0, "role": "syntactic", "relation": "nmod:poss"}),
+        sharing=table("sharing", runs, [*alone, *shared]),
+        probed=[probed.assign(right=probed.index % 10)] * 2, shown=[("pretrained", 1), ("alone", 1)],
+    )  # fmt: skip
+
+
+def drawn(name: str, case: str) -> Figure:
+    """A figure of random tables, its arguments by their names as in the workflow."""
+    group = name.rpartition("/")[0]
+    draw = import_module(f"headspec.plots.{name.replace('/', '.')}").draw
+    values, have = given(case, group)
+    arguments: dict[str, Any] = {}
+    for parameter, kind in inspect.signature(draw).parameters.items():
+        schema, value = TABLES.get(parameter, parameter), have.get(f"{name} {parameter}", have.get(parameter))
+        if value is not None:
+            arguments[parameter] = value
+        elif "DataFrame" not in kind.annotation:
+            continue
+        elif kind.annotation.startswith("Mapping"):
+            arguments[parameter] = {seed: table(schema, values, draw=seed) for seed in values["seed"]}
+        else:
+            arguments[parameter] = table(schema, values)
+    return draw(**arguments)
+
+
+FIGURES = re.findall(r"\bFigure\(\s*\"([\w/]+)\"", (ROOT / "workflow" / "rules" / "figures.smk").read_text())
+FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+
+
+@pytest.mark.parametrize("case", FEW)
+@pytest.mark.parametrize("name", FIGURES)
+def test_texts_neither_overlap_nor_leave_the_figure(name, case):
+    assert_readable(drawn(name, case))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.slow
+def test_same_tables_same_bytes(name, tmp_path):
+    assert_same_bytes(lambda: drawn(name, "small"), tmp_path, *["png", "pdf"][: 1 + (name == "matrix")])
+
+
+@pytest.mark.slow
+def test_figures_load_neither_torch_nor_pyplot():
+    """Those of all modules, for what one loads the others would load as well."""
+    paths = [path.relative_to(ROOT / "workflow") for path in (ROOT / "workflow/headspec/plots").rglob("*.py")]
+    modules = ", ".join(".".join(path.with_suffix("").parts) for path in paths)
+    code = f"import sys, {modules}; print({{'torch', 'matplotlib.pyplot'}} & set(sys.modules))"
+    path = {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+CAPTIONS = {path.stem: path for path in (ROOT / "workflow" / "report").glob("*.rst")}
+
+
+@pytest.mark.parametrize("caption", sorted(CAPTIONS))
+def test_captions_render(caption):
+    config = {"study": "demo", "models": {"minilm": {}}, "tasks": dict.fromkeys(SMALL), "seeds": [0, 1]}
+    wildcards = SimpleNamespace(
+        model="minilm", mixture="sentiment+topic-pair", method="tuned", measure="rsa", task="t"
+    )
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(CAPTIONS[caption].read_text())
+    strict = {"halt_level": 2, "report_level": 5}
+    for draw_examples in (None, 37):
+        params = SimpleNamespace(draw_examples=draw_examples)
+        text = template.render(snakemake=SimpleNamespace(config=config, wildcards=wildcards, params=params))
+        assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=strict).decode()
+        noisy = caption in ("matrix", "curves") and draw_examples is not None
+        assert noisy == ("a different sample of 37 validation" in text)
+
+
+def test_every_figure_has_a_caption():
+    assert set(CAPTIONS) == {*(name.replace("/", "_") for name in FIGURES), "workflow"}
