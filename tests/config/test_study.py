@@ -45,11 +45,11 @@ mixtures:
 """
 
 
-def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
-    """The small valid config with the values at some keys (`a/b`) replaced, or removed (`...`)."""
+def changed(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The small valid config with the values of some keys replaced, or removed (`...`)."""
     config = yaml.safe_load(VALID)
-    for key, value in changes:
-        *path, last = key.split("/")
+    for key, value in (changes or {}).items():
+        *path, last = key.split(".")
         section = config
         for part in path:
             section = section.setdefault(part, {})
@@ -66,375 +66,255 @@ def message(config: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-# key, value, fragments of the message; the message starts with the first
-WRONG: list[tuple[str, Any, list[str]]] = [
+#: a task on words alone
+WORDS_TASK = {"tasks.pos": {"source": "data/pos", "type": "tags"}, "mixtures.single": ["pos"]}
+#: changes, message after the key that is changed last, or all of it; "..." stands for any text
+WRONG: list[tuple[dict[str, Any], str]] = [
     # keys
-    ("seed", [0], ["seed: no key 'seed' in the config", "Did you mean 'seeds'?"]),
-    (
-        "training/learnig_rate",
-        1,
-        ["training.learnig_rate: no key", "epochs,", "Did you mean 'learning_rate'?"],
-    ),
-    ("training/lr", 1, ["training.lr: no key 'lr'", "Did you mean 'learning_rate'?"]),
-    ("training/bs", 8, ["training.bs: no key 'bs'", "Did you mean 'batch_size'?"]),
-    ("training/frozen/epoch", 1, ["training.frozen.epoch: no key", "Did you mean 'epochs'?"]),
-    ("tasks/sst2/lable", "x", ["tasks.sst2.lable: no key", "Did you mean 'label'?"]),
-    (
-        "models/minilm/batch_size",
-        8,
-        ["models.minilm.batch_size: no key", "Did you mean 'training.batch_size'?"],
-    ),
-    ("mixtures/pair", ["sst2", "qnli"], ["mixtures.pair: no key", "Did you mean 'pairs'?"]),
-    ("study", ..., ["study: missing, expected name"]),
-    ("seeds", ..., ["seeds: missing, expected non-empty list of integer >= 0."]),
-    ("models", ..., ["models: missing, expected non-empty mapping of name to section."]),
-    ("mixtures", ..., ["mixtures: missing, expected section."]),
-    ("models/minilm/source", ..., ["models.minilm: got neither, expected one of source and transformer."]),
+    ({"seed": [0]}, ": no key 'seed' in the config...Did you mean 'seeds'?"),
+    ({"training.learnig_rate": 1}, ": no key...epochs,...Did you mean 'learning_rate'?"),
+    ({"training.lr": 1}, ": no key 'lr'...Did you mean 'learning_rate'?"),
+    ({"training.bs": 8}, ": no key 'bs'...Did you mean 'batch_size'?"),
+    ({"training.frozen.epoch": 1}, ": no key...Did you mean 'epochs'?"),
+    ({"tasks.sst2.lable": "x"}, ": no key...Did you mean 'label'?"),
+    ({"models.minilm.batch_size": 8}, ": no key...Did you mean 'training.batch_size'?"),
+    ({"mixtures.pair": ["sst2", "qnli"]}, ": no key...Did you mean 'pairs'?"),
+    ({"study": ...}, ": missing, expected name (at most 64 letters, digits, '.', '_', '-')."),
+    ({"seeds": ...}, ": missing, expected non-empty list of integer >= 0."),
+    ({"models": ...}, ": missing, expected non-empty mapping of name to section."),
+    ({"mixtures": ...}, ": missing, expected section."),
+    ({"models.minilm.source": ...}, "models.minilm: got neither, expected one of source and transformer."),
     # types and ranges
-    ("training/learning_rate", "fast", ["training.learning_rate: got 'fast', expected number > 0."]),
-    ("training/learning_rate", 0, ["training.learning_rate: got 0, expected number > 0."]),
-    ("training/learning_rate", math.inf, ["training.learning_rate: got inf, expected number > 0."]),
-    ("training/epochs", 2.5, ["training.epochs: got 2.5, expected integer >= 1."]),
-    ("training/epochs", True, ["training.epochs: got True, expected integer >= 1."]),
-    ("training/warmup", 1, ["training.warmup: got 1, expected number >= 0 and < 1."]),
-    ("training", None, ["training: got nothing, expected section."]),
+    ({"training.learning_rate": "fast"}, ": got 'fast', expected number > 0."),
+    ({"training.learning_rate": 0}, ": got 0, expected number > 0."),
+    ({"training.learning_rate": math.inf}, ": got inf, expected number > 0."),
+    ({"training.epochs": 2.5}, ": got 2.5, expected integer >= 1."),
+    ({"training.epochs": True}, ": got True, expected integer >= 1."),
+    ({"training.warmup": 1}, ": got 1, expected number >= 0 and < 1."),
+    ({"training": None}, ": got nothing, expected section."),
+    ({"training.sampling": "squareroot"}, ": got 'squareroot', expected proportional, sqrt or annealed."),
+    ({"precision": "bf61"}, ": got 'bf61', expected auto, fp32 or bf16. Did you mean 'bf16'?"),
     (
-        "training/sampling",
-        "squareroot",
-        ["training.sampling: got 'squareroot', expected proportional, sqrt or annealed"],
+        {"methods": ["tuned", "frozn"]},
+        ".1: got 'frozn', expected tuned, lora, frozen, prompted, iat, atlas, gates, probes or grouping. Did "
+        "you mean 'frozen'?",
     ),
-    ("precision", "bf61", ["precision: got 'bf61', expected auto, fp32 or bf16.", "Did you mean 'bf16'?"]),
+    ({"methods": "tuned"}, ": got 'tuned', expected non-empty list...Did you mean [tuned]?"),
+    ({"figures.formats": ["svg", "pgn"]}, ".1: got 'pgn', expected svg, png or pdf. Did you mean 'png'?"),
+    ({"figures.formats": []}, ": got [], expected non-empty list of svg, png or pdf."),
+    ({"pruning.fraction": 0}, ": got 0, expected number > 0 and <= 1."),
+    ({"pruning.fraction": 30}, ": got 30, expected number > 0 and <= 1."),
+    ({"pruning.fractions": [0.1, 1.5]}, ".1: got 1.5, expected number > 0 and <= 1."),
+    ({"pruning.fractions": [0.1, 0.3, 0.1]}, ": 0.1 is listed twice, expected each entry once."),
+    ({"pruning.bottom": "top"}, ": got 'top', expected true or false."),
+    ({"pruning.draw_width": 2}, ": got 2, expected number > 0 and <= 1."),
     (
-        "methods",
-        ["tuned", "frozn"],
-        [
-            "methods.1: got 'frozn', expected tuned, lora, frozen, prompted, iat, atlas, gates, probes or "
-            "grouping.",
-            "Did you mean 'frozen'?",
-        ],
+        {"pruning": {"draw_examples": 20, "draw_width": 0.1}},
+        ": draw_examples and draw_width are both given, expected one of them...",
     ),
-    ("methods", "tuned", ["methods: got 'tuned', expected non-empty list", "Did you mean [tuned]?"]),
-    (
-        "figures/formats",
-        ["svg", "pgn"],
-        ["figures.formats.1: got 'pgn', expected svg, png or pdf.", "mean 'png'?"],
-    ),
-    ("figures/formats", [], ["figures.formats: got [], expected non-empty list of svg, png or pdf."]),
-    ("pruning/fraction", 0, ["pruning.fraction: got 0, expected number > 0 and <= 1."]),
-    ("pruning/fraction", 30, ["pruning.fraction: got 30, expected number > 0 and <= 1."]),
-    ("pruning/fractions", [0.1, 1.5], ["pruning.fractions.1: got 1.5, expected number > 0 and <= 1."]),
-    ("pruning/fractions", [0.1, 0.3, 0.1], ["pruning.fractions: 0.1 is listed twice"]),
-    ("pruning/bottom", "top", ["pruning.bottom: got 'top', expected true or false."]),
-    ("pruning/draw_width", 2, ["pruning.draw_width: got 2, expected number > 0 and <= 1."]),
-    (
-        "pruning",
-        {"draw_examples": 20, "draw_width": 0.1},
-        ["pruning: draw_examples and draw_width are both given, expected one of them"],
-    ),
-    ("importance/samples", 9, ["importance.samples: got 9, expected integer >= 10."]),
-    ("seeds", [], ["seeds: got [], expected non-empty list of integer >= 0."]),
-    ("seeds", 3, ["seeds: got 3, expected non-empty list", "Did you mean [3]?"]),
-    ("seeds", "\n", [r"seeds: got '\n', expected non-empty list", r"Did you mean [\n]?"]),
-    ("seeds", [0, -1], ["seeds.1: got -1, expected integer >= 0."]),
-    ("seeds", [7, 1, "7"], ["seeds: 7 is listed twice"]),
-    (
-        "models/minilm/sha256",
-        "53xx1172",
-        ["models.minilm.sha256: got '53xx1172', expected 8 to 64 hexadecimal"],
-    ),
-    ("tasks", [], ["tasks: got [], expected non-empty mapping of name to section"]),
-    ("tasks/sst2/label", None, ["tasks.sst2.label: got nothing, expected text or non-empty list of text"]),
-    ("tasks/sst2", None, ["tasks.sst2: got nothing, expected section."]),
-    ("tasks/agnews", {"source": ""}, ["tasks.agnews.source: got '', expected package:"]),
+    ({"importance.samples": 9}, ": got 9, expected integer >= 10."),
+    ({"seeds": []}, ": got [], expected non-empty list of integer >= 0."),
+    ({"seeds": 3}, ": got 3, expected non-empty list of integer >= 0. Did you mean [3]?"),
+    ({"seeds": "\n"}, ": got '\\n', expected non-empty list of integer >= 0. Did you mean [\\n]?"),
+    ({"seeds": [0, -1]}, ".1: got -1, expected integer >= 0."),
+    ({"seeds": [7, 1, "7"]}, ": 7 is listed twice, expected each entry once."),
+    ({"models.minilm.sha256": "53xx1172"}, ": got '53xx1172', expected 8 to 64 hexadecimal..."),
+    ({"tasks": []}, ": got [], expected non-empty mapping of name to section."),
+    ({"tasks.sst2.label": None}, ": got nothing, expected text or non-empty list of text."),
+    ({"tasks.sst2": None}, ": got nothing, expected section."),
+    ({"tasks.agnews": {"source": ""}}, ".source: got '', expected package:..."),
     # names
-    ("study", "a/b", ["study: got 'a/b', expected name (at most 64 letters, digits, '.', '_', '-')."]),
-    ("tasks/a+b", {"source": "x"}, ["tasks.a+b: got 'a+b' as a name, expected name (at most 64"]),
-    (
-        "mixtures/groups/sst2+qnli",
-        ["sst2", "agnews"],
-        ["mixtures.groups.sst2+qnli: got 'sst2+qnli' as a name"],
-    ),
-    (
-        "tasks/None",
-        {"source": "x"},
-        ["tasks.None: reserved for tables", "none, random, random_by_layer, mean"],
-    ),
-    ("tasks/SST2", {"source": "x"}, ["tasks.SST2: same name as tasks.sst2 (case is ignored)"]),
-    ("models/MiniLM", {"source": "x"}, ["models.MiniLM: same name as models.minilm (case"]),
-    ("mixtures/groups/sst2", ["qnli", "agnews"], ["mixtures.groups.sst2: same name as tasks.sst2"]),
+    ({"study": "a/b"}, ": got 'a/b', expected name (at most 64 letters, digits, '.', '_', '-')."),
+    ({"tasks.a+b": {"source": "x"}}, ": got 'a+b' as a name, expected name (at most 64..."),
+    ({"mixtures.groups.sst2+qnli": ["sst2", "agnews"]}, ": got 'sst2+qnli' as a name..."),
+    ({"tasks.None": {"source": "x"}}, ": reserved for tables...none, random, random_by_layer, mean..."),
+    ({"tasks.SST2": {"source": "x"}}, ": same name as tasks.sst2 (case is ignored); expected another."),
+    ({"models.MiniLM": {"source": "x"}}, ": same name as models.minilm (case is ignored); expected another."),
+    ({"mixtures.groups.sst2": ["qnli", "agnews"]}, ": same name as tasks.sst2..."),
     # mixtures
+    ({"mixtures.pairs": ["sst2", "qnil"]}, ".1: no task 'qnil'; expected one of sst2, qnli,...mean 'qnli'?"),
+    ({"mixtures.groups.all": ["sst2", "x", "qnli"]}, ".1: no task 'x'; expected one of sst2,..."),
+    ({"mixtures.single": ["stbs"]}, ".0: no task 'stbs'...Did you mean 'stsb'?"),
+    ({"mixtures.pairs": ["sst2", "qnli", "sst2"]}, ": 'sst2' is listed twice, expected each entry once."),
+    ({"mixtures.pairs": ["sst2"]}, ": got ['sst2'], expected at least two tasks."),
+    ({"mixtures.groups.all": ["sst2+qnli", "agnews"]}, ".0: no task 'sst2+qnli';...Did you mean sst2, qnli?"),
+    ({"mixtures.pairs": ["all", "stsb"]}, ".0: no task 'all'; expected...Did you mean sst2, qnli, agnews?"),
     (
-        "mixtures/pairs",
-        ["sst2", "qnil"],
-        ["mixtures.pairs.1: no task 'qnil'; expected one of sst2, qnli,", "mean 'qnli'?"],
+        {"mixtures.groups": ["sst2", "qnli"]},
+        ": got ['sst2', 'qnli'], expected mapping...mean {<name>: ['sst2', 'qnli']}?",
     ),
     (
-        "mixtures/groups/all",
-        ["sst2", "x", "qnli"],
-        ["mixtures.groups.all.1: no task 'x'; expected one of sst2,"],
+        {"mixtures.three": ["sst2", "qnli", "agnews"]},
+        ": no key 'three' in mixtures;...Did you mean 'mixtures.groups.three'?",
     ),
-    ("mixtures/single", ["stbs"], ["mixtures.single.0: no task 'stbs'", "Did you mean 'stsb'?"]),
-    ("mixtures/pairs", ["sst2", "qnli", "sst2"], ["mixtures.pairs: 'sst2' is listed twice"]),
-    ("mixtures/pairs", ["sst2"], ["mixtures.pairs: got ['sst2'], expected at least two tasks."]),
-    (
-        "mixtures/groups/all",
-        ["sst2+qnli", "agnews"],
-        ["mixtures.groups.all.0: no task 'sst2+qnli';", "Did you mean sst2, qnli?"],
-    ),
-    (
-        "mixtures/pairs",
-        ["all", "stsb"],
-        ["mixtures.pairs.0: no task 'all'; expected", "Did you mean sst2, qnli, agnews?"],
-    ),
-    (
-        "mixtures/groups",
-        ["sst2", "qnli"],
-        ["mixtures.groups: got ['sst2', 'qnli'], expected mapping", "mean {<name>: ['sst2', 'qnli']}?"],
-    ),
-    (
-        "mixtures/three",
-        ["sst2", "qnli", "agnews"],
-        ["mixtures.three: no key 'three' in mixtures;", "Did you mean 'mixtures.groups.three'?"],
-    ),
-    ("mixtures/groups/all", ["sst2"], ["mixtures.groups.all: got ['sst2'], expected at least two tasks."]),
-    ("mixtures/groups/all", [], ["mixtures.groups.all: got [], expected at least two tasks."]),
-    ("mixtures/groups/two", ["qnli", "sst2"], ["mixtures.groups.two: same tasks as 'sst2+qnli'"]),
-    ("mixtures", {}, ["mixtures: nothing to train; expected tasks under pairs, groups or single."]),
+    ({"mixtures.groups.all": ["sst2"]}, ": got ['sst2'], expected at least two tasks."),
+    ({"mixtures.groups.all": []}, ": got [], expected at least two tasks."),
+    ({"mixtures.groups.two": ["qnli", "sst2"]}, ": same tasks as 'sst2+qnli'; expected each mixture once."),
+    ({"mixtures": {}}, ": nothing to train; expected tasks under pairs, groups or single."),
     # sources
     (
-        "tasks/qnli/source",
-        "huggingface:nyu-mll/glue",
-        ["tasks.qnli.source: got 'huggingface:nyu-mll/glue', expected package:<"],
+        {"tasks.qnli.source": "huggingface:nyu-mll/glue"},
+        ": got 'huggingface:nyu-mll/glue', expected package:<...",
     ),
-    ("tasks/qnli/source", "hubb:nyu-mll/glue", ["tasks.qnli.source: got", "Did you mean 'hub'?"]),
-    (
-        "tasks/qnli/source",
-        "hub:glue",
-        ["tasks.qnli.source: got 'hub:glue', expected hub:<owner>/<name>@<revision>."],
-    ),
-    (
-        "models/minilm/source",
-        "hub:a/b@",
-        ["models.minilm.source: got 'hub:a/b@', expected hub:<owner>/<name>"],
-    ),
-    (
-        "models/minilm/source",
-        "package:gt-all/m-l6",
-        ["models.minilm.source: got", "mean 'package:gt_all/m-l6'?"],
-    ),
+    ({"tasks.qnli.source": "hubb:nyu-mll/glue"}, ": got...Did you mean 'hub'?"),
+    ({"tasks.qnli.source": "hub:glue"}, ": got 'hub:glue', expected hub:<owner>/<name>@<revision>."),
+    ({"models.minilm.source": "hub:a/b@"}, ": got 'hub:a/b@', expected hub:<owner>/<name>@<revision>."),
+    ({"models.minilm.source": "package:gt-all/m-l6"}, ": got...mean 'package:gt_all/m-l6'?"),
     # tasks
-    ("tasks/sst2/source", ..., ["tasks.sst2: got neither, expected one of source and pairs_of."]),
+    ({"tasks.sst2.source": ...}, "tasks.sst2: got neither, expected one of source and pairs_of."),
+    ({"tasks.sst2.metrics": ["acuracy"]}, ".0: got 'acuracy', expected accuracy, f1,...mean 'accuracy'?"),
+    ({"tasks.sst2.metrics": ["f1_weighted"]}, ".0: got 'f1_weighted'...Did you mean 'f1'?"),
+    ({"tasks.sst2.metrics": ["f1", "pearson"]}, ".1: got 'pearson' for type classification..."),
     (
-        "tasks/sst2/metrics",
-        ["acuracy"],
-        ["tasks.sst2.metrics.0: got 'acuracy', expected accuracy, f1,", "mean 'accuracy'?"],
+        {"tasks.stsb.metrics": ["accuracy"]},
+        ".0: got 'accuracy' for type regression, expected pearson, spearman.",
+    ),
+    ({"tasks.stsb.labels": {"0": "low", "1": "high"}}, ": got high, low for type regression..."),
+    (
+        {"tasks.sst2.labels": ["a", "b", "c"]},
+        "tasks.sst2.metrics.1: got 'f1' for 3 classes, expected accuracy or matthews.",
+    ),
+    ({"tasks.sst2.labels": {0: "neg", 1: "neg"}}, ": got neg, expected at least two classes."),
+    ({"tasks.sst2.labels": ["neg", "pos", "neg"]}, ": 'neg' is listed twice, expected each entry once."),
+    ({"tasks.sst2.labels": {1: "pos", "1": "neg"}}, ": '1' is listed twice, expected each entry once."),
+    ({"tasks.sst2.labels": 2}, ": got 2, expected mapping of name to text or list of text..."),
+    ({"tasks.qnli.text_b": "question"}, ": got 'question', the column of text_a; expected another column."),
+    ({"tasks.sst2.validation_split": "train"}, ": got 'train', the train_split; expected another, or null."),
+    ({"tasks.sst2.text": "sentence"}, ": no key 'text'...Did you mean 'text_a'?"),
+    ({"tasks.sst2.metrics": "f1"}, ": got 'f1', expected non-empty list...Did you mean [f1]?"),
+    (
+        {"tasks.sst2.subset": "sst2"},
+        ": got 'sst2', expected none, because tasks.sst2.source is not on the hub.",
     ),
     (
-        "tasks/sst2/metrics",
-        ["f1_weighted"],
-        ["tasks.sst2.metrics.0: got 'f1_weighted'", "Did you mean 'f1'?"],
-    ),
-    (
-        "tasks/sst2/metrics",
-        ["f1", "pearson"],
-        ["tasks.sst2.metrics.1: got 'pearson' for type classification"],
-    ),
-    (
-        "tasks/stsb/metrics",
-        ["accuracy"],
-        ["tasks.stsb.metrics.0: got 'accuracy' for type regression, expected pearson, spearman."],
-    ),
-    (
-        "tasks/stsb/labels",
-        {"0": "low", "1": "high"},
-        ["tasks.stsb.labels: got high, low for type regression"],
-    ),
-    (
-        "tasks/sst2/labels",
-        ["a", "b", "c"],
-        ["tasks.sst2.metrics.1: got 'f1' for 3 classes, expected accuracy or matthews."],
-    ),
-    (
-        "tasks/sst2/labels",
-        {0: "neg", 1: "neg"},
-        ["tasks.sst2.labels: got neg, expected at least two classes."],
-    ),
-    ("tasks/sst2/labels", ["neg", "pos", "neg"], ["tasks.sst2.labels: 'neg' is listed twice"]),
-    ("tasks/sst2/labels", {1: "pos", "1": "neg"}, ["tasks.sst2.labels: '1' is listed twice"]),
-    ("tasks/sst2/labels", 2, ["tasks.sst2.labels: got 2, expected mapping of name to text or list of text."]),
-    ("tasks/qnli/text_b", "question", ["tasks.qnli.text_b: got 'question', the column of text_a"]),
-    ("tasks/sst2/validation_split", "train", ["tasks.sst2.validation_split: got 'train', the train_split"]),
-    ("tasks/sst2/text", "sentence", ["tasks.sst2.text: no key 'text'", "Did you mean 'text_a'?"]),
-    (
-        "tasks/sst2/metrics",
-        "f1",
-        ["tasks.sst2.metrics: got 'f1', expected non-empty list", "Did you mean [f1]?"],
-    ),
-    (
-        "tasks/sst2/subset",
-        "sst2",
-        ["tasks.sst2.subset: got 'sst2', expected none, because tasks.sst2.source is not on the hub."],
-    ),
-    (
-        "atlas/treebank",
-        {"source": "x.conllu", "subset": "en_ewt"},
-        ["atlas.treebank.subset: got 'en_ewt', expected none"],
+        {"atlas.treebank": {"source": "x.conllu", "subset": "en_ewt"}},
+        ".subset: got 'en_ewt', expected none...",
     ),
     # sections
-    ("models/minilm", "x/y", ["models.minilm: got 'x/y', expected section. Did you mean {source: x/y}?"]),
-    ("atlas/treebank", "x.conllu", ["atlas.treebank: got 'x.conllu'", "mean {source: x.conllu}?"]),
-    ("mixtures", ["sst2"], ["mixtures: got ['sst2'], expected section."]),
+    ({"models.minilm": "x/y"}, ": got 'x/y', expected section. Did you mean {source: x/y}?"),
+    ({"atlas.treebank": "x.conllu"}, ": got 'x.conllu', expected section. Did you mean {source: x.conllu}?"),
+    ({"mixtures": ["sst2"]}, ": got ['sst2'], expected section."),
     # pairs
-    ("mixtures/pairs", [["sst2", "qnli"]], ["mixtures.pairs.0: got ['sst2', 'qnli'], expected text."]),
-    ("tasks/agpair/source", "x", ["tasks.agpair: got both, expected one of source and pairs_of."]),
-    (
-        "tasks/agpair/pairs_of",
-        "agnew",
-        ["tasks.agpair.pairs_of: got 'agnew', no task", "Did you mean 'agnews'?"],
-    ),
-    (
-        "tasks/agpair/pairs_of",
-        "agpair",
-        ["tasks.agpair.pairs_of: got 'agpair', the task itself; expected sst2,"],
-    ),
-    ("tasks/again", {"pairs_of": "agpair"}, ["tasks.again.pairs_of: got 'agpair', a task of pairs"]),
-    ("tasks/agpair/pairs_of", "qnli", ["tasks.agpair.pairs_of: got 'qnli', a task of pairs"]),
-    ("tasks/agpair/pairs_of", "stsb", ["tasks.agpair.pairs_of: got 'stsb', a regression task"]),
-    (
-        "tasks/agpair/label",
-        "topic",
-        ["tasks.agpair.label: has no effect with pairs_of; expected it in tasks.agnews."],
-    ),
+    ({"mixtures.pairs": [["sst2", "qnli"]]}, ".0: got ['sst2', 'qnli'], expected text."),
+    ({"tasks.agpair.source": "x"}, "tasks.agpair: got both, expected one of source and pairs_of."),
+    ({"tasks.agpair.pairs_of": "agnew"}, ": got 'agnew', no task...Did you mean 'agnews'?"),
+    ({"tasks.agpair.pairs_of": "agpair"}, ": got 'agpair', the task itself; expected sst2,..."),
+    ({"tasks.again": {"pairs_of": "agpair"}}, ".pairs_of: got 'agpair', a task of pairs..."),
+    ({"tasks.agpair.pairs_of": "qnli"}, ": got 'qnli', a task of pairs..."),
+    ({"tasks.agpair.pairs_of": "stsb"}, ": got 'stsb', a regression task..."),
+    ({"tasks.agpair.label": "topic"}, ": has no effect with pairs_of; expected it in tasks.agnews."),
     # similarity
-    (
-        "similarity/measures",
-        ["ckaa"],
-        ["similarity.measures.0: got 'ckaa', expected paradigm", "mean 'cka'?"],
-    ),
-    ("similarity/measures", "cka", ["similarity.measures: got 'cka'", "Did you mean [cka]?"]),
-    ("similarity/measures", ["cka", "cka"], ["similarity.measures: 'cka' is listed twice"]),
-    (
-        "similarity/measures",
-        ["cka"],
-        ["similarity.measures: nothing to correlate; expected at least three", "got sst2, qnli."],
-    ),
-    ("similarity/sentence", "x.txt", ["similarity.sentence: no key", "Did you mean 'sentences'?"]),
-    ("models/pooled", {"source": "x"}, ["models.pooled: tables use this name for all models together"]),
-    ("training", {"decoder_learning_rate": 1e-3}, ["training.decoder_learning_rate: not used; expected a t"]),
-    ("brain", {"stimuli": "a", "responses": "b"}, ["brain: not used; expected 'cnm' in"]),
+    ({"similarity.measures": ["ckaa"]}, ".0: got 'ckaa', expected paradigm...mean 'cka'?"),
+    ({"similarity.measures": "cka"}, ": got 'cka'...Did you mean [cka]?"),
+    ({"similarity.measures": ["cka", "cka"]}, ": 'cka' is listed twice, expected each entry once."),
+    ({"similarity.measures": ["cka"]}, ": nothing to correlate; expected at least three...got sst2, qnli."),
+    ({"similarity.sentence": "x.txt"}, ": no key...Did you mean 'sentences'?"),
+    ({"models.pooled": {"source": "x"}}, ": tables use this name for all models together; expected another."),
+    ({"training": {"decoder_learning_rate": 0.001}}, ".decoder_learning_rate: not used; expected a t..."),
+    ({"brain": {"stimuli": "a", "responses": "b"}}, ": not used; expected 'cnm' in similarity.measures."),
     # IAT
+    ({"iat.mixtures": ["al"]}, ".0: no mixture 'al'; expected one of sst2+qnli, all. Did you mean 'all'?"),
+    ({"iat.mixtures": ["stsb"]}, ".0: no mixture 'stsb'; expected one of sst2+qnli, all."),
+    ({"iat.mixtures": ["qnli+sst2"]}, ".0: no mixture 'qnli+sst2'...mean 'sst2+qnli'?"),
+    ({"iat.alpha": 0}, ": got 0, expected number > 0 and <= 1."),
+    ({"iat.delta": 1}, ": got 1, expected number >= 0 and < 1."),
+    ({"iat.deltas": [0.1, 1]}, ".1: got 1, expected number >= 0 and < 1."),
+    ({"iat": {"mixtures": ["all"], "delta": 0.3}}, ".delta: got 0.3, expected at most iat.reserve (0.2)."),
+    ({"iat": {"mixtures": ["all"], "deltas": [0.1, 0.5]}}, ".deltas.1: got 0.5, expected at most..."),
+    ({"iat.projections": "kqv"}, ": got 'kqv', expected qkv or qkvo. Did you mean 'qkv'?"),
     (
-        "iat/mixtures",
-        ["al"],
-        ["iat.mixtures.0: no mixture 'al'; expected one of sst2+qnli, all.", "mean 'all'?"],
+        {"iat.controls": ["randon"]},
+        ".0: got 'randon', expected random, random-by-layer, bottom,...Did you mean 'random'?",
     ),
-    ("iat/mixtures", ["stsb"], ["iat.mixtures.0: no mixture 'stsb'; expected one of sst2+qnli, all."]),
-    ("iat/mixtures", ["qnli+sst2"], ["iat.mixtures.0: no mixture 'qnli+sst2'", "mean 'sst2+qnli'?"]),
-    ("iat/alpha", 0, ["iat.alpha: got 0, expected number > 0 and <= 1."]),
-    ("iat/delta", 1, ["iat.delta: got 1, expected number >= 0 and < 1."]),
-    ("iat/deltas", [0.1, 1], ["iat.deltas.1: got 1, expected number >= 0 and < 1."]),
-    ("iat", {"mixtures": ["all"], "delta": 0.3}, ["iat.delta: got 0.3, expected at most iat.reserve (0.2)."]),
-    ("iat", {"mixtures": ["all"], "deltas": [0.1, 0.5]}, ["iat.deltas.1: got 0.5, expected at most"]),
-    ("iat/projections", "kqv", ["iat.projections: got 'kqv', expected qkv or qkvo.", "Did you mean 'qkv'?"]),
+    ({"iat.controls": ["as-relased"]}, ".0: got 'as-relased'...Did you mean 'as-released'?"),
+    ({"iat.rate": "rewarm"}, ": got 'rewarm', expected continued or rewarmed. Did you mean 'rewarmed'?"),
+    ({"training.decay": "cosin"}, ": got 'cosin', expected linear,...Did you mean 'cosine'?"),
+    ({"iat": {"mixtures": ["all"], "peak": 0.0001}}, ".peak: not used; expected iat.rate: rewarmed..."),
+    ({"iat": {"mixtures": ["all"], "rescorings": 5}}, ".rescorings: not used; expected 'rescored' in..."),
     (
-        "iat/controls",
-        ["randon"],
-        ["iat.controls.0: got 'randon', expected random, random-by-layer, bottom,", "Did you mean 'random'?"],
+        {"iat": {"mixtures": ["all"], "sweep_controls": True}},
+        ".sweep_controls: not used; expected iat.alphas...",
     ),
-    ("iat/controls", ["as-relased"], ["iat.controls.0: got 'as-relased'", "Did you mean 'as-released'?"]),
+    ({"iat": {"alpha": 0.5}}, ".mixtures: nothing to train; expected a mixture, because other keys of..."),
     (
-        "iat/rate",
-        "rewarm",
-        ["iat.rate: got 'rewarm', expected continued or rewarmed.", "Did you mean 'rewarmed'?"],
-    ),
-    ("training/decay", "cosin", ["training.decay: got 'cosin', expected linear,", "Did you mean 'cosine'?"]),
-    ("iat", {"mixtures": ["all"], "peak": 1e-4}, ["iat.peak: not used; expected iat.rate: rewarmed"]),
-    ("iat", {"mixtures": ["all"], "rescorings": 5}, ["iat.rescorings: not used; expected 'rescored' in"]),
-    (
-        "iat",
-        {"mixtures": ["all"], "sweep_controls": True},
-        ["iat.sweep_controls: not used; expected iat.alphas"],
-    ),
-    ("iat", {"alpha": 0.5}, ["iat.mixtures: nothing to train; expected a mixture, because other keys of"]),
-    (
-        "iat",
-        {"mixtures": ["all"], "alphas": [0.5, 0.5000001]},
-        ["iat.alphas: 0.5 and 0.5000001 are 0.5 in names of files, expected one."],
+        {"iat": {"mixtures": ["all"], "alphas": [0.5, 0.5000001]}},
+        ".alphas: 0.5 and 0.5000001 are 0.5 in names of files, expected one.",
     ),
     (
-        "iat",
-        {"mixtures": ["all"], "deltas": [0.05, 0.1000001]},
-        ["iat.deltas.1: got 0.1000001, whose runs have the name of 0.1; expected another."],
+        {"iat": {"mixtures": ["all"], "deltas": [0.05, 0.1000001]}},
+        ".deltas.1: got 0.1000001, whose runs have the name of 0.1; expected another.",
     ),
-    ("gates/kept", [0.3, 0.5, 0.3000000001], ["gates.kept: 0.3 and 0.3000000001 are 0.3 in names of files"]),
+    ({"gates.kept": [0.3, 0.5, 0.3000000001]}, ": 0.3 and 0.3000000001 are 0.3 in names of files..."),
+    ({"gates.penalties": [1e-09, 1.0000001e-09]}, ": 1e-09 and 1.0000001e-09 are 1e-09 in names..."),
+    ({"transfer": {"draws": 3}}, ".tasks: no task; expected one, because other keys of transfer are set."),
     (
-        "gates/penalties",
-        [1e-9, 1.0000001e-9],
-        ["gates.penalties: 1e-09 and 1.0000001e-09 are 1e-09 in names"],
+        {"transfer": {"tasks": ["stsb"]}},
+        ".methods: got single, tuned, iat, expected a mixture under iat.mixtures to train on.",
     ),
-    ("transfer", {"draws": 3}, ["transfer.tasks: no task; expected one, because other keys of transfer"]),
+    ({"methods": ["tuned", "iat"]}, "iat.mixtures: nothing to train; expected a mixture, because methods..."),
     (
-        "transfer",
-        {"tasks": ["stsb"]},
-        ["transfer.methods: got single, tuned, iat, expected a mixture under iat.mixtures to train on."],
+        {"methods": ["frozen", "iat"], "iat.mixtures": ["all"]},
+        "methods: got frozen, iat, expected tuned as well, because IAT continues tuned runs.",
     ),
-    ("methods", ["tuned", "iat"], ["iat.mixtures: nothing to train; expected a mixture, because methods"]),
+    # LoRA
+    (
+        {"training.lora.rank": 8},
+        "training.lora: not used; expected 'lora' in methods, whose settings they are.",
+    ),
+    (
+        {"methods": ["tuned", "lora"], "models.minilm.weights": "random"},
+        ": got 'random', expected pretrained weights, because methods has 'lora', whose adapters are...",
+    ),
+    (
+        {"methods": ["tuned", "lora"], "iat": {"mixtures": ["all"], "controls": ["random", "lora"]}},
+        ".controls.1: got 'lora', whose runs have the name of the method 'lora'; expected a study with...",
+    ),
+    # gates, atlas and probes
+    (
+        {"gates": {"penalties": [0.1], "pruning_methods": ["subset"]}},
+        ".penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods.",
+    ),
+    ({"gates.penalties": [0.1, 0.02]}, ".1: got 0.02, the penalty; expected others."),
+    ({"gates.penalties": [0.02000000001]}, ".0: got 0.02, the penalty; expected others."),
+    (
+        {"gates.attention": ["encoder", "crosss"]},
+        ".1: got 'crosss', expected encoder, decoder or cross. Did you mean 'cross'?",
+    ),
+    (
+        {"gates.attention": ["encoder"], "atlas.rankings": ["importance", "l0"]},
+        ".1: got 'l0', which ranks all heads; expected none of these with gates.attention.",
+    ),
+    (
+        {"pruning.fraction": 1, "atlas.rankings": ["l0", "subset"]},
+        ".1: got 'subset', gates that keep the heads which pruning.fraction leaves; expected that to be...",
+    ),
+    (
+        WORDS_TASK | {"probes.methods": ["tuned", "iat"]},
+        ".1: got 'iat', expected a mixture under iat.mixtures.",
+    ),
+    (
+        WORDS_TASK | {"probes.methods": ["even"]},
+        ".0: got 'even', expected it in iat.controls, and a mixture under iat.mixtures.",
+    ),
+    # brain
+    ({"brain": {"stimuli": "a"}}, ".responses: missing, expected text."),
+    (
+        {"mixtures.pairs": ["sst2", "qnli", "agnews"], "similarity.measures": ["cka", "cnm"]},
+        ".1: 'cnm' needs brain responses; expected a section brain.",
+    ),
+    # names that have changed
+    (
+        {"similarity": {"sentences": "a.txt", "probe": "b.txt"}},
+        ".probe: got both this and similarity.sentences, its new name; expected the new one.",
+    ),
 ]
 
 
-def test_iat_needs_the_run_that_it_continues() -> None:
-    text = message(changed(("methods", ["frozen", "iat"]), ("iat/mixtures", ["all"])))
-    assert text == "methods: got frozen, iat, expected tuned as well, because IAT continues tuned runs."
-
-
-def test_adapters_need_the_method_pretrained_weights_and_a_name_of_their_own() -> None:
-    assert message(changed(("training/lora/rank", 8))) == (
-        "training.lora: not used; expected 'lora' in methods, whose settings they are."
-    )
-    lora = ("methods", ["tuned", "lora"])
-    assert message(changed(lora, ("models/minilm/weights", "random"))) == (
-        "models.minilm.weights: got 'random', expected pretrained weights, because methods has 'lora', whose "
-        "adapters are added to them."
-    )
-    assert message(changed(lora, ("iat", {"mixtures": ["all"], "controls": ["random", "lora"]}))) == (
-        "iat.controls.1: got 'lora', whose runs have the name of the method 'lora'; expected a study with "
-        "one of them."
-    )
-    assert load(changed(lora, ("training/lora/rank", 8))).training.lora.rank == 8
-
-
-def test_gates_that_keep_what_is_left_need_some_heads() -> None:
-    changes = ("atlas/rankings", ["l0", "subset"]), ("pruning/fraction", 1)
-    assert message(changed(*changes)) == (
-        "atlas.rankings.1: got 'subset', gates that keep the heads which pruning.fraction leaves; "
-        "expected that to be below 1."
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {"penalties": [0.1], "pruning_methods": ["subset"]},
-            "gates.penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods.",
-        ),
-        ({"penalties": [0.1, 0.02]}, "gates.penalties.1: got 0.02, the penalty; expected others."),
-        ({"penalties": [0.02000000001]}, "gates.penalties.0: got 0.02, the penalty; expected others."),
-        (
-            {"attention": ["encoder", "crosss"]},
-            "gates.attention.1: got 'crosss', expected encoder, decoder or cross. Did you mean 'cross'?",
-        ),
-    ],
-)
-def test_gates_of_kinds_of_attention_and_at_penalties(changes: dict[str, Any], expected: str) -> None:
-    assert message(changed(("gates", changes))) == expected
-
-
-def test_gates_of_some_kinds_of_attention_rank_no_heads_of_the_atlas() -> None:
-    changes = ("atlas/rankings", ["importance", "l0"]), ("gates", {"attention": ["encoder"]})
-    assert message(changed(*changes)) == (
-        "atlas.rankings.1: got 'l0', which ranks all heads; expected none of these with gates.attention."
-    )
+@pytest.mark.parametrize(("changes", "told"), WRONG, ids=[str(changes) for changes, _ in WRONG])
+def test_one_mistake_gives_one_line(changes: dict[str, Any], told: str) -> None:
+    text, key = message(changed(changes)), [*changes][-1]
+    words = re.escape(key + told if told[0] in ":." else told).replace(re.escape("..."), ".*")
+    assert re.fullmatch(words, text), text
 
 
 @pytest.mark.parametrize("key", renamed.KEYS)
@@ -444,57 +324,35 @@ def test_an_old_key_is_read_with_a_warning(key: str) -> None:
     node = reference.schema()["properties"][section]["properties"][new]
     value = node["default"] or "x"
     assert load({**changed(), section: {old: value}}) == load({**changed(), section: {new: value}})
-    assert notices(changed((f"{section}/{old}", value))) == [
+    assert notices(changed({f"{section}.{old}": value})) == [
         f"{key} is now '{section}.{new}'; the old name will be refused by the next version"
     ]
 
 
 def test_the_former_scope_of_gates_is_read() -> None:
-    assert load(changed(("gates", {"sets": ["own"]}))).gates.scope == ["per_task"]
-
-
-def test_an_old_key_beside_the_new_one_is_refused() -> None:
-    text = message(changed(("similarity", {"sentences": "a.txt", "probe": "b.txt"})))
-    assert text == (
-        "similarity.probe: got both this and similarity.sentences, its new name; expected the new one."
-    )
+    assert load(changed({"gates": {"sets": ["own"]}})).gates.scope == ["per_task"]
 
 
 @pytest.mark.parametrize(("old", "new"), [("sqroot", "sqrt"), (["sqroot", "annealed"], ["sqrt", "annealed"])])
 def test_an_old_value_is_read_with_a_warning(old: Any, new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "iat.samplings" if isinstance(old, list) else "training.sampling"
     monkeypatch.setattr(renamed, "VALUES", {key: {"sqroot": "sqrt"}})
-    path = key.replace(".", "/")
-    mixture = ("iat/mixtures", ["all"])
-    assert load(changed(mixture, (path, old))) == load(changed(mixture, (path, new)))
-    assert notices(changed((path, old))) == [
+    first, second = (load(changed({"iat.mixtures": ["all"], key: value})) for value in (old, new))
+    assert first == second
+    assert notices(changed({key: old})) == [
         f"{key}: 'sqroot' is now 'sqrt'; the old name will be refused by the next version"
     ]
 
 
-def test_missing_brain_responses() -> None:
-    assert "brain.responses: missing, expected text." in message(changed(("brain", {"stimuli": "a"})))
-    changes = ("mixtures/pairs", ["sst2", "qnli", "agnews"]), ("similarity/measures", ["cka", "cnm"])
-    assert message(changed(*changes)) == (
-        "similarity.measures.1: 'cnm' needs brain responses; expected a section brain."
-    )
-
-
-@pytest.mark.parametrize(("key", "value", "fragments"), WRONG, ids=[f"{w[0]}={w[1]}" for w in WRONG])
-def test_one_mistake_gives_one_line(key: str, value: Any, fragments: list[str]) -> None:
-    text = message(changed((key, value)))
-    assert text.startswith(fragments[0])
-    assert "\n" not in text
-    assert all(fragment in text for fragment in fragments), text
-
-
 def test_all_mistakes_are_reported_at_once() -> None:
     config = changed(
-        ("seeds", []),
-        ("training/epochs", 0),
-        ("tasks/sst2/metrics", ["acc"]),
-        ("mixtures/pairs", ["sst2", "qnil"]),
-        ("tasks/agpair/pairs_of", "qnli"),
+        {
+            "seeds": [],
+            "training.epochs": 0,
+            "tasks.sst2.metrics": ["acc"],
+            "mixtures.pairs": ["sst2", "qnil"],
+            "tasks.agpair.pairs_of": "qnli",
+        }
     )
     keys = [line.split(":")[0] for line in message(config).splitlines()]
     assert keys == [
@@ -505,12 +363,14 @@ def test_all_mistakes_are_reported_at_once() -> None:
 def test_keys_that_can_be_read_are_compared_beside_those_that_cannot() -> None:
     """What contradicts a default, which stands in for a key that cannot be read, is not told."""
     config = changed(
-        ("tasks/agnews", "data/agnews"),
-        ("tasks/stsb/type", "regresion"),
-        ("tasks/stsb/metrics", ["pearson"]),
-        ("mixtures/groups/all", "sst2"),
-        ("mixtures/single", ["stbs"]),
-        ("iat/mixtures", ["all", "al"]),
+        {
+            "tasks.agnews": "data/agnews",
+            "tasks.stsb.type": "regresion",
+            "tasks.stsb.metrics": ["pearson"],
+            "mixtures.groups.all": "sst2",
+            "mixtures.single": ["stbs"],
+            "iat.mixtures": ["all", "al"],
+        }
     )
     keys = [line.split(":")[0] for line in message(config).splitlines()]
     assert keys == [
@@ -525,7 +385,7 @@ def test_an_empty_config_reports_the_required_keys(config: Any) -> None:
 
 
 KEYS = sorted(
-    path.replace("<name>", "sst2" if path.startswith("tasks") else "minilm").replace(".", "/") + f"/{key}"
+    path.replace("<name>", "sst2" if path.startswith("tasks") else "minilm") + f".{key}"
     for path, section in reference.sections(reference.schema())
     for key in section["properties"]
 )
@@ -537,24 +397,24 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from(KEYS), VALUES)
-@example("pruning/draw_width", 4e-243)  # its square is 0
+@example("pruning.draw_width", 4e-243)  # its square is 0
 def test_any_value_gives_a_study_or_a_config_error(key: str, value: Any) -> None:
     try:
-        assert isinstance(load(changed((key.removeprefix("/"), value))), Study)
+        assert isinstance(load(changed({key.removeprefix("."): value})), Study)
     except ConfigError as error:
         assert all(": " in line for line in str(error).split("\n")), str(error)
 
 
 def test_a_key_that_is_not_text() -> None:
     assert message(yaml.safe_load(VALID + "3: 1\n")).startswith("3: no key '3' in the config; it has study,")
-    assert message(changed(("training", {3: 1}))).startswith(
+    assert message(changed({"training": {3: 1}})).startswith(
         "training.3: no key '3' in training; it has epochs,"
     )
 
 
 @pytest.mark.parametrize("metrics", [["f1"], ["accuracy", "f1"]])
 def test_f1_asks_which_class_it_is_of(metrics: list[str]) -> None:
-    config = changed(("tasks/sst2/metrics", metrics))
+    config = changed({"tasks.sst2.metrics": metrics})
     config["tasks"]["sst2"].pop("labels", None)
     assert "tasks.sst2.labels: missing, expected a list of the two classes" in message(config)
     config["tasks"]["sst2"]["labels"] = ["not_equivalent", "equivalent"]
@@ -572,20 +432,20 @@ def test_a_name_that_yaml_reads_as_a_truth_value() -> None:
     ("key", "written"),
     [
         ("study", "on"),
-        ("tasks/sst2/text_a", "yes"),
-        ("tasks/sst2/source_language", "no"),
-        ("tasks/sst2/further", "{a: off}"),
-        ("tasks/sst2/further", "{off: a}"),
-        ("tasks/sst2/prompt", "No"),
-        ("tasks/sst2/answers", "{good: Yes, bad: No}"),
-        ("mixtures/single", "[sst2, on]"),
-        ("mixtures/groups", "{no: [sst2, sst2]}"),
+        ("tasks.sst2.text_a", "yes"),
+        ("tasks.sst2.source_language", "no"),
+        ("tasks.sst2.further", "{a: off}"),
+        ("tasks.sst2.further", "{off: a}"),
+        ("tasks.sst2.prompt", "No"),
+        ("tasks.sst2.answers", "{good: Yes, bad: No}"),
+        ("mixtures.single", "[sst2, on]"),
+        ("mixtures.groups", "{no: [sst2, sst2]}"),
         ("models", "{off: {source: x}}"),
     ],
 )
 def test_a_truth_value_in_place_of_text_is_to_be_quoted(key: str, written: str) -> None:
     assert "YAML reads yes, no, on and off as true and false; quote them" in message(
-        changed((key, yaml.safe_load(written)))
+        changed({key: yaml.safe_load(written)})
     )
 
 
@@ -593,11 +453,8 @@ def test_a_truth_value_in_place_of_text_is_to_be_quoted(key: str, written: str) 
     ("labels", "wrong"), [("[yes, no]", ""), ("[good, bad]", "true"), ("['yes', 'no']", "yes")]
 )
 def test_answers_take_truth_values_as_labels_do(labels: str, wrong: str) -> None:
-    prompt = (
-        ("tasks/sst2/prompt", "{text_a}?"),
-        ("tasks/sst2/answers", yaml.safe_load("{yes: ' y', no: ' n'}")),
-    )
-    config = changed(("tasks/sst2/labels", yaml.safe_load(labels)), *prompt)
+    prompt = {"prompt": "{text_a}?", "answers": yaml.safe_load("{yes: ' y', no: ' n'}")}
+    config = changed({"tasks.sst2": {"source": "x", "labels": yaml.safe_load(labels), **prompt}})
     if not wrong:
         assert load(config).tasks["sst2"].answers == {"true": " y", "false": " n"}
         return
@@ -606,23 +463,17 @@ def test_answers_take_truth_values_as_labels_do(labels: str, wrong: str) -> None
 
 
 def test_a_long_value_is_shortened() -> None:
-    text = message(changed(("training/epochs", "x " * 1000)))
+    text = message(changed({"training.epochs": "x " * 1000}))
     assert "training.epochs: got 'x x" in text
     assert len(text) < 150
 
 
 def test_numbers_may_be_text() -> None:
-    config = changed(("training/learning_rate", "2e-5"), ("importance/samples", "1e4"), ("seeds", ["3", 1.0]))
+    config = changed({"training.learning_rate": "2e-5", "importance.samples": "1e4", "seeds": ["3", 1.0]})
     study = load(config)
     assert study.training.learning_rate == 2e-5
     assert study.importance.samples == 10_000
     assert study.seeds == [3, 1]
-
-
-def test_yaml_reads_an_exponent_as_text_and_the_study_as_a_number() -> None:
-    config = yaml.safe_load(VALID + "training: {learning_rate: 5e-5}\n")
-    assert config["training"]["learning_rate"] == "5e-5"
-    assert load(config).training.learning_rate == 5e-5
 
 
 @pytest.mark.parametrize(
@@ -637,44 +488,35 @@ def test_yaml_reads_an_exponent_as_text_and_the_study_as_a_number() -> None:
     ],
 )
 def test_labels(written: str, labels: dict[str, str] | None) -> None:
-    labelled = changed(("tasks/sst2/labels", yaml.safe_load(written)), ("tasks/sst2/metrics", ["accuracy"]))
+    labelled = changed({"tasks.sst2.labels": yaml.safe_load(written), "tasks.sst2.metrics": ["accuracy"]})
     task = load(labelled).tasks["sst2"]
     assert task.labels == labels
     assert list(task.labels or ()) == list(labels or ())  # the order of the classes
 
 
 def test_names_may_be_numbers() -> None:
-    study = load(changed(("tasks/2020", {"source": "x"}), ("mixtures/single", [2020]), ("study", 7)))
+    study = load(changed({"tasks.2020": {"source": "x"}, "mixtures.single": [2020], "study": 7}))
     assert study.study == "7"
     assert [run.path for run in study.runs][-1] == "minilm/2020/single/seed1"
-    config = changed(("mixtures/single", [2020]))
+    config = changed({"mixtures.single": [2020]})
     config["tasks"][2020] = {"source": "x"}
     assert (
-        load(config).runs
-        == load(changed(("tasks/2020", {"source": "x"}), ("mixtures/single", ["2020"]))).runs
+        load(config).runs == load(changed({"tasks.2020": {"source": "x"}, "mixtures.single": ["2020"]})).runs
     )
 
 
 def test_matthews_takes_any_number_of_classes_and_f1_two() -> None:
-    load(changed(("tasks/sst2/labels", ["a", "b", "c"]), ("tasks/sst2/metrics", ["matthews"])))
-    load(changed(("tasks/agpair/metrics", ["f1", "accuracy"])))
-    load(changed(("tasks/sst2/labels", {"0": "neg", "1": "pos", "2": "pos"})))
+    load(changed({"tasks.sst2.labels": ["a", "b", "c"], "tasks.sst2.metrics": ["matthews"]}))
+    load(changed({"tasks.agpair.metrics": ["f1", "accuracy"]}))
+    load(changed({"tasks.sst2.labels": {"0": "neg", "1": "pos", "2": "pos"}}))
 
 
 @pytest.mark.parametrize(
     "source",
-    [
-        "package:carrier",
-        "package:a.b/c.csv",
-        "hub:nyu-mll/glue",
-        "hub:a/b@refs/pr/4",
-        "../data/x",
-        "/d/a:b",
-        "d.csv",
-    ],
+    ["package:a", "package:a.b/c.csv", "hub:a/b", "hub:a/b@refs/pr/4", "../data/x", "/d/a:b", "d.csv"],
 )
 def test_sources(source: str) -> None:
-    assert load(changed(("tasks/qnli/source", source))).tasks["qnli"].source == source
+    assert load(changed({"tasks.qnli.source": source})).tasks["qnli"].source == source
 
 
 def test_default_metrics() -> None:
@@ -684,7 +526,7 @@ def test_default_metrics() -> None:
 
 
 def test_runs() -> None:
-    study = load(changed(("methods", ["tuned", "frozen"])))
+    study = load(changed({"methods": ["tuned", "frozen"]}))
     mixed = [f"{mixture}/{method}" for mixture in ("sst2+qnli", "all") for method in ("tuned", "frozen")]
     expected = [f"minilm/{run}/seed{seed}" for run in [*mixed, "stsb/single"] for seed in (0, 1)]
     assert [run.path for run in study.runs] == expected
@@ -692,20 +534,10 @@ def test_runs() -> None:
     assert study.runs[-1].tasks == ("stsb",)
 
 
-def test_probes_of_runs_that_nothing_trains_are_refused() -> None:
-    words = [("tasks/pos", {"source": "data/pos", "type": "tags"}), ("mixtures/single", ["pos"])]
-    asked = ("probes", {"methods": ["tuned", "iat", "even"]})
-    lines = message(changed(*words, asked)).splitlines()
-    assert lines[-2:] == [
-        "probes.methods.1: got 'iat', expected a mixture under iat.mixtures.",
-        "probes.methods.2: got 'even', expected it in iat.controls, and a mixture under iat.mixtures.",
-    ]
-
-
 def test_runs_of_iat() -> None:
     """Each is compared with the plain training that it continues; the runs of IAP stay the same."""
     section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}
-    study = load(changed(("iat", section | {"samplings": ["sqrt"]}), ("methods", ["tuned", "iat"])))
+    study = load(changed({"iat": section | {"samplings": ["sqrt"]}, "methods": ["tuned", "iat"]}))
     assert {(v.method, v.base, v.sampling, v.heads, v.alpha, v.delta) for v in study.variants} == {
         ("tuned", "tuned", "proportional", None, None, None),
         ("iat", "tuned", "proportional", "top", 0.3, 0.1),
@@ -727,7 +559,7 @@ def test_controls_of_a_sweep_and_rewarmed_ends() -> None:
     """Plain training does not depend on alpha; each delta and sampling has rewarmed rates of its own."""
     section = {"mixtures": ["all"], "controls": ["lora", "no-dropout"], "alphas": [0.5], "deltas": [0.2]}
     section |= {"sweep_controls": True, "rate": "rewarmed", "samplings": ["sqrt"]}
-    study = load(changed(("iat", section), ("methods", ["tuned", "iat"])))
+    study = load(changed({"iat": section, "methods": ["tuned", "iat"]}))
     points = [(0.3, 0.1), (0.3, 0.2), (0.5, 0.1), (0.5, 0.2)]
     names = ["", "-alpha0.3-delta0.2", "-alpha0.5-delta0.1", "-alpha0.5-delta0.2"]
     owning = {(h + n, h, *at) for h in ("iat", "lora") for n, at in zip(names, points, strict=True)}
@@ -745,9 +577,11 @@ def test_controls_of_a_sweep_and_rewarmed_ends() -> None:
 def test_measures_that_compare_models_train_each_task_alone(measures: list[str], alone: list[str]) -> None:
     study = load(
         changed(
-            ("mixtures/pairs", ["sst2", "agnews", "qnli"]),
-            ("mixtures/groups", {}),
-            ("similarity/measures", measures),
+            {
+                "mixtures.pairs": ["sst2", "agnews", "qnli"],
+                "mixtures.groups": {},
+                "similarity.measures": measures,
+            }
         )
     )
     assert [run.mixture for run in study.runs if run.method == "single" and run.seed == 0] == alone
@@ -755,7 +589,7 @@ def test_measures_that_compare_models_train_each_task_alone(measures: list[str],
 
 @given(st.permutations(["sst2", "qnli", "agnews", "agpair", "stsb"]), st.integers(2, 5))
 def test_mixtures_are_named_in_the_order_of_the_tasks(order: list[str], size: int) -> None:
-    study = load(changed(("mixtures/pairs", order[:size]), ("mixtures/groups/all", order)))
+    study = load(changed({"mixtures.pairs": order[:size], "mixtures.groups.all": order}))
     chosen = [task for task in study.tasks if task in order[:size]]
     pairs = {f"{a}+{b}": (a, b) for a, b in itertools.combinations(chosen, 2)}
     assert study.mixture_tasks == pairs | {"all": tuple(study.tasks)}
@@ -763,7 +597,7 @@ def test_mixtures_are_named_in_the_order_of_the_tasks(order: list[str], size: in
 
 
 def test_loading_keeps_the_config_unchanged_and_accepts_a_written_study() -> None:
-    config = changed(("training/learning_rate", "2e-5"))
+    config = changed({"training.learning_rate": "2e-5"})
     before = copy.deepcopy(config)
     study = load(config)
     assert config == before
