@@ -88,7 +88,7 @@ def test_files_of_every_kind_may_be_missing(tmp_path, monkeypatch):
         brain={"stimuli": "stimuli.tsv", "responses": "responses"},
     )
     assert counts(texts).keys() >= {
-        "data", "sentences", "treebank", "stimuli", "nuisance", "voxels", "brain_encoding",
+        "data", "sentences", "treebank", "stimuli", "voxels", "brain_encoding",
     }  # fmt: skip
 
 

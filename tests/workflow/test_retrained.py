@@ -135,7 +135,7 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected):
     change(study)
     rules = study.plan("iat").rules
     assert {rule: n for rule, n in rules.items() if rule in MODEL} == expected
-    assert "iat_scores" in rules or "iat_dissociation" in rules
+    assert "improvement" in rules or "iat_dissociation" in rules
 
 
 def test_a_variant_that_the_study_lacks_reruns_nothing(study):

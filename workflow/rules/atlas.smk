@@ -9,7 +9,6 @@ rule treebank:
     priority: 10  # so that a bad treebank from the hub fails early
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
@@ -94,7 +93,6 @@ rule roles:
         log(RUN, "atlas/roles"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
@@ -213,7 +211,6 @@ rule derived:
         measure=any_of(STUDY.atlas.derived),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
@@ -278,7 +275,6 @@ rule heads:
         log("atlas/heads"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -305,7 +301,6 @@ rule single_heads:
         log("atlas/single_heads"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -334,7 +329,6 @@ rule rankings:
         log("atlas/rankings"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -364,7 +358,6 @@ rule belief:
         log("atlas/belief"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,

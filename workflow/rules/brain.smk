@@ -11,7 +11,6 @@ rule stimuli:
     priority: 10
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -25,56 +24,32 @@ rule stimuli:
         "../scripts/similarity/stimuli.py"
 
 
-rule nuisance:
+rule voxels:
     input:
         stimuli=INPUTS.user_file("stimuli"),
         texts=INPUTS.training_texts() if "frequency" in STUDY.brain.nuisance else [],
-    output:
-        result("brain/nuisance.parquet"),
-    log:
-        log("brain/nuisance"),
-    priority: 10
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=30,
-    params:
-        study=STUDY.study,
-        source=STUDY.brain.stimuli,
-        names=STUDY.brain.nuisance,
-        code=code("similarity/nuisance.py"),
-    message:
-        "Nuisance variables of brain responses"
-    script:
-        "../scripts/similarity/nuisance.py"
-
-
-rule voxels:
-    input:
-        stimuli=rules.stimuli.output[0],
-        nuisance=rules.nuisance.output[0],
         responses=INPUTS.user_file("responses"),
     output:
-        result("brain/voxels.parquet"),
+        nuisance=result("brain/nuisance.parquet"),
+        voxels=result("brain/voxels.parquet"),
     log:
         log("brain/voxels"),
     priority: 10
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=4 * 60,
     params:
         study=STUDY.study,
+        source=STUDY.brain.stimuli,
+        regressors=STUDY.brain.nuisance,
         folds=STUDY.brain.folds,
         voxels=STUDY.brain.voxels,
         seed=STUDY.data_seed,
         code=code("similarity/voxels.py"),
     message:
-        "Reliability and ceiling of voxels"
+        "Nuisance variables, and reliability and ceiling of voxels"
     script:
         "../scripts/similarity/voxels.py"
 
@@ -82,9 +57,9 @@ rule voxels:
 rule brain_encoding:
     input:
         stimuli=rules.stimuli.output[0],
-        nuisance=rules.nuisance.output[0],
+        nuisance=rules.voxels.output.nuisance,
         responses=INPUTS.user_file("responses"),
-        voxels=rules.voxels.output[0],
+        voxels=rules.voxels.output.voxels,
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:
         encoding=result("similarity/{model}/seed{seed}/brain_encoding.parquet"),
@@ -94,7 +69,6 @@ rule brain_encoding:
     priority: COMPARED
     conda:
         "../../envs/train.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=4 * 60,

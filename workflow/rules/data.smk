@@ -20,7 +20,6 @@ rule validation:
     priority: 10
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
@@ -48,7 +47,6 @@ rule data:
     priority: 10
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
@@ -76,7 +74,6 @@ rule vocabulary:
     priority: 10
     conda:
         "../../envs/train.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
@@ -102,7 +99,6 @@ rule tokenize:
     priority: 10
     conda:
         "../../envs/train.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
@@ -131,7 +127,6 @@ rule split:
         name="[^/]+",
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
@@ -174,7 +169,6 @@ rule few_shot:
     priority: 10
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=15,

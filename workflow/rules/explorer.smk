@@ -12,7 +12,7 @@ rule explorer:
         run_tables(LAYOUT.mixed, "pruning.parquet"),
         rules.correlation.input.similarity if STUDY.similarity.measures else [],
         rules.correlation.output if STUDY.similarity.measures else [],
-        [rules.improvement.output, rules.iat_dissociation.output]
+        [rules.improvement.output.improvement, rules.iat_dissociation.output]
         if "iat" in STUDY.methods and STUDY.iat.mixtures
         else [],
         [rules.heads.output, rules.rankings.output.pruning_curves, rules.belief.output]
@@ -29,7 +29,6 @@ rule explorer:
         log("explorer"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=15,

@@ -112,7 +112,10 @@ FIGURES = [
         "improvement",
         "IAT",
         ("model", "mixture"),
-        {"improvement": rules.improvement.output[0], "scores": rules.iat_scores.output[0]},
+        {
+            "improvement": rules.improvement.output.improvement,
+            "scores": rules.improvement.output.scores,
+        },
         {
             "metrics": LAYOUT.main_metrics,
             "variants": [plain(variant) for variant in STUDY.variants],
@@ -139,7 +142,7 @@ FIGURES = [
         "verdict",
         "IAT",
         ("model", "mixture"),
-        {"improvement": rules.improvement.output[0]},
+        {"improvement": rules.improvement.output.improvement},
         VARIANT_LABELS,
         file="verdict",
     ),
@@ -148,7 +151,7 @@ FIGURES = [
         "alpha and delta",
         "IAT",
         ("model", "mixture"),
-        {"improvement": rules.improvement.output[0]},
+        {"improvement": rules.improvement.output.improvement},
         file="alpha-delta",
     ),
     Figure(
@@ -340,7 +343,6 @@ for each in FIGURES:
             "figures"
         conda:
             "../../envs/figures.yaml"
-        threads: 1
         resources:
             mem_mb=4000,
             runtime=5,
@@ -367,7 +369,6 @@ rule figure_preview:
         "figures"
     conda:
         "../../envs/figures.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=5,

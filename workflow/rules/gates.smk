@@ -164,7 +164,6 @@ rule gate_tables:
         log("gate_tables"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -201,7 +200,6 @@ rule kept_roles:
         log("kept_roles"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,

@@ -68,7 +68,6 @@ rule probe_tables:
         log("probes"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
@@ -93,7 +92,6 @@ rule sharing:
         log("sharing"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,

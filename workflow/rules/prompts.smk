@@ -14,7 +14,6 @@ rule prompts:
     priority: 10
     conda:
         "../../envs/train.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,

@@ -96,7 +96,6 @@ rule head_lists:
         log("head_lists"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -124,7 +123,6 @@ rule correlation:
         log("correlation"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -140,43 +138,16 @@ rule correlation:
         "../scripts/statistics/correlation.py"
 
 
-rule iat_scores:
+rule improvement:
     input:
         evaluations=LAYOUT.run_files(STUDY.iat_runs, "evaluation.parquet"),
     output:
-        result("tables/iat.parquet"),
-    log:
-        log("iat_scores"),
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=30,
-    params:
-        study=STUDY.study,
-        runs=run_settings(STUDY.iat_runs),
-        variants=[plain(variant) for variant in STUDY.variants],
-        rates=INPUTS.rates,
-        metrics=LAYOUT.metrics,
-        code=code("statistics/iat_scores.py"),
-    message:
-        "Scores of every variant of training in {params.study}"
-    script:
-        "../scripts/statistics/iat_scores.py"
-
-
-rule improvement:
-    input:
-        scores=rules.iat_scores.output[0],
-        evaluations=rules.iat_scores.input.evaluations,
-    output:
-        result("tables/improvement.parquet"),
+        scores=result("tables/iat.parquet"),
+        improvement=result("tables/improvement.parquet"),
     log:
         log("improvement"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -184,12 +155,13 @@ rule improvement:
         study=STUDY.study,
         runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
+        rates=INPUTS.rates,
         metrics=LAYOUT.metrics,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/improvement.py"),
     message:
-        "Improvement by IAT over multi-task training in {params.study}"
+        "Scores of every variant of training in {params.study}, and improvement by IAT"
     script:
         "../scripts/statistics/improvement.py"
 
@@ -223,7 +195,6 @@ rule specialization:
         log("specialization"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=8000,
         runtime=60,
@@ -257,7 +228,6 @@ rule transfer_scores:
         log("transfer_scores"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,

@@ -39,7 +39,6 @@ rule prediction_files:
         log(SUBMISSION),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,

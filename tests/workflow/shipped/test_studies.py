@@ -131,7 +131,7 @@ def test_the_glue_study_is_planned(folder):
     plan = folder.plan("iat", "submission", "--configfile", "workflow/studies/glue.yaml")
     models, seeds, variants = 5, 3, len(study("glue").variants)
     runs = models * seeds * (variants + len(EIGHT))
-    assert plan.rules["evaluate"] == runs and plan.rules["iat_scores"] == 1
+    assert plan.rules["evaluate"] == runs and plan.rules["improvement"] == 1
     assert plan.rules["data"] == len(EIGHT) + 2 and plan.rules["split"] == 1 + 10
     assert plan.rules["few_shot"] == 2 and plan.rules["transfer"] == models * seeds * 2 * (1 + 2 + len(EIGHT))
     assert plan.rules["tokenize_split"] == models * 11

@@ -1,4 +1,4 @@
-"""Voxels of the brain responses: stimuli and responses -> reliability, selection and ceiling."""
+"""Voxels of the brain responses: stimuli, texts and responses -> nuisance, reliability and ceiling."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
+import pandas as pd
+
 from headspec import tables
 from headspec.errors import DataError
 from headspec.progress import log, stage
-from headspec.similarity.brain import ceiling, responses
-from headspec.similarity.brain.stimuli import units
+from headspec.similarity.brain import ceiling, nuisance, responses
+from headspec.similarity.brain.stimuli import read_stimuli, units
 
 params = snakemake.params
 with stage(snakemake, "voxels"):
-    stimuli = tables.read(snakemake.input.stimuli)
+    stimuli = read_stimuli(params.source, params.regressors)
+    frames = [tables.read(path) for path in snakemake.input.texts]
+    texts = [frame[column].dropna() for frame in frames for column in ("text_a", "text_b")]
+    counts = nuisance.word_counts(text for column in texts for text in column)
+    regressors = list(nuisance.regressors(stimuli, params.regressors, counts))
+    frame = pd.DataFrame({"example": range(len(regressors)), "nuisance": regressors})
+    footer = tables.provenance(snakemake, words=len(counts))
+    tables.write(snakemake.output.nuisance, nuisance.NUISANCE, frame, footer)
     by_subject = responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
     for subject, each in by_subject.items():
         log.info("%s: %d voxels; left out: %s", subject, len(each.voxels), each.left_out)
@@ -23,7 +32,7 @@ with stage(snakemake, "voxels"):
     frame = ceiling.analyse(
         by_subject,
         units(stimuli),
-        tables.read(snakemake.input.nuisance)["nuisance"].to_list(),
+        regressors,
         params.folds,
         params.voxels == "reliable",
         params.seed,
@@ -35,5 +44,4 @@ with stage(snakemake, "voxels"):
         raise DataError(
             "brain.voxels: got 'reliable', but no voxel of any subject is reliable; expected 'all'"
         )
-    footer = tables.provenance(snakemake)
-    tables.write(snakemake.output[0], ceiling.VOXELS, frame, footer)
+    tables.write(snakemake.output.voxels, ceiling.VOXELS, frame, tables.provenance(snakemake))

@@ -1,4 +1,4 @@
-"""Comparison of all training methods with plain multi-task training: predictions -> table improvement."""
+"""Training methods, and their comparison with plain training: predictions -> tables iat, improvement."""
 
 from typing import TYPE_CHECKING
 
@@ -8,20 +8,26 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run, Variant
 from headspec.progress import stage
-from headspec.statistics.training.improvement import IMPROVEMENT, improvement
+from headspec.statistics.training.improvement import IAT, IMPROVEMENT, improvement, scores
+from headspec.training.schedule import rate_share
 
 params = snakemake.params
 with stage(snakemake, "improvement over multi-task training"):
     runs = [Run(**run) for run in params.runs]
+    variants = [Variant(**variant) for variant in params.variants]
     paths = dict(zip(runs, snakemake.input.evaluations, strict=True))
+    predictions = ((run, tables.read(path)) for run, path in paths.items())
+    shares = {v.method: rate_share(v.delta, **params.rates) for v in variants if v.delta is not None}
+    frame = scores(predictions, variants, params.metrics, shares)
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output.scores, IAT, frame, footer)
     frame = improvement(
-        tables.read(snakemake.input.scores),
+        tables.read(snakemake.output.scores),
         runs,
         lambda run: tables.read(paths[run]),
-        [Variant(**variant) for variant in params.variants],
+        variants,
         params.metrics,
         **params.resampling,
         seed=params.seed,
     )
-    footer = tables.provenance(snakemake)
-    tables.write(snakemake.output[0], IMPROVEMENT, frame, footer)
+    tables.write(snakemake.output.improvement, IMPROVEMENT, frame, footer)
