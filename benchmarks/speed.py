@@ -102,7 +102,7 @@ def training_rows(work: Workload, ours: MultiTask) -> Iterator[str]:
     rates = len(work.padded) / padding, len(work.train) / buckets
     yield row(f"training, {work.name}/s", *rates, f"losses within {loss_error(work):.1e}")
     rates = multiplied / products_seconds / 1e9, flops(ours, work.train.lengths, 3) / buckets / 1e9
-    yield row(f"GFLOP/s, training on {work.name}, baseline: its matrix products alone", *rates)
+    yield row(f"GFLOP/s, training on {work.name}: its matrix products alone", *rates)
 
 
 def loss_error(work: Workload, epochs: int = 3) -> float:
@@ -144,7 +144,7 @@ def importance_rows(work: Workload) -> Iterator[str]:
     same = f"Spearman {spearmanr(*importances).statistic:.5f}"
     yield row(f"importance, {work.name}/s", len(examples) / single, len(examples) / batched, same)
     rates = multiplied / products_seconds / 1e9, flops(ours, work.score.lengths, 2) / batched / 1e9
-    yield row(f"GFLOP/s, importance on {work.name}, baseline: its matrix products alone", *rates)
+    yield row(f"GFLOP/s, importance on {work.name}: its matrix products alone", *rates)
 
 
 def pruning_rows(work: Workload) -> Iterator[str]:
@@ -167,7 +167,7 @@ def pruning_rows(work: Workload) -> Iterator[str]:
         yield row(f"masked {work.name}/s, baseline in {precision}", *rates, same)
     operations = len(planned) * flops(ours, work.score.lengths, 1)
     rates = multiplied / products_seconds / 1e9, operations / our_seconds / 1e9
-    yield row(f"GFLOP/s, masked {work.name}, baseline: its matrix products alone", *rates)
+    yield row(f"GFLOP/s, masked {work.name}: its matrix products alone", *rates)
 
 
 def ablation_rows(work: Workload) -> Iterator[str]:

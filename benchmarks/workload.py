@@ -20,7 +20,7 @@ from headspec.models.tokens import tokenization
 CONFIG = Path(__file__).parents[1] / "workflow" / "studies" / "three-tasks.yaml"
 MODEL, MAX_LENGTH = "minilm", 128
 
-#: device: numbers of sentences, and of pairs of news, for training, for padded training, and for the rest
+#: device: numbers of sentences, and of news pairs, for training, for padded training, and for the rest
 SIZES = {
     "cpu": ((320, 32, 96), (96, 32, 32)),
     "cuda": ((3200, 320, 960), (960, 320, 320)),
@@ -63,7 +63,7 @@ def workloads(device: Device) -> list[Workload]:
         return MultiTask(*encoders.load(model, f"models.{MODEL}"), classes)
 
     works = []
-    names = "sentences", "pairs of news"
+    names = "sentences", "news pairs"
     for (task, texts), name, sizes in zip(prepared.items(), names, SIZES[device.name], strict=True):
         frame, _ = tokenization.encode(tokenizer, texts.train.head(max(sizes)), MAX_LENGTH, texts.classes)
         train, padded, score, check = (Examples(frame.head(n)) for n in (*sizes, 8))

@@ -131,20 +131,20 @@ def transfer() -> str:
     """Unseen tasks from a few examples, by what the encoder learnt before."""
     found = table(AFTER, "transfer_summary").set_index(["task", "metric", "method"]).sort_index()
 
+    others = ("iat", "iat-random", "pretrained")
+
     def lines() -> Iterator[list[str]]:
         for task, metric in MEASURED.items():
-            for method, row in found.loc[(task, metric)].iterrows():
-                less = [row[f"difference{end}"] for end in ("", "_low", "_high")]
-                difference = "" if pd.isna(less[0]) else points(*less)
-                chance = f"{100 * row['chance']:.1f}"
-                yield [
-                    f"{task} ({metric}, chance {chance})",
-                    f"`{method}`",
-                    f"{100 * row['value']:.1f}",
-                    difference,
-                ]
+            rows = found.loc[(task, metric)]
+            tuned = rows.loc["tuned"]
+            less = rows.loc[[*others], ["difference", "difference_low", "difference_high"]]
+            yield [
+                f"{task} ({metric}, chance {100 * tuned['chance']:.1f})",
+                f"{100 * tuned['value']:.1f}",
+                *(points(*row) for row in less.to_numpy()),
+            ]
 
-    return markdown(["task", "encoder", "value", "less `tuned`"], lines())
+    return markdown(["task", "`tuned`", *(f"`{method}` less `tuned`" for method in others)], lines())
 
 
 def figure() -> Figure:

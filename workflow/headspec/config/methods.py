@@ -40,7 +40,7 @@ METHODS = {
         fill="#bbddaa",
         trains="adapters",
         before="frozen",
-        about="low-rank adapters and the classifiers, which takes much less memory",
+        about="only low-rank adapters and the classifiers, in much less memory",
     ),
     "iat": Method(marker={"marker": "s", "color": "#117733"}, before="tuned"),
     "frozen": Method(
@@ -56,7 +56,7 @@ METHODS = {
         bar={"facecolor": "#ddcc77", "edgecolor": "black"},
         fill="#ddcc77",
         trains="nothing",
-        about="nothing is trained, the model answers the `prompt` of each task",
+        about="nothing, the model answers each task's `prompt`",
     ),
 }
 #: what `methods` may name

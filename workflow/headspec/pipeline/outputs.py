@@ -80,7 +80,7 @@ COLUMNS = {
     "n": "number of examples, samples or units",
     "n_folds": "folds that selected the voxel",
     "n_pruned": "as named",
-    "n_seeds": "number of seeds",
+    "n_seeds": "as named",
     "offset": "relative position: of a positional role, or the baseline of a syntactic role",
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
@@ -116,8 +116,8 @@ COLUMNS = {
     "task_a": "tasks of the pair",
     "task_b": "tasks of the pair",
     "text": "as named",
-    "text_a": "the text, or the first text of a pair",
-    "text_b": "second text of a pair; null for single texts",
+    "text_a": "the text, or those of a pair; `text_b` is null for single texts",
+    "text_b": "the text, or those of a pair; `text_b` is null for single texts",
     "tuning": "as `transfer.tuning`",
     "unpruned_at_chance": "an unpruned model is [at chance](statistics.md#at-chance) (×); of differences, "
     "both methods' models",
@@ -126,8 +126,9 @@ COLUMNS = {
     "way": "pruning method; `whole` keeps all heads",
 }  # fmt: skip
 
-#: suffixes of columns with the ends of a column's interval
+#: suffixes of columns with the ends of a column's interval, and how the reference writes them
 ENDS = ("_low", "_high")
+INTERVAL = "[_low,_high]"
 #: headings of the reference: modules, or packages, that fill the tables below them
 GROUPS = {
     "Data": ("data", "models"),
@@ -268,11 +269,11 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
     }
     shared = [text for column, text in names.items() if column not in known(table)]
     own = _columns(
-        (names[column + end], table.columns[column])
+        (names[column].replace(f"{column}`", f"{column}{INTERVAL}`"), meaning)
+        if column + ENDS[0] in names
+        else (names[column], meaning)
         for column in names
-        if column in table.columns
-        for end in ("", *ENDS)
-        if column + end in names
+        if (meaning := table.columns.get(column))
     )
     paths = (path.replace(RUN, "{run}") for path in table.paths)
     lines = [f"### {name}", ""]

@@ -19,11 +19,10 @@ class Atlas(Section):
 
     methods: Annotated[Distinct[Measured], Field(min_length=1)] = Field(
         ["tuned", "frozen"],
-        description="methods whose heads are measured, of those that the study trains; `frozen` is the "
-        "pretrained encoder",
+        description="methods whose heads are measured; `frozen` is the pretrained encoder",
     )
     mixtures: Distinct[str] = Field(
-        [], description="mixtures whose models are measured, by default all; a task stands for itself alone"
+        [], description="mixtures, or tasks alone, to measure; by default all mixtures"
     )
     examples: Annotated[int, Field(ge=40), NUMBER] = Field(
         1000, description="most validation examples of a task that heads are measured on"

@@ -20,11 +20,9 @@ class Gates(Section):
 
     methods: Annotated[Distinct[Literal["tuned", "single"]], Field(min_length=1)] = Field(
         ["tuned", "single"],
-        description="methods whose runs are pruned, of those that the study trains",
+        description="methods whose runs are pruned",
     )
-    mixtures: Distinct[str] = Field(
-        [], description="mixtures whose runs are pruned, by default all; a task stands for itself alone"
-    )
+    mixtures: Distinct[str] = Field([], description="mixtures, or tasks alone, to prune; by default all")
     pruning_methods: Annotated[Distinct[MethodName], Field(min_length=1)] = Field(
         ["importance", "rescored", "l0", "l0-target", "subset", "random", "random-by-layer"],
         description="[pruning methods](gates.md#pruning-methods) to choose the heads to keep",

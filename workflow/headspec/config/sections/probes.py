@@ -15,13 +15,11 @@ class Probes(Section):
     methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat", "even"]], Field(min_length=1)] = (
         Field(
             ["tuned", "single"],
-            description="methods whose models are probed, of those that the study trains, beside the "
-            "pretrained encoder and one with random weights",
+            description="methods whose models are probed, beside the pretrained encoder and one with random "
+            "weights",
         )
     )
-    mixtures: Distinct[str] = Field(
-        [], description="mixtures whose models are probed, by default all; a task stands for itself alone"
-    )
+    mixtures: Distinct[str] = Field([], description="mixtures, or tasks alone, to probe; by default all")
     sentences: Annotated[int, Field(ge=40), NUMBER] = Field(
         1000, description="most sentences of a task to fit probes on, and to score"
     )

@@ -67,8 +67,7 @@ class TaskKeys(Section):
     )
     labels: Labels | None = Field(
         None,
-        description="stored label: class name, or a list of labels; fixes the classes and their order; F1 "
-        "is of the second",
+        description="stored label: class name, or a list of labels; fixes the classes and their order",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     further: dict[Name, str] = Field(
