@@ -239,18 +239,23 @@ def _columns(entries: Iterable[tuple[str, str]]) -> list[str]:
 def _several() -> Iterator[str]:
     """Yield lines on what lists of numbers hold, by type of task, from below its kind's metrics."""
     yield (
-        "Lists of a task have the same length; *guess* is the best one without reading. The first number "
-        'is `prediction_values[1]` in DuckDB, `frame["prediction_values"].str[0]` in pandas.'
+        "Lists of a task have the same length; *units* are [what is counted](words.md#what-is-counted), the "
+        "*guess* is the best one without reading. The first number is `prediction_values[1]` in DuckDB, "
+        '`frame["prediction_values"].str[0]` in pandas.'
     )
     yield ""
     yield "| type of task | `label_values` | `prediction_values` |"
     yield "|---|---|---|"
+    found: dict[str, list[str]] = {}
     for kind in kinds():
         assert kind.__file__
         text = "\n".join(_texts(Path(kind.__file__)))
         if several := dict(re.findall(r"^(\w+_values): (.+)", re.sub(r"\n +", " ", text), re.M)):
             name = kind.__name__.split(".")[-2]
-            yield f"| `{name}` | {several['label_values']} | {several['prediction_values']} |"
+            meaning = f"{several['label_values']} | {several['prediction_values']}"
+            found.setdefault(meaning, []).append(f"`{name}`")
+    for meaning, names in found.items():
+        yield f"| {', '.join(names)} | {meaning} |"
 
 
 def updated(text: str) -> str:

@@ -10,7 +10,7 @@ from headspec.config.sections.base import NUMBER, Distinct, Section
 
 
 class Brain(Section):
-    """Brain responses to texts, for cognitive-neural mapping (measure `cnm`); not used by default."""
+    """Brain responses to texts, for cognitive-neural mapping (measure `cnm`)."""
 
     stimuli: str = Field(
         description="table with columns `stimulus_id` and `text`, in order of presentation; stimuli of a "

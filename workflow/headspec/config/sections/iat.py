@@ -24,11 +24,7 @@ Rate = Annotated[str, OneOf("headspec.config.variants:RATES")]
 class IAT(Section):
     """Important attention-head training (IAT): at the end, each task trains only its own heads."""
 
-    mixtures: Distinct[str] = Field(
-        [],
-        description="mixtures to train with IAT: groups, or `a+b` for pairs; their tasks are also trained "
-        "alone (method `single`)",
-    )
+    mixtures: Distinct[str] = Field([], description="mixtures to train with IAT: groups, or `a+b` for pairs")
     alpha: Fraction = Field(
         0.3, description="fraction of all heads that a task owns, its most important ones"
     )

@@ -16,11 +16,7 @@ class Similarity(Section):
     """Similarity of the tasks of `mixtures.pairs`, to correlate with their dissociation."""
 
     measures: Distinct[Measure] = Field(
-        [],
-        description="[measures](similarity.md); all but "
-        + " and ".join(f"`{name}`" for name in seedless(MEASURES))
-        + " also train each task of `mixtures.pairs` alone (method `single`), unless `methods` has "
-        "`prompted` alone; `cnm` needs the section `brain`",
+        [], description="[measures](similarity.md); `cnm` needs the section `brain`"
     )
     sentences: str | None = Field(
         None,

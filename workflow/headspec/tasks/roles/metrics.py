@@ -5,6 +5,6 @@ from headspec.tasks.words.unit_metrics import f1
 METRICS = {"role_f1": f1("F1 of roles")}
 """What is counted.
 
-label_values: gold arguments; right and all arguments of the guess
-prediction_values: right and all predicted arguments
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
 """

@@ -5,6 +5,6 @@ from headspec.tasks.words.unit_metrics import f1
 METRICS = {"span_f1": f1("F1 of spans")}
 """What is counted.
 
-label_values: gold spans; right and all spans of the guess
-prediction_values: right and all predicted spans
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
 """

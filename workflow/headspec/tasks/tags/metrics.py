@@ -5,6 +5,6 @@ from headspec.tasks.words.unit_metrics import share
 METRICS = {"word_accuracy": share("accuracy of words")}
 """What is counted.
 
-label_values: words; right and all words of the guess
-prediction_values: right words, and all
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
 """
