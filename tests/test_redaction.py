@@ -18,7 +18,7 @@ from headspec.explorer.page import page
 from headspec.progress import log, stage
 from headspec.redaction import cleared, redacted
 from support.paths import ROOT
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, changed
 
 SECRETS = {
     "user and password": ("https://me:pa55word@host/x.csv", "https://***@host/x.csv"),
@@ -132,15 +132,9 @@ KEYS = ["study", "data_seed", "nonsense", "tasks.tone.source", "tasks.tone.filte
     ("key", "case"), [*((key, "password") for key in KEYS), *(("study", case) for case in SECRETS)]
 )
 def test_a_config_with_a_secret_is_refused_without_showing_it(key, case):
-    section, _, last = key.rpartition(".")
-    config = dict(CONFIG)
-    node = config
-    for part in filter(None, section.split(".")):
-        node[part] = dict(node[part])
-        node = node[part]
-    node[last] = {"x": SECRETS[case][0]} if last == "filter" else SECRETS[case][0]
+    value = {"x": SECRETS[case][0]} if key.endswith("filter") else SECRETS[case][0]
     with pytest.raises(ConfigError) as caught:
-        load(config)
+        load(changed(CONFIG, {key: value}))
     assert str(caught.value).startswith(f"{key}") and "holds a password or token" in str(caught.value)
     assert SECRETS[case][0] not in str(caught.value)
 

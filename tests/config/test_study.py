@@ -26,6 +26,7 @@ from headspec.errors import ConfigError, HeadspecError
 from headspec.provenance import code_hash
 from headspec.tasks import data
 from headspec.tasks.kinds import kind
+from support.running import studies
 
 VALID = """
 study: small
@@ -46,18 +47,8 @@ mixtures:
 
 
 def changed(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The small valid config with the values of some keys replaced, or removed (`...`)."""
-    config = yaml.safe_load(VALID)
-    for key, value in (changes or {}).items():
-        *path, last = key.split(".")
-        section = config
-        for part in path:
-            section = section.setdefault(part, {})
-        if value is ...:
-            del section[last]
-        else:
-            section[last] = value
-    return config
+    """The small valid config with some changes."""
+    return studies.changed(yaml.safe_load(VALID), changes or {})
 
 
 def message(config: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from headspec.cost import graph
 from headspec.data import planned
 from headspec.data.planned import Planned
 from support.paths import ROOT
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, study
 
 IAT = {
     "methods": ["tuned", "iat"],
@@ -38,10 +38,6 @@ HUB = {
     "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
 }
 DEMO = yaml.safe_load((ROOT / "config.yaml").read_text())
-
-
-def study(**sections) -> Study:
-    return loading.load(CONFIG | sections)
 
 
 def counts(study: Study, plan: Planned | None = None) -> dict[str, int]:
@@ -102,16 +98,6 @@ def test_listing_says_and_leaves_nothing(tmp_path, monkeypatch, capfd):
     outputs = [path for job in jobs for path in job.outputs]
     assert len(outputs) == len(set(outputs)) and all(path.startswith("results/tiny/") for path in outputs)
     stages = graph.by_stage(jobs)
-    rows = [
-        "validation",
-        "data",
-        "train",
-        "branch",
-        "retrain",
-        "importance",
-        "prune",
-        "dissociation",
-        "figures",
-    ]
+    rows = ["data", "train", "branch", "retrain", "importance", "prune", "dissociation", "figures"]
     assert [stage for stage in stages if stage in rows] == rows
     assert {job.rule for job in stages["train"]} == {"train", "train_and_keep"}

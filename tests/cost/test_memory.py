@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import memory
 from headspec.cost.memory import BERT_LARGE, Sizes
@@ -15,7 +14,7 @@ from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from support.model_types import every_type
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, study
 from support.tiny import TYPES, encoder
 
 NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"
@@ -38,10 +37,6 @@ MEASURED = {
     ("evaluate", "base", 256, 32): 946,
     ("features", "base", 256, 32): 925,
 }
-
-
-def study(**sections) -> Study:
-    return loading.load(CONFIG | sections)
 
 
 def bert_study(folder, name: str, tokens: int, batch: int) -> Study:

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import AutoConfig
 
-from headspec.config import loading
-from headspec.config.study import Study
 from headspec.cost import graph, throughput, workload
 from headspec.cost.operations import job_operations, loads, operations
 from headspec.cost.requests import LEAST, SLOWEST, Requests
@@ -20,16 +17,12 @@ from headspec.data.planned import Planned
 from headspec.models.passes import PASSES, expected_examples
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, study
 from support.tiny import CPU, LAYERS, TYPES, encoder
 
 T, WIDTH, INNER = 12, 32, 48
 ATTENTION = 4 * LAYERS * WIDTH * T**2
 RUN = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
-
-
-def study(**sections) -> Study:
-    return loading.load(CONFIG | sections)
 
 
 def examples(extent: Extent, stage: str, **wildcards: str) -> dict[tuple[str, str], float]:
@@ -48,29 +41,11 @@ def test_operations_of_bert_by_hand():
     assert throughput.forward(encoder("bert").config, T, 5) == expected
 
 
-def test_shared_layers_count_as_often_as_they_run():
-    """ALBERT's layers are those of BERT; its embeddings, of 16 numbers, are widened first."""
-    bert, albert = (throughput.forward(encoder(kind).config, T, 1) for kind in ("bert", "albert"))
-    assert albert == bert + 2 * 16 * WIDTH * T
-
-
-def test_grouped_queries_have_smaller_matrices():
-    """Llama: keys and values of half the width, three matrices in the feed-forward part, no pooler."""
-    matrices = LAYERS * (2 * WIDTH**2 + 2 * WIDTH * WIDTH // 2 + 3 * WIDTH * INNER)
-    assert throughput.forward(encoder("llama").config, T, 1) == 2 * matrices * T + ATTENTION
-
-
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_architecture_can_be_counted(kind):
     full = encoder(kind)
     assert throughput.forward(full.config, T, 4) >= ATTENTION
     assert throughput.parameters(full.config) == sum(p.numel() for p in full.parameters())
-
-
-def test_a_saved_config_has_the_same_operations(tmp_path):
-    full = encoder("modernbert").config
-    full.save_pretrained(tmp_path)
-    assert throughput.forward(AutoConfig.from_pretrained(tmp_path), T, 2) == throughput.forward(full, T, 2)
 
 
 @pytest.mark.parametrize("kind", ("bert", "distilbert", "modernbert", "llama", "lfm2"))

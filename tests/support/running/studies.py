@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -19,6 +20,8 @@ import yaml
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from headspec.config.loading import load
+from headspec.config.study import Study
 from support.paths import ROOT
 from support.running import warm
 
@@ -51,6 +54,26 @@ CONFIG: dict[str, Any] = {
     "dissociation": {"resamples": 200},
     "figures": {"dpi": 60},
 }
+
+
+def study(**sections: Any) -> Study:
+    """The tiny study with some other sections."""
+    return load(CONFIG | sections)
+
+
+def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A config with other values of some dotted keys, or without them (`...`)."""
+    config = copy.deepcopy(config)
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        section = config
+        for part in path:
+            section = section.setdefault(part, {})
+        if value is ...:
+            del section[last]
+        else:
+            section[last] = value
+    return config
 
 
 def sentence(rng: np.random.Generator, *words: str) -> str:
@@ -178,13 +201,7 @@ class Folder:
 
     def set(self, key: str, value: Any) -> None:
         """Set the dotted `key` of the config."""
-        config = self.config
-        *path, last = key.split(".")
-        section = config
-        for part in path:
-            section = section.setdefault(part, {})
-        section[last] = value
-        self.write(config)
+        self.write(changed(self.config, {key: value}))
 
     def replace(self, name: str, old: str, new: str) -> None:
         """Edit a file; `old` must be there."""
