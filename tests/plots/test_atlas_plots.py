@@ -18,7 +18,7 @@ from support.figures import LONG, SMALL, frame, labelled, made
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
-RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.rankings())))
+RANKINGS = list(head_measures.MEASURES.labels(head_measures.pruned(head_measures.rankings())))
 PLACES = head_measures.places(head_measures.rankings())
 METRICS = dict.fromkeys(SMALL, "accuracy")
 MEASURES = ["importance", "ablation", "mean_ablation", *confidence.TOKENS]

@@ -42,8 +42,8 @@ CASES = {
 }
 SIMILARITY = {name: measure.label for name, measure in similarity_measures.MEASURES.items()}
 HEADS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
-RANKINGS = head_measures.labels(head_measures.pruned(head_measures.rankings()))
-WAYS = pruning_methods.labels(["whole", "importance", "l0", "subset"])
+RANKINGS = head_measures.MEASURES.labels(head_measures.pruned(head_measures.rankings()))
+WAYS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
 #: parameter of `draw`: the table that it is
 TABLES = {
     "roles": "head_roles", "curves": "pruning_curves", "differences": "task_differences", "gains": "sharing",
@@ -165,7 +165,7 @@ def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
             for name in ("role_counts", "kept_kinds")
         )
         return runs, found | dict(
-            labels=WAYS, places=pruning_methods.places(WAYS), gates=sets, counts=counts, kinds=kinds,
+            labels=WAYS, places=pruning_methods.PRUNING_METHODS.places(WAYS), gates=sets, counts=counts, kinds=kinds,
             budgets=budgets.assign(metric=budgets["task"].where(budgets["task"].eq("mean"), "accuracy")),
             overlap=table("overlap", runs),
         )  # fmt: skip

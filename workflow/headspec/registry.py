@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from headspec.errors import ConfigError, listing, nearest
 
+
+class Labelled(Protocol):
+    """An entry with a name in figures."""
+
+    @property
+    def label(self) -> str: ...
+
+
 T = TypeVar("T")
+L = TypeVar("L", bound=Labelled)
 
 
 def unknown(what: str, name: object, valid: Iterable[object]) -> ConfigError:
@@ -32,6 +41,16 @@ class Registry(dict[str, T]):
 
     def __missing__(self, name: str) -> T:
         raise unknown(self.what, name, self)
+
+    def labels(self: Registry[L], names: Iterable[str | None]) -> dict[str, str]:
+        """Return the labels of the entries `names`, in the order of all entries."""
+        used = set(names)
+        return {name: entry.label for name, entry in self.items() if name in used}
+
+    def places(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the places of `names` among all entries, in order."""
+        used = set(names)
+        return {name: place for place, name in enumerate(self) if name in used}
 
     def plug(self, entries: Mapping[str, T]) -> None:
         """Replace the entries of earlier plugins by these, whose names must be free."""

@@ -27,7 +27,11 @@ rule stimuli:
 rule voxels:
     input:
         stimuli=INPUTS.user_file("stimuli"),
-        texts=INPUTS.training_texts() if "frequency" in STUDY.brain.nuisance else [],
+        texts=[
+            INPUTS.data(task, "train")
+            for task in dict.fromkeys(LAYOUT.parents.get(task, task) for task in LAYOUT.compared)
+            if "frequency" in STUDY.brain.nuisance
+        ],
         responses=INPUTS.user_file("responses"),
     output:
         nuisance=result("brain/nuisance.parquet"),

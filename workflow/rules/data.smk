@@ -66,7 +66,7 @@ rule data:
 # for a model that the config describes, not names
 rule vocabulary:
     input:
-        INPUTS.vocabulary_texts,
+        lambda wildcards: [INPUTS.data(task, "train") for task in INPUTS.learnt_tasks],
     output:
         result("vocabulary/{model}.parquet"),
     log:

@@ -18,11 +18,11 @@ ROLES = {"roles": rules.heads.output.roles}
 GATES = {"gates": rules.gate_tables.output.gates}
 TASKS = {"tasks": INPUTS.tasks}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
-MEASURE_LABELS = {"labels": similarity_measures.labels(STUDY.similarity.measures)}
-VARIANT_LABELS = {"labels": variants.labels(variant.heads for variant in STUDY.variants)}
+MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
+VARIANT_LABELS = {"labels": variants.KINDS.labels(variant.heads for variant in STUDY.variants)}
 METHOD_LOOKS = {
-    "labels": pruning_methods.labels(PRUNED_RUNS.names),
-    "places": pruning_methods.places(PRUNED_RUNS.names),
+    "labels": pruning_methods.PRUNING_METHODS.labels(PRUNED_RUNS.names),
+    "places": pruning_methods.PRUNING_METHODS.places(PRUNED_RUNS.names),
 }
 PRUNING = TASKS | {
     "seeds": STUDY.seeds,
@@ -174,11 +174,13 @@ FIGURES = [
         RUN_WILDCARDS,
         {
             "curves": rules.rankings.output.pruning_curves,
-            "cumulative": INPUTS.first_seed_file("atlas/cumulative.parquet"),
+            "cumulative": lambda wildcards: INPUTS.run_file(
+                "atlas/cumulative.parquet", **{**wildcards, "seed": STUDY.seeds[0]}
+            ),
         },
         {
             "metrics": INPUTS.main_metrics,
-            "labels": head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
+            "labels": head_measures.MEASURES.labels(head_measures.pruned(STUDY.atlas.rankings)),
             "places": head_measures.places(STUDY.atlas.rankings),
         }
         | TASKS,
@@ -189,7 +191,7 @@ FIGURES = [
         "Head atlas",
         RUN_WILDCARDS,
         {"agreement": rules.heads.output.agreement},
-        {"labels": head_measures.labels(head_measures.compared(STUDY.atlas.rankings))},
+        {"labels": head_measures.MEASURES.labels(head_measures.compared(STUDY.atlas.rankings))},
     ),
     Figure("atlas/confidence", "confidence", "Head atlas", RUN_WILDCARDS, HEADS, TASKS),
     Figure(
@@ -200,7 +202,7 @@ FIGURES = [
         HEADS,
         {
             "before": lambda wildcards: LAYOUT.before[wildcards.method],
-            "labels": head_measures.labels(["importance", "confidence", "ablation"]),
+            "labels": head_measures.MEASURES.labels(["importance", "confidence", "ablation"]),
         }
         | TASKS,
     ),
@@ -211,7 +213,7 @@ FIGURES = [
         RUN_WILDCARDS,
         {"differences": rules.heads.output.differences},
         {
-            "labels": head_measures.labels(
+            "labels": head_measures.MEASURES.labels(
                 ["importance", "ablation_size", "relevance", "confidence"]
             )
         },
@@ -224,7 +226,7 @@ FIGURES = [
         {"belief": rules.belief.output[0]},
         {
             "mixtures": list(STUDY.mixture_tasks),
-            "labels": head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
+            "labels": head_measures.MEASURES.labels(head_measures.pruned(STUDY.atlas.rankings)),
         },
     ),
     Figure(

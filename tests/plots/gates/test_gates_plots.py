@@ -14,8 +14,8 @@ from headspec.config.runs import PrunedRun, Run
 from headspec.plots.gates import budgets, kept, kept_kinds, kept_roles, learning, overlap
 from headspec.statistics.gates.overlap import gates_table
 
-LABELS = pruning_methods.labels(["whole", "importance", "l0", "subset"])
-PLACES = pruning_methods.places(LABELS)
+LABELS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
+PLACES = pruning_methods.PRUNING_METHODS.places(LABELS)
 LAYERS, HEADS = 2, 4
 
 

@@ -63,15 +63,3 @@ def names() -> list[str]:
 def any_learnt(names: Iterable[str]) -> bool:
     """Return whether gates learn in any of the pruning methods `names`."""
     return any(PRUNING_METHODS[name].chosen == "learnt" for name in names)
-
-
-def labels(names: Iterable[str]) -> dict[str, str]:
-    """Return the labels of the pruning methods `names`, in the order of `PRUNING_METHODS`."""
-    names = set(names)
-    return {name: method.label for name, method in PRUNING_METHODS.items() if name in names}
-
-
-def places(names: Iterable[str]) -> dict[str, int]:
-    """Return the places of the pruning methods `names` in `PRUNING_METHODS`."""
-    order = list(PRUNING_METHODS)
-    return {name: order.index(name) for name in sorted(set(names), key=order.index)}

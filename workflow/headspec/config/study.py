@@ -181,9 +181,8 @@ class Study(Section):
     @property
     def atlas_runs(self) -> list[Run]:
         """The runs whose heads the atlas measures."""
-        runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
-        wanted = {*(self.atlas.mixtures or self.mixtures_and_tasks)}
-        return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
+        iat = [run for run in self.iat_runs if run.method == "iat"]
+        return self._chosen(self.atlas, [*self.runs, *iat])
 
     @property
     def sharing_runs(self) -> list[Run]:
@@ -195,23 +194,14 @@ class Study(Section):
     @property
     def probed(self) -> list[Run]:
         """The runs of the section `probes`: those with tasks on words."""
-        wanted = {*(self.probes.mixtures or self.mixtures_and_tasks)}
-        return [
-            run
-            for run in {run.path: run for run in [*self.runs, *self.iat_runs]}.values()
-            if run.method in self.probes.methods
-            and run.mixture in wanted
-            and any(kind(self.tasks[task]).on_words for task in run.tasks)
-        ]
+        chosen = self._chosen(self.probes, [*self.runs, *self.iat_runs])
+        return [run for run in chosen if any(kind(self.tasks[task]).on_words for task in run.tasks)]
 
     @property
     def pruned_runs(self) -> list[PrunedRun]:
         """The runs of the section `gates`, pruned by every pruning method to every number of heads."""
         gates, pruned = self.gates, []
-        wanted = {*(gates.mixtures or self.mixtures_and_tasks)}
-        for run in self.runs:
-            if run.method not in gates.methods or run.mixture not in wanted:
-                continue
+        for run in self._chosen(gates, self.runs):
             for scope in gates.scope if len(run.tasks) > 1 else ["shared"]:
                 pruned.append(PrunedRun(run, WHOLE, scope, 1.0))
                 for method in gates.pruning_methods:
@@ -232,6 +222,12 @@ class Study(Section):
         ]
         method = methods.alone(self.methods)
         return self._runs([*mixed, *((task, (task,), method) for task in self.alone)])
+
+    def _chosen(self, section: Atlas | Gates | Probes, runs: list[Run]) -> list[Run]:
+        """Return those of `runs`, each once, that have a method and a mixture of a section."""
+        wanted = {*(section.mixtures or self.mixtures_and_tasks)}
+        every = {run.path: run for run in runs}.values()
+        return [run for run in every if run.method in section.methods and run.mixture in wanted]
 
     def _runs(self, kinds: list[tuple[str, tuple[str, ...], str]]) -> list[Run]:
         """Return a run for each model, seed, and kind (mixture, its tasks, method)."""

@@ -118,12 +118,6 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
     return values
 
 
-def labels(kinds: Iterable[str | None]) -> dict[str, str]:
-    """Return the labels of `kinds`, in the order of `KINDS`."""
-    used = set(kinds)
-    return {name: kind.label for name, kind in KINDS.items() if name in used}
-
-
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
     """Return place among `TRANSFERRED` and label of each variant whose method is one of `methods`."""
     used = set(methods)

@@ -35,10 +35,6 @@ class Inputs(Settings):
         made = self.study.models[wildcards.model].transformer
         return [self.layout.result("vocabulary", f"{wildcards.model}.parquet")] if made else []
 
-    def vocabulary_texts(self, wildcards: Any) -> list[str]:
-        """Return the training tables of all tasks that models learn."""
-        return [self.data(task, "train") for task in self.learnt_tasks]
-
     # --- files of the user
 
     def user_file(self, key: str) -> Function:
@@ -147,11 +143,6 @@ class Inputs(Settings):
         compared = self.layout.compared
         return [self.layout.result("tokens", wildcards.model, task, "train.parquet") for task in compared]
 
-    def training_texts(self) -> list[str]:
-        """Return training tables of the compared tasks; for a pair task, those of the task it is made of."""
-        tasks = dict.fromkeys(self.study.tasks[task].pairs_of or task for task in self.layout.compared)
-        return [self.data(task, "train") for task in tasks]
-
     def features(self, wildcards: Any) -> list[str]:
         """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
@@ -187,10 +178,6 @@ class Inputs(Settings):
         return lambda wildcards: [
             self.run_file(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
         ]
-
-    def first_seed_file(self, name: str) -> Function:
-        """Return a function for a table of the run of the first seed."""
-        return lambda wildcards: self.run_file(name, **{**wildcards, "seed": self.study.seeds[0]})
 
     def single_task_files(self, name: str) -> Function:
         """Return a function for a file of each compared task's trained single-task run."""

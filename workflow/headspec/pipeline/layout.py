@@ -133,10 +133,8 @@ class Layout:
     def metrics(self) -> dict[str, list[str]]:
         """The metrics that compare models, main one first, by task or further split of a task."""
         tasks = self.study.tasks
-        metrics = {name: kind(task).compared_metrics(task) for name, task in tasks.items()}
-        return metrics | {
-            name: kind(task).compared_metrics(task) for task in tasks.values() for name in task.further
-        }
+        further = {name: task for task in tasks.values() for name in task.further}
+        return {name: kind(task).compared_metrics(task) for name, task in (tasks | further).items()}
 
     @cached_property
     def main_metrics(self) -> dict[str, str]:
@@ -169,15 +167,13 @@ class Layout:
             if method.before and {name, method.before} <= methods
         }
 
-    def atlas_tables(self, name: str) -> list[str]:
-        """Return a table for each run in the atlas."""
-        return self.run_files(self.atlas_runs, f"atlas/{name}.parquet")
-
     @property
     def head_measures(self) -> list[str]:
         """The tables of measures of all runs in the atlas."""
         tables = [*head_measures.STANDARD, *head_measures.own(self.study.atlas.rankings)]
-        return [path for table in tables for path in self.atlas_tables(table)]
+        return [
+            path for table in tables for path in self.run_files(self.atlas_runs, f"atlas/{table}.parquet")
+        ]
 
     # --- figures
 
@@ -291,10 +287,9 @@ class Layout:
     @property
     def submissions(self) -> list[str]:
         """The archive of prediction files for each run with all tasks that have `test`."""
-        runs = [
-            Run(model=model, mixture=mixture, tasks=(), method=method, seed=seed)
+        return [
+            self.result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
             for model in self.study.models
             for mixture, method in self.study.submissions
             for seed in self.study.seeds
         ]
-        return [self.result("submission", run.path, submission.ARCHIVE) for run in runs]

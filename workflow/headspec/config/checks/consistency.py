@@ -32,6 +32,9 @@ def problems(study: Study) -> Iterator[str]:
     yield from _similarity(study)
     yield from iat_consistency.iat_problems(study)
     yield from iat_consistency.transfer_problems(study)
+    chosen = {"atlas": study.atlas.mixtures, "gates": study.gates.mixtures, "probes": study.probes.mixtures}
+    for key, mixtures in chosen.items():
+        yield from names.unknown(f"{key}.mixtures", mixtures, study.mixtures_and_tasks, "mixture")
     yield from _atlas(study)
     yield from _gates(study)
     yield from _probes(study)
@@ -64,7 +67,6 @@ def _atlas(study: Study) -> Iterator[str]:
     atlas = study.atlas
     if atlas.treebank:
         yield from task_consistency.subset_problems("atlas.treebank", atlas.treebank)
-    yield from names.unknown("atlas.mixtures", atlas.mixtures, study.mixtures_and_tasks, "mixture")
     for i, name in enumerate(atlas.rankings):
         if study.pruning.fraction == 1 and MEASURES[name].learnt and not PRUNING_METHODS[name].open_ended:
             yield (
@@ -75,7 +77,6 @@ def _atlas(study: Study) -> Iterator[str]:
 
 def _gates(study: Study) -> Iterator[str]:
     gates, atlas = study.gates, study.atlas
-    yield from names.unknown("gates.mixtures", gates.mixtures, study.mixtures_and_tasks, "mixture")
     methods = {name: PRUNING_METHODS[name] for name in gates.pruning_methods}
     rankings = [name for name in methods if name in MEASURES]
     measured = {*own(rankings), *(name for name in rankings if MEASURES[name].table == "ablation")}
@@ -107,7 +108,6 @@ def _gates(study: Study) -> Iterator[str]:
 
 def _probes(study: Study) -> Iterator[str]:
     probes, iat = study.probes, study.iat
-    yield from names.unknown("probes.mixtures", probes.mixtures, study.mixtures_and_tasks, "mixture")
     trained = ["iat", *iat.controls] if iat.mixtures else []
     for i, name in enumerate(probes.methods):
         if name in ("iat", "even") and name not in trained:

@@ -76,14 +76,14 @@ def transfer_problems(study: Study) -> Iterator[str]:
     if trained and not iat.mixtures:
         yield f"transfer.methods: got {listing(trained)}, expected a mixture under iat.mixtures to train on."
         return
-    for method in trained:
-        control = next((each for each in CONTROLS if method_of_control(each) == method), None)
-        if method == REWARMED != iat.rate:
-            key = f"transfer.methods.{section.methods.index(method)}"
-            yield f"{key}: got '{method}', expected iat.rate: {REWARMED}, to train it."
-        if control and control not in iat.controls:
-            key = f"transfer.methods.{section.methods.index(method)}"
-            yield f"{key}: got '{method}', expected '{control}' in iat.controls, to train it."
+    needed = {
+        method_of_control(name): f"'{name}' in iat.controls" for name in CONTROLS if name not in iat.controls
+    }
+    if iat.rate != REWARMED:
+        needed[REWARMED] = f"iat.rate: {REWARMED}"
+    for i, method in enumerate(section.methods):
+        if method in needed:
+            yield f"transfer.methods.{i}: got '{method}', expected {needed[method]}, to train it."
 
 
 def _leak(name: str, study: Study) -> str:

@@ -96,12 +96,6 @@ def learnt(rankings: Iterable[str]) -> list[str]:
     return [name for name in rankings if MEASURES[name].learnt]
 
 
-def labels(names: Iterable[str]) -> dict[str, str]:
-    """Return the labels of the measures `names`, in the order of `MEASURES`."""
-    names = set(names)
-    return {name: measure.label for name, measure in MEASURES.items() if name in names}
-
-
 def pruned(rankings: Iterable[str]) -> list[str]:
     """Return the names of all orders of pruning where heads are ranked by `rankings`."""
     rankings = set(rankings)
@@ -110,5 +104,4 @@ def pruned(rankings: Iterable[str]) -> list[str]:
 
 def places(rankings: Iterable[str]) -> dict[str, int]:
     """Return the places in `MEASURES` of all orders of pruning except random ones."""
-    names = list(MEASURES)
-    return {name: names.index(name) for name in sorted({*pruned(rankings)} - {"random"}, key=names.index)}
+    return MEASURES.places({*pruned(rankings)} - {"random"})

@@ -72,9 +72,3 @@ def functions(names: Iterable[str]) -> dict[str, str]:
     """Return the functions of the measures `names`."""
     library = "headspec.similarity.measures"
     return {name: MEASURES[name].function or f"{library}:{name.replace('-', '_')}" for name in names}
-
-
-def labels(names: Iterable[str]) -> dict[str, str]:
-    """Return the labels of the measures `names`, in the order of `MEASURES`."""
-    names = set(names)
-    return {name: measure.label for name, measure in MEASURES.items() if name in names}
