@@ -131,9 +131,6 @@ def test_files_of_a_run_are_in_the_order_of_its_tasks():
     ]
     assert given.features(run_wildcards()) == [] and len(given.features(run_wildcards(method="frozen"))) == 2
     assert given.branch("state.pt")(run_wildcards(method="iat")) == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
-    assert given.seed_files("pruning.parquet")(run_wildcards()) == [
-        f"{PAIR}/tuned/seed{s}/pruning.parquet" for s in (0, 1)
-    ]
     assert given.source_model(run_wildcards(method="pretrained", mixture="none")) == []
     assert given.source_model(run_wildcards()) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
 

@@ -165,7 +165,8 @@ def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
             for name in ("role_counts", "kept_kinds")
         )
         return runs, found | dict(
-            labels=WAYS, places=pruning_methods.PRUNING_METHODS.places(WAYS), gates=sets, counts=counts, kinds=kinds,
+            labels=WAYS, places=pruning_methods.PRUNING_METHODS.places(WAYS),
+            gates=sets, counts=counts, kinds=kinds,
             budgets=budgets.assign(metric=budgets["task"].where(budgets["task"].eq("mean"), "accuracy")),
             overlap=table("overlap", runs),
         )  # fmt: skip

@@ -4,10 +4,8 @@ from headspec.pipeline.figures import Figure
 
 RUN_WILDCARDS = ("model", "mixture", "method")
 MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}
-PRUNED = {
-    "pruning": INPUTS.seed_files("pruning.parquet"),
-    "predictions": INPUTS.seed_files("predictions.parquet"),
-}
+RUNS = expand(result(RUN), seed=STUDY.seeds, allow_missing=True)
+PRUNED = {name: [f"{run}/{name}.parquet" for run in RUNS] for name in ("pruning", "predictions")}
 COMPARED_TASKS = {
     "similarity": result("tables/similarity.parquet"),
     "combined": rules.dissociation.output.combined,
@@ -37,7 +35,7 @@ FIGURES = [
         "importance",
         "Importance",
         RUN_WILDCARDS,
-        {"importance": INPUTS.seed_files("importance.parquet")},
+        {"importance": [f"{run}/importance.parquet" for run in RUNS]},
         {"seeds": STUDY.seeds, "fraction": STUDY.pruning.fraction} | TASKS,
     ),
     Figure(
@@ -174,9 +172,7 @@ FIGURES = [
         RUN_WILDCARDS,
         {
             "curves": rules.rankings.output.pruning_curves,
-            "cumulative": lambda wildcards: INPUTS.run_file(
-                "atlas/cumulative.parquet", **{**wildcards, "seed": STUDY.seeds[0]}
-            ),
+            "cumulative": f"{RUNS[0]}/atlas/cumulative.parquet",
         },
         {
             "metrics": INPUTS.main_metrics,
@@ -312,14 +308,12 @@ if STUDY.brain:
             "Similarity",
             ("model",),
             {
-                name: [
-                    result(f"similarity/{{model}}/seed{seed}/{table}.parquet")
-                    for seed in STUDY.seeds
-                ]
-                for name, table in (
-                    ("encoding", "brain_encoding"),
-                    ("summaries", "brain_encoding_summary"),
-                )
+                "encoding": expand(
+                    rules.brain_encoding.output.encoding, seed=STUDY.seeds, allow_missing=True
+                ),
+                "summaries": expand(
+                    rules.brain_encoding.output.summary, seed=STUDY.seeds, allow_missing=True
+                ),
             },
             {"seeds": STUDY.seeds, "tasks": LAYOUT.compared},
         )

@@ -7,8 +7,8 @@ pretrained_model = INPUTS.model_settings("source", "sha256", "pooling", "weights
 rule probe:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.task_tables("tokens/{model}", "train", "validation"),
-        texts=INPUTS.task_tables("data", "train", "validation"),
+        tokens=rules.tokenize.output,
+        texts=[rules.data.output.train, rules.validation.output[0]],
     output:
         result(RUN, "probes/{task}.parquet"),
     log:
@@ -36,8 +36,8 @@ rule probe:
 
 use rule probe as probe_pretrained with:
     input:
-        tokens=INPUTS.task_tables("tokens/{model}", "train", "validation"),
-        texts=INPUTS.task_tables("data", "train", "validation"),
+        tokens=rules.tokenize.output,
+        texts=[rules.data.output.train, rules.validation.output[0]],
     output:
         result("probes/{model}/{task}.parquet"),
     log:

@@ -131,13 +131,6 @@ class Inputs(Settings):
             for task in self.translations(wildcards)
         ]
 
-    def task_tables(self, folder: str, *splits: str) -> Function:
-        """Return a function for a task's tables in a folder, which may have wildcards, one for each split."""
-        return lambda wildcards: [
-            self.layout.result(folder.format(**wildcards), wildcards.task, f"{split}.parquet")
-            for split in splits
-        ]
-
     def compared_tokens(self, wildcards: Any) -> list[str]:
         """Return the training tokens of each compared task."""
         compared = self.layout.compared
@@ -172,12 +165,6 @@ class Inputs(Settings):
         if wildcards.method == "pretrained":
             return []
         return [self.run_file("model/classifiers.json", **wildcards)]
-
-    def seed_files(self, name: str) -> Function:
-        """Return a function for a table of the runs of all seeds."""
-        return lambda wildcards: [
-            self.run_file(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
-        ]
 
     def single_task_files(self, name: str) -> Function:
         """Return a function for a file of each compared task's trained single-task run."""
