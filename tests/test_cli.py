@@ -54,22 +54,10 @@ def test_an_expected_error_ends_with_its_message_alone():
 
 
 WRONG = [
-    "nowhere",
-    "empty",
-    "binary",
-    "folder",
-    "/dev/null",
-    "x" * 300,
-    "",
-    "-",
+    "nowhere", "empty", "binary", "folder", "/dev/null", "x" * 300, "", "-",
     "https://me:pa55word@h/x?token=a",
-]
-COMMON = [
-    ("summary",),
-    ("plan",),
-    ("reference",),
-    ("import-pereira", "x", "out", "--source"),
-]
+]  # fmt: skip
+COMMON = [("summary",), ("plan",), ("reference",), ("import-pereira", "x", "out", "--source")]
 
 
 @pytest.mark.parametrize("command", COMMON, ids=lambda command: command[0])

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headspec import tables
-from headspec.errors import DataError
 from headspec.models.tokens.tokenization import TOKENS
 from headspec.provenance import files
 from support.paths import ROOT
@@ -101,13 +100,6 @@ def test_an_error_while_writing_leaves_only_the_old_file(tmp_path):
         raise ZeroDivisionError
     assert [p.name for p in tmp_path.iterdir()] == ["t"]
     assert (tmp_path / "t").read_text() == "old"
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"text\n"])
-def test_files_that_are_not_tables(tmp_path, content):
-    (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(DataError, match="t.parquet: damaged, cut off or"):
-        tables.read(tmp_path / "t.parquet")
 
 
 def test_files_of_dead_writers_are_removed_and_of_living_ones_kept(tmp_path):

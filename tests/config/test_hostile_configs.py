@@ -16,26 +16,13 @@ from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
 from support.paths import ROOT
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, study
 
 STUDIES = [strict_yaml(path) for path in sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
 NAMES = [
-    "..",
-    "../x",
-    "a/../../x",
-    "/etc/x",
-    "a\0b",
-    "a" * 300,
-    "ａ",
-    "а",
-    "\u202ex",
-    "con ",
-    "a:b",
-    "a*",
-    "~",
-    "-x",
-    "",
-]
+    "..", "../x", "a/../../x", "/etc/x", "a\0b", "a" * 300, "ａ", "а", "\u202ex", "con ", "a:b",
+    "a*", "~", "-x", "",
+]  # fmt: skip
 TEXTS = st.text(st.characters(), max_size=12) | st.sampled_from(NAMES)
 SCALARS = st.none() | st.booleans() | st.integers() | st.integers(10**20, 10**40) | st.floats() | TEXTS
 VALUES = st.recursive(
@@ -103,17 +90,18 @@ def assert_inside(study: Study) -> None:
 
 def renamed(place: str, name: Any) -> dict[str, Any]:
     """The tiny study with a name in place of one of its own, wherever it occurs."""
-    if place == "study":
-        return CONFIG | {"study": name}
-    if place == "group":
-        return CONFIG | {"mixtures": CONFIG["mixtures"] | {"groups": {name: ["tone", "topic", "match"]}}}
-    if place == "model":
-        return CONFIG | {"models": {name: CONFIG["models"]["bert"]}}
-    tasks = {name: CONFIG["tasks"]["tone"]} | {key: CONFIG["tasks"][key] for key in ("topic", "match")}
-    if place == "further":
-        tasks = CONFIG["tasks"] | {"tone": CONFIG["tasks"]["tone"] | {"further": {name: "test"}}}
-        return CONFIG | {"tasks": tasks}
-    return CONFIG | {"tasks": tasks, "mixtures": {"pairs": [name, "topic"], "single": ["match"]}}
+    tasks, bert = CONFIG["tasks"], CONFIG["models"]["bert"]
+    own = {name: tasks["tone"]} | {key: tasks[key] for key in ("topic", "match")}
+    return (
+        CONFIG
+        | {
+            "study": {"study": name},
+            "group": {"mixtures": CONFIG["mixtures"] | {"groups": {name: ["tone", "topic", "match"]}}},
+            "model": {"models": {name: bert}},
+            "further": {"tasks": tasks | {"tone": tasks["tone"] | {"further": {name: "test"}}}},
+            "task": {"tasks": own, "mixtures": {"pairs": [name, "topic"], "single": ["match"]}},
+        }[place]
+    )
 
 
 @pytest.mark.parametrize("place", ["study", "model", "task", "group", "further"])
@@ -127,19 +115,13 @@ def test_names_that_leave_the_folder_are_refused(place):
 def test_the_longest_names_make_files_that_can_be_written():
     a, b = "a" * 64, "b" * 64
     tasks = {a: CONFIG["tasks"]["tone"], b: CONFIG["tasks"]["topic"]}
-    iat = {
-        "mixtures": [f"{a}+{b}"],
-        "alphas": [0.123456],
-        "deltas": [0.0123456],
-        "controls": ["random", "lora"],
-    }
-    assert_inside(
-        load(
-            CONFIG
-            | {"study": "s" * 64, "models": {"m" * 64: CONFIG["models"]["bert"]}, "tasks": tasks}
-            | {"mixtures": {"pairs": [a, b]}, "methods": ["tuned", "frozen", "iat", "atlas"], "iat": iat}
-        )
-    )
+    iat = {"mixtures": [f"{a}+{b}"], "controls": ["random", "lora"]}
+    iat |= {"alphas": [0.123456], "deltas": [0.0123456]}
+    longest = study(
+        study="s" * 64, models={"m" * 64: CONFIG["models"]["bert"]}, tasks=tasks,
+        mixtures={"pairs": [a, b]}, methods=["tuned", "frozen", "iat", "atlas"], iat=iat,
+    )  # fmt: skip
+    assert_inside(longest)
 
 
 def holds_itself() -> dict[str, Any]:

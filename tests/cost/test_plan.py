@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -27,7 +25,6 @@ from headspec.models.passes import PASSES
 from headspec.models.pretrained import folders
 from headspec.pipeline import preflight
 from support import language
-from support.paths import ROOT
 from support.running.studies import CONFIG, changed, study
 from support.tiny import encoder
 
@@ -302,18 +299,6 @@ def test_a_missing_local_model_is_named_by_its_key(here, capsys, source):
     with pytest.raises(HeadspecError, match=r"6 of 12 runs are left out(.|\n)*\nmodels\.far\.source: no "):
         report("config.yaml", rate=RATE)
     assert "bert: " in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_wrong_study_ends_with_the_workflow_s_message(here):
-    here.set("models.bert.max_lenght", 20)
-    with pytest.raises(ConfigError) as error:
-        loading.load(here.config)
-    command = [sys.executable, "-m", "headspec", "plan", "config.yaml"]
-    ended = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow")}, text=True, capture_output=True
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{error.value}\n")
 
 
 def test_missing_files_are_named_beside_mistakes_in_the_config(here):
