@@ -65,11 +65,11 @@ def finished(shared) -> Folder:
     return Folder(shared("worked examples", run))
 
 
-def test_each_takes_two_places_elsewhere():
+def test_each_takes_at_most_two_places_elsewhere():
     places: dict[str, int] = {}
     for block in BLOCKS:
         places[block.heading] = places.get(block.heading, 0) + (block.language == "diff")
-    assert places == {"A plugin": 0, "A kind of task": 0, "A figure": 2, "A stage": 2}
+    assert places == {"A plugin": 0, "A kind of task": 0, "A figure": 2, "A stage": 1}
 
 
 def test_they_run(finished):
