@@ -79,6 +79,7 @@ def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.Com
         "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
         "import atexit; atexit.register(print, 'left')",
+        "import os, weakref; weakref.finalize(os, print, 'left')",
         THREADS,
     ],
 )

@@ -27,6 +27,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -194,6 +195,8 @@ def serve(listener: socket.socket, packages: list[str]) -> list[str]:
         elif packages and not ready:
             with contextlib.suppress(ImportError):  # a job that needs it will say so
                 importlib.import_module(packages.pop(0))
+            for finalizer in [*weakref.finalize._registry]:  # of torch's libraries, 30 ms in every fork
+                finalizer.atexit = False
             gc.freeze()  # forks neither search nor copy what was imported
             if gpu_open():
                 listener.close()  # commands run Python themselves
