@@ -28,8 +28,7 @@ RELIABILITY = Schema(
 """Table `reliability`: a row for each mixture, method, task, kind, against, seed_a and seed_b.
 tables/reliability.parquet
 
-kind: what is compared: `split_half`, even and odd folds of a run; `seeds`; `tasks` of a run; `methods`, for
-    each pair of seeds
+kind: what is compared: `split_half` (even and odd folds), `seeds`, `tasks` of a run, or `methods`
 against: the other task or method; else null
 seed_a: seed of the run
 seed_b: the other seed, of the other method with `methods`; else null

@@ -34,26 +34,29 @@ class Table:
     columns: dict[str, str]
 
 
-#: column: what it holds, unless a table says something else
+#: column: what it holds, unless a table says something else; the explorer shows some, without their links
 COLUMNS = {
     "alpha": "as `iat.alpha` and `iat.delta`; null for plain training",
     "area": "[mean D](statistics.md#dissociation) over all fractions",
     "attention": "`self`; of encoder-decoders `encoder`, `decoder` or `cross`",
-    "at_chance": "a pruned model is [at chance](statistics.md#at-chance) (†)",
+    "at_chance": "a pruned model is no better at the task, or one of several, than the best constant "
+    "prediction: D means little (†)",
     "base": "unpruned metric",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
     "between_seeds": "standard deviation over seeds; null without several",
-    "case": "of task `mean`: [case](statistics.md#cases)",
+    "case": "of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model "
+    "is at chance)",
     "ceiling": "r of other subjects' responses in place of vectors; null with one subject",
     "chance": "metric of the best constant prediction",
     "ci_high": "ends of the interval, in tables of differences of the difference",
     "ci_low": "ends of the interval, in tables of differences of the difference",
-    "ci_over": "what the [interval](statistics.md#intervals) is over",
+    "ci_over": "what the [interval](statistics.md#intervals) is over: `examples` (one or two seeds) or "
+    "`seeds and examples`; with random orders also `orders`",
     "delta": "as `iat.alpha` and `iat.delta`; null for plain training",
     "difference": "value minus the value of `against`, mean over seeds",
     "direction": "of syntactic roles: `dependent to head` or `head to dependent`; else null",
-    "dissociation": "[D](statistics.md#dissociation), mean over seeds",
-    "distinct": "of task `mean`: [distinct](statistics.md#cases)",
+    "dissociation": "[D](statistics.md#dissociation) (Eq. 6 and 7) as a fraction, mean over seeds",
+    "distinct": "of task `mean`: double dissociation whose mean reaches `dissociation.distinct`",
     "draw": "random draw, mask or order; null for others",
     "draws_high": "highest and lowest metric of random heads or orders; null for other rankings",
     "draws_low": "highest and lowest metric of random heads or orders; null for other rankings",
@@ -76,15 +79,15 @@ COLUMNS = {
     "method": f"training method: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
     "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
-    "model": "name of the model in the config",
+    "model": "as named",
     "n": "number of examples, samples or units",
     "n_folds": "folds that selected the voxel",
     "n_pruned": "as named",
-    "n_seeds": "as named",
+    "n_seeds": "number of seeds",
     "offset": "relative position: of a positional role, or the baseline of a syntactic role",
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
-    "p_holm": "`p_value` corrected for its [family](statistics.md#p_holm)",
+    "p_holm": "`p_value` corrected by Holm's method over its [family](statistics.md#p_holm)",
     "p_value": "p of a [test](statistics.md#p_value); null without one",
     "passage": "as named",
     "penalty": "of heads left open, if not `gates.penalty`; else null",
@@ -96,7 +99,7 @@ COLUMNS = {
     "the target",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
-    "rate_share": "share of the summed learning rates after the branch; null without one",
+    "rate_share": "share of the summed learning rates after the branch, if steps are many; null without one",
     "rate": "hits / cases",
     "relation": "dependency relation of a syntactic role; else null",
     "role": "`positional`, `syntactic` or `rare word`",
@@ -119,8 +122,8 @@ COLUMNS = {
     "text_a": "the text, or those of a pair; `text_b` is null for single texts",
     "text_b": "the text, or those of a pair; `text_b` is null for single texts",
     "tuning": "as `transfer.tuning`",
-    "unpruned_at_chance": "an unpruned model is [at chance](statistics.md#at-chance) (×); of differences, "
-    "both methods' models",
+    "unpruned_at_chance": "an unpruned model is no better than the best constant prediction: D counts in no "
+    "finding (×); of differences, [both methods' models](statistics.md#at-chance)",
     "value": "value of the metric or measure, mean over what is combined",
     "voxel": "as named",
     "way": "pruning method; `whole` keeps all heads",

@@ -45,7 +45,7 @@ class Pruning(Section):
     draw_width: Fraction | None = Field(
         None,
         description="instead of `draw_examples`: the widest 95 % interval that the choice of examples may "
-        "give the mean accuracy over random masks of a kind",
+        "give the mean accuracy over a kind of random masks",
     )
 
     probabilities: bool = Field(

@@ -27,8 +27,8 @@ CONTRASTS = Schema(
 """Table `contrasts`: a row for each model, contrast, method, mixture and against.
 tables/contrasts.parquet
 
-contrast: `methods`: two methods; `paradigms`: pairs that join a task on single texts with one on text pairs,
-    against other pairs; `pairs_of`: a task of pairs against the task of their texts, beside the same tasks
+contrast: `methods`; `paradigms`: pairs of a task on single texts and one on text pairs, against other pairs;
+    `pairs_of`: a task of pairs against the task of their texts, beside the same tasks
 mixture: a mixture, or a mean: `pairs`, over `mixtures.pairs`; `across paradigms`, over some of them
 against: a method, `within paradigms`, or a mixture
 n_mixtures: mixtures that it rests on

@@ -27,8 +27,8 @@ tables/kept_kinds.parquet
 kind: kind of attention whose heads can close
 against: null, or a kind whose values are subtracted in every seed
 heads: number of heads of these kinds that are kept, mean over seeds
-share: share of the kind's heads that is kept, mean over seeds; intervals are null with fewer than three seeds
-    or where seeds do not differ
+share: share of the kind's heads that is kept, mean over seeds; no interval from one or two seeds, or where
+    seeds do not differ
 depth: mean layer of the kept heads less of all, mean over seeds; null if a seed keeps none
 """
 

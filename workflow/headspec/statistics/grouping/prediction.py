@@ -48,11 +48,11 @@ tables/gain_prediction_scores.parquet
 n_tasks: tasks with a known gain
 n_gains: known gains
 spearman: rank correlation of predicted and measured gains; with one task left out the mean over tasks and
-    directions, with two (no interval) of all gains less the mean of the pairs that the prediction uses
+    directions, with two (no interval) of all gains less the mean of the pairs that are used
 null_mean: mean `spearman` with permuted tasks
 detectable: `spearman` that is found (p < 0.05) with power 0.8
 right_side: share of gains whose sign is predicted
-error_ratio: squared error over that of the mean of the pairs that the prediction uses
+error_ratio: squared error over the error of the mean of the pairs that are used
 over_baseline: `spearman` less the `baseline`'s
 reliability: of differences between a target's gains, over seeds; null for one seed
 """
