@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.config.variants import labels
+from headspec.config.variants import KINDS
 from headspec.plots.training import verdict as verdict_plot
 from headspec.statistics.intervals import Components
 from headspec.statistics.training.power import power, seeds_needed
@@ -150,7 +150,7 @@ def transfer() -> str:
 def figure() -> Figure:
     """Every variant's effect with its interval."""
     found = table(STUDY, "improvement")
-    return verdict_plot.draw(found, labels(found["heads"].dropna()))
+    return verdict_plot.draw(found, KINDS.labels(found["heads"].dropna()))
 
 
 BLOCKS = {
