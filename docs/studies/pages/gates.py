@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from headspec.config import pruning_methods
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.plots.gates import budgets as budgets_plot
 from pages.kept import markdown, points, table
 
@@ -79,7 +79,10 @@ def figure(study: str) -> Figure:
     names = list(dict.fromkeys(method for pair in COMPARED for method in pair if method in set(found["way"])))
     found = found[found["way"].isin(names)]
     return budgets_plot.draw(
-        found, dict.fromkeys(TASKS, "accuracy"), pruning_methods.labels(names), pruning_methods.places(names)
+        found,
+        dict.fromkeys(TASKS, "accuracy"),
+        PRUNING_METHODS.labels(names),
+        PRUNING_METHODS.places(names),
     )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.attention import KINDS
-from headspec.config import pruning_methods
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.plots.gates import kept_kinds as plot
 from pages.kept import config, markdown, points, table
 
@@ -87,7 +87,7 @@ def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
     found = found[found["way"] != "fresh"]  # the heads of `l0`
-    return plot.draw(found, pruning_methods.labels(list(dict.fromkeys(found["way"]))), tasks=[])
+    return plot.draw(found, PRUNING_METHODS.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
 BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}
