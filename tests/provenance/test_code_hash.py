@@ -112,16 +112,6 @@ def test_the_closure_holds_every_module_that_python_loads(script, loaded):
     assert modules and modules <= set(closure(script))
 
 
-@pytest.mark.parametrize("script", [s for s in SCRIPTS if s not in MODEL_STAGES] + FIGURES)
-def test_statistics_and_figures_do_not_load_torch(script):
-    for name in filter(re.compile(r"\.py$").search, closure(script)):
-        tree = ast.parse((code_hash.LIBRARY.parent / name).read_text())
-        for node in tree.body:
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not any(n.split(".")[0] in ("torch", "transformers") for n in names), name
-
-
 def test_a_figure_reaches_its_own_module_and_no_other_figure():
     found = set(closure("../headspec/plots/matrix.py"))
     style = "headspec/plots/drawing/style.py"
