@@ -128,15 +128,14 @@ def test_values_of_variables_that_hold_secrets_are_hidden(monkeypatch, name, sec
 KEYS = ["study", "data_seed", "nonsense", "tasks.tone.source", "tasks.tone.filter", "models.bert.source"]
 
 
-@pytest.mark.parametrize(
-    ("key", "case"), [*((key, "password") for key in KEYS), *(("study", case) for case in SECRETS)]
-)
-def test_a_config_with_a_secret_is_refused_without_showing_it(key, case):
-    value = {"x": SECRETS[case][0]} if key.endswith("filter") else SECRETS[case][0]
+@pytest.mark.parametrize("key", KEYS)
+def test_a_config_with_a_secret_is_refused_without_showing_it(key):
+    secret, _ = SECRETS["password"]
+    value = {"x": secret} if key.endswith("filter") else secret
     with pytest.raises(ConfigError) as caught:
         load(changed(CONFIG, {key: value}))
     assert str(caught.value).startswith(f"{key}") and "holds a password or token" in str(caught.value)
-    assert SECRETS[case][0] not in str(caught.value)
+    assert secret not in str(caught.value)
 
 
 @pytest.mark.parametrize("case", ["password", "user and password", "private key", "token of the hub"])
