@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -10,6 +9,7 @@ from headspec import tables
 from headspec.config.study import Mixtures
 from headspec.errors import HeadspecError, MissingError
 from headspec.pipeline.commands.group import group_tasks
+from support.figures import frame
 from support.schemas import SCHEMAS
 
 TASKS = ("news", "mail", "tone", "mood")
@@ -18,10 +18,8 @@ FRIENDS = {frozenset(("news", "mail")), frozenset(("tone", "mood"))}
 
 
 def write(results, name, rows):
-    frame = pd.DataFrame(rows).reindex(columns=list(SCHEMAS[name].columns))
     path = results / "tables" / f"{name}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tables.write(path, SCHEMAS[name], frame, {"study": "mine"})
+    tables.write(path, SCHEMAS[name], frame(name, list(rows)), {"study": "mine"})
 
 
 def gains(tasks=TASKS, unlearnt=(), untrained=()):
@@ -31,19 +29,11 @@ def gains(tasks=TASKS, unlearnt=(), untrained=()):
         yield run | {"mixture": task, "method": "single", "task": task, "value": 0.8}
     for a, b in ((a, b) for i, a in enumerate(tasks) for b in tasks[i + 1 :]):
         gain = 0.03 if frozenset((a, b)) in FRIENDS else -0.02
-        known = (
-            {}
-            if {a, b} == {*untrained}
-            else {"difference": gain, "ci_low": gain - 0.01, "ci_high": gain + 0.01}
-        )
+        known = {"difference": gain, "ci_low": gain - 0.01, "ci_high": gain + 0.01}
         for task in (a, b):
-            marks = {"unpruned_at_chance": task in unlearnt}
-            yield (
-                run
-                | known
-                | marks
-                | {"mixture": f"{a}+{b}", "method": "tuned", "task": task, "value": 0.8 + gain}
-            )
+            row = run | {"mixture": f"{a}+{b}", "method": "tuned", "task": task, "value": 0.8 + gain}
+            row |= {} if {a, b} == {*untrained} else known
+            yield row | {"unpruned_at_chance": task in unlearnt}
 
 
 def groups(text, tasks=TASKS):
