@@ -50,13 +50,12 @@ def verdict() -> str:
     later = own[own["delta"] > PAPER["delta"]]["difference"]
     significant = int((branched[branched["heads"] != "rewarmed"]["p_seeds_holm"] < 0.05).sum())
     return (
-        "There is no sign of it, in the one study of it here. At the paper's delta and alpha IAT changes the "
-        f"mean by {effect(iat)} points; random heads by {of('iat-random')}, the least important ones by "
-        f"{of('iat-bottom')}, another task's by {of('iat-other')}. At larger deltas it changes it by "
-        f"{100 * later.min():+.1f} to {100 * later.max():+.1f}. What the released code also does, to leave "
-        f"dropout off from the branch on, gives {of('iat-dropout-off')} with IAT and {of('no-dropout')} "
-        f"without it. Beyond chance, after correction for all {len(branched)} variants: "
-        f"{significant or 'none'} of these.\n"
+        "There is no sign that it does, in the one study here. At the paper's delta and alpha, IAT changes "
+        f"the mean by {effect(iat)} points; random heads by {of('iat-random')}, the least important ones by "
+        f"{of('iat-bottom')}, another task's by {of('iat-other')}. At larger deltas the change is "
+        f"{100 * later.min():+.1f} to {100 * later.max():+.1f}. No dropout after the branch, as in the "
+        f"released code, gives {of('iat-dropout-off')} with IAT and {of('no-dropout')} without. Beyond "
+        f"chance, after correction for all {len(branched)} variants: {significant or 'none'} of these.\n"
     )
 
 
