@@ -117,11 +117,6 @@ def test_intervals_of_few_seeds_are_over_examples_or_draws(seeds):
     assert (interval.over, draws.over) == ("examples", "draws")
 
 
-def test_constant_values_have_an_interval_of_zero_width():
-    assert over_seeds_and_examples(np.zeros(3), np.zeros((50, 3)), 0.95)[:2] == (0, 0)
-    assert over_seeds_and_draws(np.full((3, 5), 0.2), 0.95)[:2] == pytest.approx((0.2, 0.2))
-
-
 def test_undefined_values_have_no_interval():
     values = np.array([[0.1, np.nan], [0.2, 0.1], [0.3, 0.2]])
     interval = over_seeds_and_examples(values, np.tile(values, (20, 1, 1)), 0.95)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,18 +30,6 @@ def test_effective_numbers_need_not_be_whole():
 def test_thresholds_that_no_rate_or_every_rate_exceeds():
     assert exceeding([0, 0.5, 1], 10, 1.1).tolist() == [1, 1, 1]
     assert exceeding([0, 0.5, 1], 10, -0.1).tolist() == exceeding([0, 0.5, 1], 10, 0).tolist() == [1, 0, 0]
-
-
-def test_fractions_are_the_numbers_that_they_are():
-    half, ten = [Fraction(1, 2)], [Fraction(10)]
-    assert exceeding(half, ten, 0.5) == pytest.approx(binom.sf(4, 10, 0.5))
-    assert exceeding_pairs(half, [Fraction(1)], ten, 0) == pytest.approx(beta.cdf(0.5, 7.5, 3.5))
-    assert exact_interval(half, ten, 0.95) == (
-        pytest.approx(beta.ppf(0.025, 5, 6)),
-        pytest.approx(beta.ppf(0.975, 6, 5)),
-    )
-    mean, effective = effective_cases([Fraction(1), Fraction(0)], [Fraction(1)] * 2, Fraction(1, 2))
-    assert mean.dtype == effective.dtype == float and (mean, effective) == (0.5, 1)
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))

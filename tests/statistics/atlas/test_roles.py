@@ -13,7 +13,6 @@ from headspec.statistics.atlas.roles import (
     NONE,
     POSITIONAL,
     RARE,
-    ROLES,
     SYNTACTIC,
     one_role,
     roles,
@@ -143,18 +142,6 @@ def test_the_best_position_of_each_head(planted):
         assert row.rate == pytest.approx(max(rates.values())) == pytest.approx(rates[row.offset])
 
 
-def test_the_table(planted):
-    _, _, frame = planted
-    assert list(frame.columns) == list(ROLES.columns)
-    assert frame["role"].value_counts().to_dict() == {SYNTACTIC: 12 * 6, POSITIONAL: 12, RARE: 12}
-    numbers = ["hits", "cases", "sentences", "rate", "ci_low", "ci_high", "threshold", "p_value"]
-    assert frame[numbers].notna().all(axis=None) and frame.index.is_unique
-    assert frame["rate"].between(frame["ci_low"], frame["ci_high"]).all()
-    for _, rows in frame.groupby("role"):
-        assert rows["p_value"].equals(rows["p_value"].clip(0, 1))
-        assert (rows["claimed"] == (rows["p_value"] < 0.05)).all()
-
-
 def test_without_trees():
     bank = Bank()
     frame = bank.roles(bank.random(), trees=False)
@@ -238,25 +225,6 @@ def test_relations_of_few_sentences_are_left_out():
     some = np.flatnonzero(bank.relations == "advmod")[:49]
     bank.relations[some] = "rare"
     assert "rare" not in set(bank.roles(bank.random())["relation"])
-
-
-def test_one_role_for_each_head(planted):
-    """Positional before syntactic before rare word; of relations, the one furthest above its baseline."""
-    bank, offsets, _ = planted
-    dependents, to_head = bank.partners("obj")
-    offsets = offsets.copy()
-    offsets[dependents, 1, 2] = to_head
-    frame = bank.roles(offsets)
-    one = one_role(frame).set_index(["layer", "head"])
-    assert len(one) == 12 and one["role"].value_counts().to_dict() == {
-        NONE: 8, SYNTACTIC: 2, POSITIONAL: 1, RARE: 1,
-    }  # fmt: skip
-    both = frame[frame["claimed"] & (frame["layer"] == 1)]
-    assert set(both["relation"]) == {"nsubj", "obj"}
-    lower = both.loc[both["baseline"].idxmin(), "relation"]
-    assert one.loc[(1, 2), "relation"] == lower and one.loc[(0, 1), "offset"] == -1
-    every = frame.assign(claimed=(frame["layer"] == 0) & (frame["head"] == 1))
-    assert one_role(every)["role"].value_counts()[POSITIONAL] == 1
 
 
 def test_of_several_roles_a_head_has_the_first_and_of_relations_the_clearest():

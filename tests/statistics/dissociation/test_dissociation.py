@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from headspec.statistics.dissociation.resampled import (
 )
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.resampling import holm, interval, p_value, permutations, permuted_scores
-from headspec.tasks.metrics import bootstrap_counts, score
+from headspec.tasks.metrics import bootstrap_counts
 from support.evaluations import evaluated
 from support.schemas import SCHEMAS
 
@@ -56,18 +55,11 @@ bases = arrays(float, 3, elements=st.floats(0.2, 1))
 def test_published_five_tasks_by_equation_7():
     d = 100 * scores(FIVE, FIVE_BASE)
     assert d == pytest.approx([7.237, 5.260, 9.833, 11.079, 3.284], abs=5e-4)
+    # Columns of a task are compared, not rows, as in the released code.
     # The paper prints QNLI and AG swapped, and a value of MNLI that does not follow from its matrix.
     printed = np.array([7.28, 5.26, 11.07, 9.84, 3.28])
     assert d[[1, 3, 2, 4]] == pytest.approx(printed[[1, 2, 3, 4]], abs=0.011)
     assert abs(d[0] - printed[0]) > 0.04
-
-
-def test_orientation_is_by_columns():
-    """Reading by rows, as the released code does, gives a different, wrong result."""
-    diagonal = np.diag(FIVE)
-    by_rows = ((FIVE.sum(axis=1) - diagonal) / 4 - diagonal) / FIVE_BASE
-    assert 100 * by_rows == pytest.approx([23.03, 6.36, 21.74, -6.20, -6.09], abs=5e-3)
-    assert scores(FIVE.T, FIVE_BASE) == pytest.approx(by_rows)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -109,11 +101,6 @@ def test_leading_axes_broadcast(matrix, base):
 def test_a_base_that_is_not_positive_gives_nan(base):
     np.testing.assert_array_equal(relative([[0.1, 0.4], [0.2, 0.3]], [base, 0.5])[:, 0], [np.nan, np.nan])
     np.testing.assert_allclose(scores([[0.1, 0.4], [0.2, 0.3]], [base, 0.5]), [np.nan, 0.2])
-
-
-def test_fractions_are_the_numbers_that_they_are():
-    half, third = Fraction(1, 2), Fraction(1, 3)
-    np.testing.assert_allclose(relative([[half, third]] * 2, [1, third]), [[0.5, 1]] * 2)
 
 
 def test_one_task_does_not_dissociate():
@@ -169,13 +156,6 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
-@pytest.mark.parametrize(
-    ("kind", "mean", "expected"), [("double", 0.1, True), ("double", 0.0999, False), ("single", 0.3, False)]
-)
-def test_distinct(kind, mean, expected):
-    assert is_distinct(kind, mean, 0.10) is expected
-
-
 def test_holm_in_closed_form():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     np.testing.assert_allclose(holm([0.6, np.nan, 0.04]), [0.6, np.nan, 0.08])
@@ -209,16 +189,6 @@ def test_permutations_are_those_of_numpy(k):
         expected = numpys.permuted(np.broadcast_to(np.arange(k, dtype=np.uint8), (7, 3, k)), axis=-1)
         np.testing.assert_array_equal(drawn, expected)
     assert ours.random() == numpys.random()
-
-
-def test_permutations_reach_every_assignment_equally_often():
-    label = np.zeros(2)
-    predictions = np.array([[0, 1, 1], [0, 0, 0]])  # in the first example, one of three is right
-    (shuffled,) = permuted_scores(
-        "accuracy", label, predictions.T[None], 3000, np.random.default_rng(0)
-    ).swapaxes(0, 1)
-    assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
-    assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -310,74 +280,26 @@ def test_estimates_are_those_of_the_pruning_matrix():
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
-def test_a_strong_effect_is_double_and_distinct(metric):
-    result = study(pair(rng=np.random.default_rng(0), n=400, metric=metric))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_strong_effects_are_distinct_or_inverted(metric, sign):
+    same, other = (0.6, 0.8)[::sign]
+    result = study(pair(same=same, other=other, rng=np.random.default_rng(0), n=400, metric=metric))
     rows, mixture = result["dissociation"], result["mixtures"].iloc[0]
-    assert (rows["ci_low"] > 0).all() and (rows["dissociation"] < rows["ci_high"]).all()
-    assert (rows["p_value"] == 1 / 301).all()
-    assert (mixture["case"], mixture["distinct"]) == ("double", True)
+    assert (sign * rows[["ci_low", "dissociation", "ci_high"]] > 0).all(axis=None)
+    assert (rows["dissociation"] < rows["ci_high"]).all() and (rows["p_value"] == 1 / 301).all()
+    assert (mixture["case"], mixture["distinct"]) == (("double", True) if sign > 0 else ("inverted", False))
     assert mixture["mean_dissociation"] == pytest.approx(rows["dissociation"].mean())
 
 
-def test_swapped_importance_is_inverted():
-    result = study(pair(same=0.8, other=0.6, rng=np.random.default_rng(0), n=400))
-    assert result["mixtures"]["case"].tolist() == ["inverted"]
-    assert (result["dissociation"]["p_value"] == 1 / 301).all()
-
-
-@pytest.mark.slow
-def test_intervals_cover_at_their_level():
-    """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
-    rng = np.random.default_rng(3)
-    covered = []
-    for seed in range(150):
-        bounds = resample_run(pair(rng=rng, n=150, seed=seed), [FRACTION], 200, 0.9, seed).at(0).interval(0.9)
-        covered.append((bounds.low <= 0.2 / 0.9) & (bounds.high >= 0.2 / 0.9))
-    assert 0.85 < np.mean(covered) < 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [2, 3])
-def test_p_values_are_uniform_if_no_pruning_differs(k):
-    rng = np.random.default_rng(4)
-    p = []
-    for _ in range(300):
-        label = rng.normal(size=60)
-        predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
-        observed = np.array([[score("pearson", label, column) for column in predictions.T]])
-        shuffled = permuted_scores("pearson", label, predictions.T[None], 199, rng)[:, 0]
-        d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
-        p.append(float(p_value(d, np.array(null))))
-    assert stats.kstest(p, "uniform").pvalue > 0.01
-
-
-@pytest.mark.slow
-def test_ties_of_few_examples_do_not_make_p_too_small():
-    rng = np.random.default_rng(5)
-    masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
-    runs = [evaluation(dict.fromkeys("abc", masks), rng, n=100, seed=seed) for seed in range(80)]
-    p = study(*runs, resamples=199)["dissociation"]["p_value"]
-    assert 0.005 < (p <= 0.05).mean() < 0.07 and 0.3 < (p <= 0.5).mean() < 0.55
-
-
-def test_at_chance_marks_tasks_that_pruning_brought_to_chance():
-    rng = np.random.default_rng(5)
-    masks = {"none": 0.95, "a": 0.9, "b": 0.9}
-    result = study(evaluation({"a": masks, "b": masks | {"a": 0.5}}, rng, n=300))
-    assert result["dissociation"].set_index("task")["at_chance"].to_dict() == {"a": False, "b": True}
-    assert result["mixtures"]["at_chance"].tolist() == [True]
-    assert result["combined"].set_index("task")["at_chance"].to_dict() == {
-        "a": False,
-        "b": True,
-        "mean": True,
-    }
-
-
-def test_chance_is_the_majority_class_not_one_half():
+def test_at_chance_marks_tasks_that_pruning_brought_to_the_most_frequent_class():
     label = np.repeat([0, 1], [240, 60])
-    masks = {"none": 0.97, "a": 0.8, "b": 0.95}
-    result = study(evaluation({"a": masks, "b": masks}, np.random.default_rng(6), n=300, label=label))
-    assert result["dissociation"]["at_chance"].tolist() == [True, True]
+    masks = {"none": 0.97, "a": 0.95, "b": 0.95}
+    one = evaluation({"a": masks, "b": masks | {"a": 0.8}}, np.random.default_rng(6), n=300, label=label)
+    result = study(one)
+    expected = {"a": False, "b": True, "mean": True}
+    assert result["combined"].set_index("task")["at_chance"].to_dict() == expected
+    assert result["dissociation"]["at_chance"].tolist() == [False, True]
+    assert result["mixtures"]["at_chance"].tolist() == [True]
 
 
 def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
@@ -418,18 +340,6 @@ def test_most_models_at_chance_are_marked_and_none_that_learnt(metric, base):
         found = study(evaluation({"a": guesses, "b": knows}, rng, metric=metric), resamples=200)
         marks.append(found["dissociation"]["unpruned_at_chance"].to_numpy())
     assert np.mean(marks, axis=0)[0] >= 0.85 and np.mean(marks, axis=0)[1] == 0
-
-
-def test_one_seed_combined_is_the_run():
-    result = study(pair(rng=np.random.default_rng(8)))
-    shared = ["task", "dissociation", "ci_low", "ci_high", "p_value", "at_chance"]
-    combined = result["combined"].set_index("task")
-    pd.testing.assert_frame_equal(result["dissociation"][shared], result["combined"][shared].iloc[:2])
-    mean, mixture = combined.loc["mean"], result["mixtures"].iloc[0]
-    assert mean["dissociation"] == mixture["mean_dissociation"]
-    assert mean[["ci_low", "ci_high", "case", "distinct", "at_chance"]].tolist() == (
-        mixture[["ci_low", "ci_high", "case", "distinct", "at_chance"]].tolist()
-    )
 
 
 def test_two_seeds_are_their_mean_with_an_interval_over_examples():
@@ -604,13 +514,6 @@ def test_holm_corrects_over_the_study_and_separately_over_means():
         np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
 
 
-def test_rows_may_come_in_any_order():
-    one = pair(rng=np.random.default_rng(13))
-    shuffled = Evaluation(one.run, one.metrics, one.predictions.sample(frac=1, random_state=0))
-    for name, frame in study(one).items():
-        pd.testing.assert_frame_equal(frame, study(shuffled)[name])
-
-
 def test_regression_tasks():
     rng = np.random.default_rng(14)
     truth = rng.normal(size=300)
@@ -628,37 +531,30 @@ def test_regression_tasks():
     assert (table["p_value"] == 1 / 301).all()
 
 
-def test_missing_predictions_are_named():
+@pytest.mark.parametrize("lost, message", [
+    (True, "m/a.b/tuned/seed0/predictions.parquet: task 'b' lacks .* 'a'"),
+    (False, "task 'b' lacks predictions of some examples under some masks"),
+])  # fmt: skip
+def test_missing_predictions_are_named(lost, message):
     one = pair(rng=np.random.default_rng(15))
-    lost = one.predictions.query("not (task == 'b' and pruned_for == 'a' and example == 3)")
-    with pytest.raises(DataError, match="m/a.b/tuned/seed0/predictions.parquet: task 'b' lacks .* 'a'"):
-        study(Evaluation(one.run, one.metrics, lost))
+    frame = one.predictions.copy()
+    place = frame.eval("task == 'b' and pruned_for == 'a' and example == 3")
+    frame.loc[place, "example"] = 3000
+    with pytest.raises(DataError, match=message):
+        study(replace(one, stored=frame[~place] if lost else frame))
 
 
-def test_masks_must_have_the_same_examples():
-    one = pair(rng=np.random.default_rng(15))
-    other = one.predictions.copy()
-    other.loc[other.eval("task == 'b' and pruned_for == 'a' and example == 3"), "example"] = 3000
-    with pytest.raises(DataError, match="task 'b' lacks predictions of some examples under some masks"):
-        study(Evaluation(one.run, one.metrics, other))
-
-
-def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
-    rng = np.random.default_rng(16)
-    runs = [pair(rng=rng, seed=seed) for seed in range(2)]
+def test_tables_fit_their_schemas_and_repeat_to_the_byte_in_any_order(tmp_path):
+    runs = [pair(rng=np.random.default_rng(16), seed=seed) for seed in range(2)]
+    shuffled = [replace(one, stored=one.predictions.sample(frac=1, random_state=0)) for one in runs[::-1]]
     for name, frame in study(*runs).items():
         tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert len(tables.read(tmp_path / name)) == len(frame)
         assert len(frame) or name == "areas"  # only one fraction
-    for name, frame in study(*runs[::-1]).items():
+    for name, frame in study(*shuffled).items():
         tables.write(tmp_path / "again", SCHEMAS[name], frame, {})
         assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
-
-
-def test_no_runs_give_empty_tables(tmp_path):
-    for name, frame in study().items():
-        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
-        assert tables.read(tmp_path / name).empty
+    assert all(frame.empty and list(frame) == list(SCHEMAS[name].columns) for name, frame in study().items())
 
 
 def test_processes_and_other_runs_change_nothing(tmp_path):

@@ -8,12 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headspec import tables
 from headspec.config.runs import PrunedRun, Run
 from headspec.statistics.gates.overlap import (
-    GATES,
     correlation,
-    gates_table,
     jaccard,
     overlap,
     within_layers,
@@ -123,18 +120,6 @@ def test_what_layers_alone_give():
 
 
 @pytest.mark.slow
-def test_level_where_layers_explain_all():
-    """Three seeds in three pairs, which share sets."""
-    rng, n = np.random.default_rng(3), 150
-    p = []
-    for i in range(n):
-        result = overlap({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)
-        p.append(result[result["a"] == "mean"]["p_value"].item())
-    assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
-    assert 0.3 <= np.mean(np.array(p) <= 0.5) <= 0.6
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["seeds", "tasks"])
 def test_level_where_the_sets_of_one_kind_are_alike(what):
     """Seeds differ by chance but tasks keep the same heads in each; or the other way round."""
@@ -173,19 +158,3 @@ def test_means_are_corrected_with_those_of_their_runs():
         and means["p_holm"].tolist() == means["p_value"].tolist()
         and means["p_holm"].max() < 0.05
     )
-
-
-def test_only_the_end_of_learning_counts():
-    rng = np.random.default_rng(0)
-    ends = [random_by_layer(rng) for _ in range(2)]
-    tables_of = {
-        cell(s): pd.concat([rows(random_by_layer(rng), step=3), rows(end)]) for s, end in enumerate(ends)
-    }
-    assert overlap(tables_of, 10, 0)["jaccard"].iloc[0] == jaccard(*ends)
-
-
-def test_the_table_of_all_gates(tmp_path):
-    of = {cell(s): rows(random_by_layer(np.random.default_rng(s))) for s in range(2)}
-    frame = gates_table(of)
-    tables.write(tmp_path / "gates.parquet", GATES, frame, {"study": "s"})
-    assert len(frame) == 2 * LAYERS * HEADS and {*frame["seed"]} == {0, 1}
