@@ -123,6 +123,9 @@ WRONG = {
     "\ndef f(:\n": ", line 2: SyntaxError: ",
     "import sys\nsys.exit('bye')\n": ", line 2: SystemExit: bye",
     GOOD.replace('"my-similarity"', '"rsa"'): ", line 9: 'rsa' is there already",
+    GOOD.replace(
+        '"my-similarity"', '"Size"'
+    ): ", line 9: 'Size' is a predictor of gains; expected a name other than size, all, baseline",
     GOOD.replace('"mine"', '"Importance"'): ", line 3: 'Importance' is there already (case is ignored)",
     GOOD.replace('"mine"', '"roles"'): ", line 3: 'roles' is there already",
     GOOD.replace('"first"', '"mine"'): ", line 12: 'mine' is there already",

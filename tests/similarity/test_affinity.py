@@ -12,10 +12,10 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity import grad_tag, lookahead
-from headspec.similarity.affinity import affinity, both_ways, seed_affinity
+from headspec.similarity.affinity import PARAMETERS, affinity, both_ways, seed_table
 from headspec.similarity.grad_tag import ENTRIES, Margins, Sketch
 from headspec.similarity.sensitivity import gradient, losses, parameters
-from headspec.similarity.single_runs import sampled, under_one_encoder
+from headspec.similarity.single_runs import SingleRuns, sampled, under_one_encoder
 from support.tiny import CPU, encoder, examples
 
 TAGS = {"type": "tags", "labels": ["x", "y"]}
@@ -78,8 +78,9 @@ def test_lookahead_of_single_runs_is_at_the_targets_encoder(tmp_path):
         torch.manual_seed(seed)
         single = MultiTask(encoder("bert", seed), "mean", {task: CLASSES[task]})
         single.save(singles.setdefault(task, tmp_path / task))
-    net = under_one_encoder(encoder("bert", 9), singles)
-    found = lookahead.lookahead_single(net, singles, DATA, FITTED, JUDGED, CPU)
+    rows = {task: np.arange(N) for task in CLASSES}
+    runs = SingleRuns(singles, DATA, rows, lambda: encoder("bert", 9), CPU, 0, tmp_path)
+    found = lookahead.affinity_single(runs)
     for column, target in enumerate(CLASSES):
         net = under_one_encoder(encoder("bert", column), singles)
         expected = lookahead.lookahead(net, [target], DATA, FITTED, JUDGED, CPU)
@@ -172,7 +173,10 @@ def test_samples_are_drawn_by_task_and_seed():
 
 def test_tables_of_affinity():
     tasks = ["p", "q"]
-    seeds = [seed_affinity("grad-tag", tasks, np.array([[9, value], [0.2, 9]])) for value in (0.1, 0.5)]
+    values = [np.array([[9, value], [0.2, 9]]) for value in (0.1, 0.5)]
+    seeds = [seed_table("grad-tag", tasks, each, directed=True)[1] for each in values]
+    schema, symmetric = seed_table("fisher", tasks, values[0], directed=False)
+    assert schema is PARAMETERS and symmetric.values.tolist() == [["fisher", "p", "q", 0.1]]
     table = affinity("m", seeds).set_index(["source", "target"])
     assert table["affinity"].to_dict() == pytest.approx({("p", "q"): 0.3, ("q", "p"): 0.2})
     assert table.loc[("p", "q"), "between_seeds"] == pytest.approx(np.std([0.1, 0.5], ddof=1))

@@ -15,7 +15,7 @@ from headspec.similarity.measures import Traits
 from headspec.similarity.table import combined, encodings, pairwise, traits
 from support.schemas import SCHEMAS
 
-BY_WEIGHTS = similarity_measures.by_rule("sensitivity") + similarity_measures.by_rule("affinity")
+BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
 SOURCES = similarity_measures.functions(m for m in similarity_measures.MEASURES if m not in BY_WEIGHTS)
 MEASURES = {name: plugins.function(source) for name, source in SOURCES.items()}
 SEEDLESS = similarity_measures.seedless(MEASURES)
@@ -59,14 +59,6 @@ def test_orthogonal_tasks_give_zero(measure, trait):
     a, b = {trait: np.array([1.0, 0, 2, 0])}, {trait: np.array([0, 3.0, 0, -1])}
     assert MEASURES[measure](a, b) == 0
     assert MEASURES[measure](a, {trait: -2 * a[trait]}) == pytest.approx(-1)
-
-
-def test_independent_representations_give_about_zero():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 2000, 16))
-    assert abs(vectors(a, b, "dse")) < 0.03
-    assert vectors(a, b, "cka") < 0.02
-    assert abs(vectors(a[:300], b[:300], "rsa")) < 0.03
 
 
 def test_known_values():
@@ -166,34 +158,18 @@ def test_traits_come_from_the_tables():
 
 
 def test_seeds_and_subjects_are_averaged():
-    by_subject = {
-        "s1": ([1.0, 0, 0], [1.0, 0, 0]),
-        "s2": ([1.0, 0, 0], [0, 1.0, 0]),
-        "s3": ([1, 1.0, 0], [1, 0, 0]),
-    }
-    encoding = pd.DataFrame(
-        [
-            (task, subject, voxel, r)
-            for subject, codes in by_subject.items()
-            for task, code in zip("ab", codes, strict=True)
-            for voxel, r in enumerate(code)
-        ],
-        columns=["task", "subject", "voxel", "r"],
-    )
-    cnm = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
-    seeds = [
-        pd.concat(
-            [
-                pairwise(
-                    {"a": {"text": np.array([1.0, 0])}, "b": {"text": b}},
-                    ["a", "b"],
-                    {"text": MEASURES["text"]},
-                ),
-                *cnm,
-            ]
-        )
-        for b in (np.array([1.0, 0]), np.array([0, 1.0]))
+    scores = {"s1": ([1, 0, 0], [1, 0, 0]), "s2": ([1, 0, 0], [0, 1, 0]), "s3": ([1, 1, 0], [1, 0, 0])}
+    rows = [
+        pd.DataFrame({"task": task, "subject": subject, "voxel": range(3), "r": np.array(r, dtype=float)})
+        for subject, both in scores.items()
+        for task, r in zip("ab", both, strict=True)
     ]
+    encoding = pd.concat(rows)
+    cnm = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
+    first, second = np.eye(2)
+    text = [{"a": {"text": first}, "b": {"text": b}} for b in (first, second)]
+    measure = {"text": MEASURES["text"]}
+    seeds = [pd.concat([pairwise(each, ["a", "b"], measure), *cnm]) for each in text]
     frame = combined("m", seeds, 0.95, SEEDLESS)
     assert list(frame) == list(SCHEMAS["similarity"].columns)
     text = frame[frame["measure"] == "text"].iloc[0]

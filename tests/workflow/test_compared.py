@@ -155,7 +155,6 @@ def test_the_rest_of_the_study_is_planned(finished):
 TABLES = {"similarity": 1, "correlation": 1}
 DRAWN = {"figure_correlation": 1, "figure_scatter": 1, "figure_similarity": 1}
 FROM_SIMILARITY = TABLES | DRAWN
-FROM_AFFINITY = {"affinity": 3, "affinities": 1} | FROM_SIMILARITY
 FROM_ENCODING = {"brain_encoding": 1, "figure_brain_encoding": 1} | FROM_SIMILARITY
 
 
@@ -172,14 +171,15 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("another free measure", setting("similarity.measures", [*MEASURES, "importance"]), FROM_SIMILARITY),
     ("number of sentences", setting("similarity.max_sentences", 45),
      {"sentences": 1, "tokenize_texts": 1, "representations": 1} | FROM_SIMILARITY),
-    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 2} | FROM_AFFINITY),
+    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 5} | FROM_SIMILARITY),
     ("nuisance regressors", setting("brain.nuisance", []),
      {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
     ("a measure's module", constant("headspec/similarity/measures.py"), FROM_SIMILARITY),
     ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
-     {"sensitivity": 2} | FROM_AFFINITY),
-    ("a measure of affinity", constant("headspec/similarity/grad_tag.py"), FROM_AFFINITY),
+     {"sensitivity": 5} | FROM_SIMILARITY),
+    ("a measure of affinity", constant("headspec/similarity/grad_tag.py"),
+     {"sensitivity": 1} | FROM_SIMILARITY),
     ("the permutation test", constant("headspec/statistics/similarity/mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
     ("a figure", constant("headspec/plots/scatter.py"), {"figure_scatter": 1}),

@@ -19,10 +19,12 @@ rule explorer:
         if "atlas" in STUDY.methods
         else [],
         rules.gate_tables.output if "gates" in STUDY.methods else [],
-        [rules.sharing.output, rules.probe_tables.output.probes]
+        [result("tables/sharing.parquet"), rules.probe_tables.output.probes]
         if "probes" in STUDY.methods
         else [],
-        [rules.gains.output, rules.gain_predictions.output] if "grouping" in STUDY.methods else [],
+        [result("tables/gains.parquet"), rules.gain_predictions.output]
+        if "grouping" in STUDY.methods
+        else [],
     output:
         result("explorer.html"),
     log:

@@ -288,7 +288,7 @@ FIGURES = [
         "tasks alone and together",
         "Probes",
         ("model",),
-        {"sharing": rules.sharing.output[0]},
+        {"sharing": result("tables/sharing.parquet")},
         {"metrics": lambda wildcards: PROBING.main_metrics},
     ),
     Figure(
@@ -296,7 +296,10 @@ FIGURES = [
         "gains of pairs",
         "Grouping",
         ("model",),
-        {"gains": rules.gains.output[0], "predictions": rules.gain_predictions.output.predictions},
+        {
+            "gains": result("tables/gains.parquet"),
+            "predictions": rules.gain_predictions.output.predictions,
+        },
         {"metrics": {task: LAYOUT.main_metrics[task] for task in LAYOUT.compared}},
     ),
 ]

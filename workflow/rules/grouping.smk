@@ -1,30 +1,52 @@
 # Which tasks should share an encoder: what pairs gain over single tasks, and predictions of it.
 
 
-use rule sharing as gains with:
+#: runs of tables of what tasks gain from each other: those that are probed, and those of all mixtures
+SHARING_RUNS = {"sharing": PROBING.runs, "gains": STUDY.sharing_runs}
+
+
+def sharing_metrics(wildcards) -> dict[str, list[str]]:
+    """Parameter: all metrics of probed tasks, or the main one of every task."""
+    if wildcards.table == "sharing":
+        return PROBING.metrics
+    return {task: every[:1] for task, every in LAYOUT.metrics.items()}
+
+
+rule sharing:
     input:
-        evaluations=run_tables(STUDY.sharing_runs, "evaluation.parquet"),
+        evaluations=lambda wildcards: LAYOUT.run_files(
+            SHARING_RUNS[wildcards.table], "evaluation.parquet"
+        ),
     output:
-        result("tables/gains.parquet"),
+        result("tables/{table}.parquet"),
     log:
-        log("gains"),
+        log("{table}"),
+    wildcard_constraints:
+        table=any_of(SHARING_RUNS),
+    conda:
+        "../../envs/analysis.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=30,
     params:
         study=STUDY.study,
-        runs=run_settings(STUDY.sharing_runs),
-        metrics=lambda wildcards: {task: every[:1] for task, every in LAYOUT.metrics.items()},
+        runs=lambda wildcards: plain(SHARING_RUNS[wildcards.table]),
+        metrics=sharing_metrics,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/sharing.py"),
     message:
-        "What tasks gain from each other"
+        "What tasks gain or lose by sharing an encoder"
+    script:
+        "../scripts/statistics/sharing.py"
 
 
 rule gain_predictions:
     input:
-        gains=rules.gains.output[0],
+        gains=result("tables/gains.parquet"),
         data=[INPUTS.data(task, "train") for task in LAYOUT.compared],
         similarity=result("tables/similarity.parquet") if STUDY.similarity.measures else [],
-        affinity=(result("tables/affinity.parquet") if STUDY.similarity.asked("affinity") else []),
+        affinity=result("tables/affinity.parquet") if DIRECTED else [],
     output:
         predictions=result("tables/gain_predictions.parquet"),
         scores=result("tables/gain_prediction_scores.parquet"),
@@ -32,7 +54,6 @@ rule gain_predictions:
         log("gain_predictions"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=60,

@@ -81,28 +81,3 @@ rule probe_tables:
         "What single heads know of labels"
     script:
         "../scripts/statistics/probes.py"
-
-
-rule sharing:
-    input:
-        evaluations=run_tables(PROBING.runs, "evaluation.parquet"),
-    output:
-        result("tables/sharing.parquet"),
-    log:
-        log("sharing"),
-    conda:
-        "../../envs/analysis.yaml"
-    resources:
-        mem_mb=4000,
-        runtime=30,
-    params:
-        study=STUDY.study,
-        runs=run_settings(PROBING.runs),
-        metrics=lambda wildcards: PROBING.metrics,
-        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
-        seed=STUDY.data_seed,
-        code=code("statistics/sharing.py"),
-    message:
-        "What tasks gain or lose by sharing an encoder"
-    script:
-        "../scripts/statistics/sharing.py"

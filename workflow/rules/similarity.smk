@@ -1,5 +1,14 @@
 # Similarity of the tasks of `mixtures.pairs`, by every measure in the config.
 
+#: configured measures that compare all weights, symmetric and directed
+SYMMETRIC, DIRECTED = (
+    [
+        m
+        for m in STUDY.similarity.asked("sensitivity")
+        if similarity_measures.MEASURES[m].directed == kind
+    ]
+    for kind in (False, True)
+)
 #: unlabelled texts for which models compute vectors
 TEXTS = {
     "sentences": result("similarity/sentences.parquet"),
@@ -141,77 +150,31 @@ rule sensitivity:
         version=weights_version,
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
-        code=code("similarity/sensitivity.py"),
+        function=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].function,
+        directed=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].directed,
+        code=code(
+            "similarity/sensitivity.py",
+            lambda wildcards: plugins.files(
+                [similarity_measures.MEASURES[wildcards.measure].function]
+            ),
+        ),
     message:
         "Similarity of tasks by {wildcards.measure}, {wildcards.model}, seed {wildcards.seed}"
     script:
         "../scripts/similarity/sensitivity.py"
 
 
-rule affinity:
-    input:
-        models=INPUTS.single_task_files("model/classifiers.json"),
-        tokens=INPUTS.compared_tokens,
-    output:
-        result("similarity/{model}/seed{seed}/{measure}.parquet"),
-    log:
-        log("similarity/{model}/seed{seed}/{measure}"),
-    wildcard_constraints:
-        measure=any_of(similarity_measures.by_rule("affinity")),
-    priority: COMPARED
-    conda:
-        "../../envs/train.yaml"
-    threads: THREADS
-    resources:
-        **requests("affinity", 8 * 60),
-    params:
-        study=STUDY.study,
-        tasks=LAYOUT.compared,
-        model=INPUTS.model_settings("source", "sha256", "weights"),
-        version=weights_version,
-        samples=STUDY.similarity.samples,
-        precision=STUDY.precision,
-        code=code("similarity/affinity.py"),
-    message:
-        "Affinity of tasks by {wildcards.measure}, {wildcards.model}, seed {wildcards.seed}"
-    script:
-        "../scripts/similarity/affinity.py"
-
-
-rule affinities:
-    input:
-        LAYOUT.seed_affinities,
-    output:
-        result("tables/affinity.parquet"),
-    log:
-        log("affinities"),
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=30,
-    params:
-        study=STUDY.study,
-        models=list(STUDY.models),
-        seeds=list(STUDY.seeds),
-        code=code("similarity/affinities.py"),
-    message:
-        "Affinity of tasks in {params.study}"
-    script:
-        "../scripts/similarity/affinities.py"
-
-
 rule similarity:
     input:
         text=LAYOUT.text_embeddings,
         vectors=LAYOUT.similarity_tables("representations", "sentences"),
-        parameters=LAYOUT.similarity_tables("sensitivity", *STUDY.similarity.asked("sensitivity")),
-        affinity=LAYOUT.seed_affinities,
+        parameters=LAYOUT.similarity_tables("sensitivity", *SYMMETRIC),
+        affinity=LAYOUT.similarity_tables("sensitivity", *DIRECTED),
         importance=LAYOUT.compared_importance,
         brain_encoding=LAYOUT.similarity_tables("brain_encoding", "brain_encoding"),
     output:
-        result("tables/similarity.parquet"),
+        **({"affinity": result("tables/affinity.parquet")} if DIRECTED else {}),
+        similarity=result("tables/similarity.parquet"),
     log:
         log("similarity"),
     conda:
@@ -233,7 +196,9 @@ rule similarity:
         code=code(
             "similarity/similarity.py",
             lambda wildcards: plugins.files(
-                similarity_measures.functions(STUDY.similarity.measures).values()
+                similarity_measures.functions(
+                    [*STUDY.similarity.trait_measures, *STUDY.similarity.asked("brain_encoding")]
+                ).values()
             ),
         ),
     message:

@@ -16,6 +16,7 @@ from headspec.config.measures.similarity import SimilarityMeasure
 from headspec.config.pruning_method import PruningMethod
 from headspec.config.sections.base import NAME_RULE, Name
 from headspec.config.sources import locate
+from headspec.config.table_values import ALL, BASELINE, SIZE
 from headspec.errors import ConfigError, DataError, listing, shown
 from headspec.plugins import HEADS, SIMILARITY
 from headspec.redaction import redacted
@@ -48,6 +49,10 @@ class Entries:
         if name.lower() in {other.lower() for other in taken}:
             raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
         if kind == SIMILARITY:
+            if name.lower() in (predictors := (SIZE, ALL, BASELINE)):
+                raise ConfigError(
+                    f"'{name}' is a predictor of gains; expected a name other than {listing(predictors)}"
+                )
             if source not in similarity.TRAITS:
                 raise unknown("trait", source, similarity.TRAITS)
             self.similarity[name] = SimilarityMeasure(label, similarity.TRAITS[source], function)

@@ -8,5 +8,7 @@ NONE, RANDOM, LISTED, SHARED = "none", "random", "listed", "shared"
 IMPORTANCE, IMPORTANCE_ALL, RESCORED = "importance", "importance_all", "rescored"
 #: which heads of a ranking are pruned first: those with the largest values, or with the smallest
 TOP, BOTTOM = "top", "bottom"
+#: what predicts gains besides measures of similarity: numbers of examples, all measures, and effects of tasks
+SIZE, ALL, BASELINE = "size", "all", "baseline"
 #: the pruning method that closes no head
 WHOLE = "whole"

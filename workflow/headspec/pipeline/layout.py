@@ -262,11 +262,6 @@ class Layout:
         ]
 
     @cached_property
-    def seed_affinities(self) -> list[str]:
-        """The table of each configured measure of affinity, for each model and seed."""
-        return self.similarity_tables("affinity", *self.study.similarity.asked("affinity"))
-
-    @cached_property
     def text_embeddings(self) -> list[str]:
         """The table of mean vectors of the tasks' texts, for each model."""
         models = self.study.models if self.study.similarity.asked("text_embedding") else []

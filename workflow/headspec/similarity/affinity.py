@@ -1,4 +1,7 @@
-"""Tables of affinity: how much one task, the source, would help another, the target, by single-task runs."""
+"""Tables of tasks compared by all weights of single-task models, symmetric or directed.
+
+Affinity says how much one task, the source, would help another, the target.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,10 @@ from numpy.typing import NDArray
 
 from headspec.tables import FLOAT, TEXT, Schema
 
+PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
+"""Table `parameters`: a row for each pair of tasks.
+similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
+"""
 SEED_AFFINITY = Schema({"measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT}, keys=3)
 """Table `seed_affinity`: a row for each measure, source and target.
 similarity/{model}/seed{seed}/lookahead.parquet, similarity/{model}/seed{seed}/lookahead-single.parquet,
@@ -32,13 +39,18 @@ affinity: the same, mean over seeds
 """
 
 
-def seed_affinity(measure: str, tasks: Sequence[str], values: NDArray[np.float64]) -> pd.DataFrame:
-    """Return the table `seed_affinity` of `values`, (tasks, tasks), source first."""
-    rows = [
-        (measure, tasks[source], tasks[target], values[source, target])
-        for source, target in itertools.permutations(range(len(tasks)), 2)
-    ]
-    return pd.DataFrame(rows, columns=list(SEED_AFFINITY.columns))
+def seed_table(
+    measure: str, tasks: Sequence[str], values: NDArray[np.float64], directed: bool
+) -> tuple[Schema, pd.DataFrame]:
+    """Return the table of a measure for a seed and its schema: of ordered pairs if it is `directed`.
+
+    `values` are (tasks, tasks), source first.
+    """
+    schema, pairs = (
+        (SEED_AFFINITY, itertools.permutations) if directed else (PARAMETERS, itertools.combinations)
+    )
+    rows = [(measure, tasks[a], tasks[b], values[a, b]) for a, b in pairs(range(len(tasks)), 2)]
+    return schema, pd.DataFrame(rows, columns=list(schema.columns))
 
 
 def affinity(model: str, seeds: Sequence[pd.DataFrame]) -> pd.DataFrame:

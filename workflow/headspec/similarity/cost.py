@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headspec.config.measures.similarity import MEASURES
 from headspec.models.passes import Load, StageJob, stage
 from headspec.similarity.cosines import BLOCK
 
@@ -12,29 +13,18 @@ def text_embedding(job: StageJob) -> list[Load]:
 
 
 @stage(
-    {"train": "similarity.samples"},
-    copies=5,
+    {"train": "similarity.samples", "prune": "similarity.samples"},
+    copies=7,
     # blocks of vectors are read, and stacked in double precision
     held=lambda study: 4 * 4 * BLOCK * len(study.mixtures.pairs),
 )
 def sensitivity(job: StageJob) -> list[Load]:
-    return _compared(job, "train")
-
-
-@stage({"train": "similarity.samples", "prune": "similarity.samples"}, copies=7)
-def affinity(job: StageJob) -> list[Load]:
-    """Half of a task's samples make gradients, at each task's own encoder if its name says so.
-
-    The losses of the other half are computed before and after the step on each task; Grad-TAG makes gradients
-    of both halves.
-    """
-    measure, k = job.wildcards["measure"], len(job.layout.compared)
-    if measure == "grad-tag":
-        return _compared(job, "train")
-    times = {"train": k if measure == "lookahead-single" else 1, "prune": k + 1}
+    """Gradients, and losses before and after the steps of look-ahead."""
+    passes = MEASURES[job.wildcards["measure"]].passes(len(job.layout.compared))
     return [
-        load._replace(examples=n * load.examples / 2)
-        for kind, n in times.items()
+        load._replace(examples=number * load.examples)
+        for kind, number in zip(("train", "prune"), passes, strict=True)
+        if number
         for load in _compared(job, kind)
     ]
 

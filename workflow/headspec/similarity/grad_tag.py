@@ -23,7 +23,9 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
+from headspec.seeds import derive
 from headspec.similarity.sensitivity import losses, parameters
+from headspec.similarity.single_runs import SingleRuns
 
 #: entries of a sketch; a prime, so that no row or column of a matrix falls into few of them
 ENTRIES = 4093
@@ -58,6 +60,12 @@ class Sketch:
         """Return the sketch, (entries,), of gradients with `size` entries together."""
         signed = torch.cat([each.flatten() for each in gradients]).mul_(self.signs)
         return torch.nn.functional.pad(signed, (0, self.padding)).view(-1, ENTRIES).sum(0)
+
+
+def affinity(runs: SingleRuns) -> NDArray[np.float64]:
+    """`grad_tag` of single-task models under the pretrained encoder."""
+    model, seed = runs.under_one_encoder(), derive(runs.seed, "sketch")
+    return grad_tag(model, runs.examples, *runs.halves, runs.device, seed)
 
 
 def grad_tag(

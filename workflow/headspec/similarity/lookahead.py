@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import gradient, losses, parameters
+from headspec.similarity.single_runs import SingleRuns
 
 #: length of a step relative to the weights: losses change almost linearly, and by more than float32 rounds
 STEP = 1e-5
@@ -61,15 +61,17 @@ def lookahead(
     return 1 - left
 
 
-def lookahead_single(
-    model: MultiTask, folders: Mapping[str, Path], examples: Mapping[str, Examples], fitted: Rows,
-    judged: Rows, device: Device,
-) -> NDArray[np.float64]:  # fmt: skip
-    """`lookahead`, each target at the encoder of its single-task model in `folders`; (tasks, tasks)."""
-    columns = []
-    for target, folder in folders.items():
+def affinity(runs: SingleRuns) -> NDArray[np.float64]:
+    """`lookahead` at the pretrained encoder, (tasks, tasks)."""
+    return lookahead(runs.under_one_encoder(), [*runs.folders], runs.examples, *runs.halves, runs.device)
+
+
+def affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
+    """`lookahead`, each target at the encoder of its own model, (tasks, tasks)."""
+    columns, model = [], runs.under_one_encoder()
+    for target, folder in runs.folders.items():
         model.encoder.load_state_dict(read_encoder(folder)[0].state_dict())
-        columns.append(lookahead(model, [target], examples, fitted, judged, device))
+        columns.append(lookahead(model, [target], runs.examples, *runs.halves, runs.device))
     return np.hstack(columns)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from headspec.models.batching import Batch, Examples
@@ -16,18 +17,33 @@ from headspec.models.finite import unusable
 from headspec.models.internals.squared_gradients import Squares
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
-from headspec.tables import FLOAT, TEXT, Schema
-
-PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
-"""Table `parameters`: a row for each measure, task_a and task_b.
-similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
-"""
+from headspec.similarity.cosines import pairwise_cosines
+from headspec.similarity.single_runs import SingleRuns
 
 
 def parameters(model: MultiTask) -> list[nn.Parameter]:
     """The encoder's parameters except the word embeddings, few of which any one text uses."""
     embeddings = model.encoder.get_input_embeddings().weight
     return [p for p in model.encoder.parameters() if p is not embeddings]
+
+
+def fisher_cosines(runs: SingleRuns) -> NDArray[np.float64]:
+    """Cosines of Fisher information, each of a task's own model, (tasks, tasks)."""
+    vectors = (
+        fisher(MultiTask.load(folder), task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
+        for task, folder in runs.folders.items()
+    )
+    return pairwise_cosines(vectors, runs.scratch)
+
+
+def gradient_cosines(runs: SingleRuns) -> NDArray[np.float64]:
+    """Cosines of gradients at the pretrained encoder, (tasks, tasks)."""
+    model = runs.under_one_encoder()
+    vectors = (
+        gradient(model, task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
+        for task in runs.folders
+    )
+    return pairwise_cosines(vectors, runs.scratch)
 
 
 def fisher(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headspec.models.batching import Examples
+from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
 from headspec.seeds import derive
 
 if TYPE_CHECKING:
@@ -20,6 +24,33 @@ def sampled(examples: Mapping[str, Examples], most: int, seed: int) -> dict[str,
     """Draw at most `most` rows of each task, in random order."""
     rngs = {task: np.random.default_rng(derive(seed, "sensitivity samples", task)) for task in examples}
     return {task: rngs[task].permutation(len(each))[:most] for task, each in examples.items()}
+
+
+@dataclass(frozen=True)
+class SingleRuns:
+    """Single-task models of one seed, and the training samples on which they are compared."""
+
+    folders: Mapping[str, Path]  #: of the models, by task
+    examples: Mapping[str, Examples]
+    rows: Mapping[str, np.ndarray]  #: samples of each task, from `sampled`
+    encoder: Callable[[], PreTrainedModel]  #: loads the pretrained one
+    device: Device
+    seed: int
+    scratch: Path  #: folder for temporary files
+
+    @cached_property
+    def progress(self) -> Progress:
+        return Progress(sum(map(len, self.rows.values())), "examples")
+
+    @property
+    def halves(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Two halves of the samples."""
+        first, second = ({task: rows[start::2] for task, rows in self.rows.items()} for start in (0, 1))
+        return first, second
+
+    def under_one_encoder(self) -> MultiTask:
+        """Return the pretrained encoder with the classifiers of all models."""
+        return under_one_encoder(self.encoder(), self.folders)
 
 
 def under_one_encoder(encoder: PreTrainedModel, folders: Mapping[str, Path]) -> MultiTask:

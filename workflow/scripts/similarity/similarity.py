@@ -1,4 +1,4 @@
-"""Similarity of tasks: traits of all tasks, by model and seed -> table of similarities."""
+"""Similarity of tasks: traits of all tasks, by model and seed -> tables of similarity and affinity."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from headspec import plugins, tables
 from headspec.progress import stage
-from headspec.similarity.affinity import both_ways
+from headspec.similarity.affinity import AFFINITY, affinity, both_ways
 from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
 
 params, inputs = snakemake.params, snakemake.input
@@ -19,10 +19,10 @@ measures, subject_measures = (
     for sources in (params.measures, params.subject_measures)
 )
 with stage(snakemake, "similarity"):
-    frames = []
+    frames, directed = [], []
     for m, model in enumerate(params.models):
         text = tables.read(inputs.text[m]) if inputs.text else None
-        seeds = []
+        seeds, affinities = [], []
         for run in range(m * len(params.seeds), (m + 1) * len(params.seeds)):
             vectors = tables.read(inputs.vectors[run]) if inputs.vectors else None
             paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
@@ -31,11 +31,16 @@ with stage(snakemake, "similarity"):
             compared = [pairwise(by_task, tasks, measures)]
             runs = len(params.models) * len(params.seeds)
             compared += [tables.read(path) for path in inputs.parameters[run::runs]]
-            compared += [both_ways(tables.read(path), tasks) for path in inputs.affinity[run::runs]]
+            both = [tables.read(path) for path in inputs.affinity[run::runs]]
+            compared += [both_ways(table, tasks) for table in both]
+            affinities += both
             if inputs.brain_encoding:
                 for subject, by_task in encodings(tables.read(inputs.brain_encoding[run])).items():
                     compared.append(pairwise(by_task, tasks, subject_measures, subject))
             seeds.append(pd.concat(compared, ignore_index=True))
         frames.append(combined(model, seeds, params.confidence, params.seedless))
+        directed += [affinity(model, affinities)] if affinities else []
     footer = tables.provenance(snakemake)
-    tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)
+    tables.write(snakemake.output.similarity, SIMILARITY, pd.concat(frames, ignore_index=True), footer)
+    if directed:
+        tables.write(snakemake.output.affinity, AFFINITY, pd.concat(directed, ignore_index=True), footer)

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from headspec import tables
+from headspec.config.table_values import SIZE
 from headspec.progress import log, stage
 from headspec.statistics.grouping.gains import features, measured_gains, sizes
 from headspec.statistics.grouping.prediction import GAIN_PREDICTION_SCORES, GAIN_PREDICTIONS, predict
@@ -25,7 +26,7 @@ with stage(snakemake, "gain predictions"):
         if gains.unlearnt:
             log.info(f"{model}: left out, at chance alone and in every pair: {', '.join(gains.unlearnt)}")
         measures = {} if similarity is None else features(similarity, affinity, params.tasks, model)
-        measures["size"] = sizes(examples)
+        measures[SIZE] = sizes(examples)
         found.append(predict(gains, measures, model, params.seed, params.confidence))
     footer = tables.provenance(snakemake)
     for path, schema, frames in zip(

@@ -6,7 +6,7 @@ reruns nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headspec.registry import Registry
@@ -18,15 +18,21 @@ class SimilarityMeasure:
 
     label: str  #: its name in figures
     rule: str | None = None  #: the rule whose output it uses, if any
-    #: a plugin's (`headspec.plugins.function`); None: in `headspec.similarity.measures`
+    #: of single-task models, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
     function: str | None = None
+    #: whether it says how much the first of two tasks would help the other
+    directed: bool = False
+    #: passes of a sampled example among k tasks: gradients, and losses alone
+    passes: Callable[[int], tuple[float, float]] = lambda k: (1, 0)
 
     @property
     def needs_training(self) -> bool:
         """Whether it compares weights or states of models that were each trained on one task."""
-        return self.rule in ("representations", "sensitivity", "affinity", "brain_encoding")
+        return self.rule in ("representations", "sensitivity", "brain_encoding")
 
 
+#: modules of measures that compare all weights
+WEIGHTS = "headspec.similarity"
 #: in the order of figures
 MEASURES = Registry[SimilarityMeasure]("measure of similarity")
 MEASURES |= {
@@ -35,18 +41,28 @@ MEASURES |= {
     "dse": SimilarityMeasure("DSE", "representations"),
     "rsa": SimilarityMeasure("RSA", "representations"),
     "cka": SimilarityMeasure("CKA", "representations"),
-    "fisher": SimilarityMeasure("TaskEmb", "sensitivity"),
+    "fisher": SimilarityMeasure("TaskEmb", "sensitivity", f"{WEIGHTS}.sensitivity:fisher_cosines"),
     "head-fisher": SimilarityMeasure("TaskEmb of heads", "importance"),
-    "gradient": SimilarityMeasure("gradient cosine", "sensitivity"),
-    "lookahead": SimilarityMeasure("look-ahead", "affinity"),
-    "lookahead-single": SimilarityMeasure("look-ahead, tuned", "affinity"),
-    "grad-tag": SimilarityMeasure("Grad-TAG", "affinity"),
+    "gradient": SimilarityMeasure(
+        "gradient cosine", "sensitivity", f"{WEIGHTS}.sensitivity:gradient_cosines"
+    ),
+    "lookahead": SimilarityMeasure(
+        "look-ahead", "sensitivity", f"{WEIGHTS}.lookahead:affinity", True, lambda k: (1 / 2, (k + 1) / 2)
+    ),
+    "lookahead-single": SimilarityMeasure(
+        "look-ahead, tuned",
+        "sensitivity",
+        f"{WEIGHTS}.lookahead:affinity_single",
+        True,
+        lambda k: (k / 2, (k + 1) / 2),
+    ),
+    "grad-tag": SimilarityMeasure("Grad-TAG", "sensitivity", f"{WEIGHTS}.grad_tag:affinity", True),
     "importance": SimilarityMeasure("importance (rank)", "importance"),
     "top-heads": SimilarityMeasure("top heads (Jaccard)", "importance"),
     "cnm": SimilarityMeasure("CNM", "brain_encoding"),
 }
 #: rules that use single-task models
-USES_SINGLE_MODELS = ("representations", "sensitivity", "affinity", "importance", "brain_encoding")
+USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
 #: traits of a task that measures of plugins may read: the rule whose output they are made from
 TRAITS = {
     "paradigm": None,

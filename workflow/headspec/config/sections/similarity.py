@@ -40,7 +40,7 @@ class Similarity(Section):
     @property
     def trait_measures(self) -> list[str]:
         """The configured measures of two tasks' traits, not of subjects or all weights."""
-        others = ("sensitivity", "affinity", "brain_encoding")
+        others = ("sensitivity", "brain_encoding")
         return [measure for measure in self.measures if MEASURES[measure].rule not in others]
 
     def asked(self, rule: str) -> list[Measure]:

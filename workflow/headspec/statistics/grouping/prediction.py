@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
+from headspec.config.table_values import ALL, BASELINE
 from headspec.seeds import derive
 from headspec.statistics.grouping.gains import Gains
 from headspec.statistics.grouping.ridge import LeaveTasksOut, directed_pairs, standardised
@@ -57,7 +58,7 @@ over_baseline: `spearman` less the `baseline`'s
 reliability: of differences between a target's gains, over seeds; null for one seed
 """
 
-ALL, BASELINE, BOTH = "all", "baseline", "baseline+all"
+BOTH = f"{BASELINE}+{ALL}"
 #: fewest tasks with scores
 FEWEST = 5
 #: random relabellings of the tasks
