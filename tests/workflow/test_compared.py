@@ -173,7 +173,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
      {"sentences": 1, "tokenize_texts": 1, "representations": 1} | FROM_SIMILARITY),
     ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 5} | FROM_SIMILARITY),
     ("nuisance regressors", setting("brain.nuisance", []),
-     {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
+     {"voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
     ("a measure's module", constant("headspec/similarity/measures.py"), FROM_SIMILARITY),
     ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
