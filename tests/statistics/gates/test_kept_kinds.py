@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
+from headspec.statistics.gates.kept import KEPT_KINDS, kept_kinds
 
 KINDS = {"encoder": 3, "decoder": 2, "cross": 2}
 SET = {

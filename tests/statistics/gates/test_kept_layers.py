@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from headspec import tables
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
+from headspec.statistics.gates.kept import KEPT_LAYERS, kept_layers
 from headspec.statistics.gates.overlap import gates_table
 
 KINDS = {"encoder": 2, "decoder": 1, "cross": 1}

@@ -10,8 +10,7 @@ from headspec.config.runs import PrunedRun
 from headspec.progress import log, stage
 from headspec.statistics.chance import warnings
 from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
-from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
-from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
+from headspec.statistics.gates.kept import KEPT_KINDS, KEPT_LAYERS, kept_kinds, kept_layers
 from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, overlap
 from headspec.statistics.gates.targets import counts
 

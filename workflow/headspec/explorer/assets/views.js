@@ -189,7 +189,7 @@ function wordsView() {
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value }))),
     changes.length ? differences(changes, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", label, at) : null,
     knows.length ? panel({ id: "known", title: "What the best heads know of labels",
-      note: "Share of words that are right, less that of the control, with its interval; the best head of every label is chosen on other sentences.",
+      note: "Share of words that are right, minus control, with its interval; the best head of every label is chosen on other sentences.",
       picture: forest(knows.map((row) => ({ group: label(row), name: at(row), index: 0, value: row.selectivity, low: row.selectivity_low, high: row.selectivity_high,
         printed: points(row.selectivity), detail: `${points(row.selectivity)} points ${interval(row.selectivity_low, row.selectivity_high, points)}` })), "selectivity, points"), ...lined(knows) }) : null];
 }

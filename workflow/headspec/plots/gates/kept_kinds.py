@@ -21,7 +21,7 @@ COLUMNS = 4
 #: column of the table: name of its axis, and factor to the unit there
 VALUES = {
     "share": ("heads of the kind\nthat are kept (%)", 100.0),
-    "depth": ("mean layer kept\nless that of all", 1.0),
+    "depth": ("mean layer kept\nminus mean layer of all", 1.0),
 }
 
 

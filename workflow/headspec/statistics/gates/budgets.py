@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from headspec.config.runs import PrunedRun
 from headspec.config.table_values import IMPORTANCE, MEAN, WHOLE
 from headspec.seeds import derive
-from headspec.statistics.gates.overlap import DRAWN_AS
+from headspec.statistics.gates.overlap import DRAWN_AS, SET_KEYS
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.resampling import holm
@@ -29,11 +30,10 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
 BUDGETS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT,
-     "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT, "value": FLOAT, "value_low": FLOAT,
-     "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
-     "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+    SET_KEYS
+    | {"metric": TEXT, "against": TEXT, "heads": FLOAT, "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT,
+       "value": FLOAT, "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
+       "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
 """Table `budgets`: a row for each mixture, way, fraction, penalty, task, metric and against.
@@ -73,19 +73,11 @@ def budgets(
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
         groups.setdefault((run.run.model, run.run.mixture, run.run.method, run.scope), []).append(run)
-    rows = [
-        dict(zip(("model", "mixture", "method", "scope"), key, strict=True)) | row
-        for key, group in groups.items()
-        for row in _rows(
-            group,
-            read,
-            heads,
-            metrics,
-            resamples,
-            confidence,
-            derive(seed, "budgets", *key[:3], DRAWN_AS[key[3]]),
-        )
-    ]
+    rows: list[dict[str, Any]] = []
+    for key, group in groups.items():
+        drawn = derive(seed, "budgets", *key[:3], DRAWN_AS[key[3]])
+        names = dict(zip(SET_KEYS, key, strict=False))
+        rows += [names | row for row in _rows(group, read, heads, metrics, resamples, confidence, drawn)]
     result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
     kind = result["task"] == MEAN
     family = result.groupby(["model", "mixture", "method", "scope", "against", kind], dropna=False)
@@ -103,10 +95,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the runs of all seeds on one mixture, by one method."""
     frames = {run: read(run) for run in group}
-    keys = [frame[["task", "example"]].drop_duplicates() for frame in frames.values()]
-    common = keys[0]
-    for more in keys[1:]:
-        common = common.merge(more)
+    examples = (frame[["task", "example"]].drop_duplicates() for frame in frames.values())
+    common = functools.reduce(pd.merge, examples)
     by_method: dict[Kept, dict[str, Predicted]] = {}
     numbers: dict[Kept, dict[str, float]] = {}
     for key in dict.fromkeys((run.pruning_method, run.fraction, run.penalty) for run in group):
@@ -153,8 +143,7 @@ def _value_intervals(
         rng = np.random.default_rng(derive(seed, "values", task))
         weights = bootstrap_counts(len(predictions.label), resamples, rng)
         for metric in metrics[task]:
-            samples[task, metric] = resampled_scores(
-                metric, predictions.label, predictions.prediction, weights
-            )
+            scored = resampled_scores(metric, predictions.label, predictions.prediction, weights)
+            samples[task, metric] = scored
     samples[MEAN, MEAN] = mean_over_tasks(samples)
     return {key: over_seeds_and_examples(values[key], samples[key], confidence) for key in values}

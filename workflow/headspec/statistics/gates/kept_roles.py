@@ -13,7 +13,7 @@ from headspec.attention import as_array, existing
 from headspec.config.runs import ALL, PrunedRun, Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.roles import NONE
-from headspec.statistics.gates.overlap import NUMBERS, numbers, within_layers
+from headspec.statistics.gates.overlap import NUMBERS, SET_KEYS, numbers, within_layers
 from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -24,10 +24,12 @@ KEPT_ROLES = Schema(
     keys=11,
 )  # fmt: skip
 ROLE_COUNTS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "task": TEXT, "role": TEXT, "heads": FLOAT, "n_seeds": INT, "before": FLOAT,
-     "kept": FLOAT, "kept_least": FLOAT, "kept_most": FLOAT, "kept_by_layer": FLOAT, "p_value": FLOAT,
-     "p_holm": FLOAT, "after": FLOAT, "moved": FLOAT},
+    SET_KEYS
+    | {"role": TEXT, "heads": FLOAT, "n_seeds": INT}
+    | dict.fromkeys(
+        ("before", "kept", "kept_least", "kept_most", "kept_by_layer", "p_value", "p_holm", "after", "moved"),
+        FLOAT,
+    ),
     keys=9,
 )  # fmt: skip
 """Table `kept_roles`: a row for each run, way, fraction, penalty, task, layer and head.
@@ -49,7 +51,6 @@ moved: how many of them lacked it before
 
 #: enough for Holm's correction over some hundred tests
 PERMUTATIONS = 20_000
-GROUP = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
 
 
 def kept_roles(
@@ -98,10 +99,12 @@ def role_counts(
         exists = existing(as_array(heads["kept"]))
         rng = np.random.default_rng(derive(seed, "roles of kept heads", str(model)))
         order = within_layers(exists, draws, rng)
-        for key, group in model_rows.groupby(GROUP, dropna=False, sort=False):
-            rows += [dict(zip(GROUP, key, strict=True)) | row for row in _rows(group, roles, order, exists)]
+        for key, group in model_rows.groupby([*SET_KEYS], dropna=False, sort=False):
+            rows += [
+                dict(zip(SET_KEYS, key, strict=True)) | row for row in _rows(group, roles, order, exists)
+            ]
     result = pd.DataFrame(rows, columns=list(ROLE_COUNTS.columns))
-    return result.assign(p_holm=result.groupby(GROUP[:4])["p_value"].transform(holm))
+    return result.assign(p_holm=result.groupby([*SET_KEYS][:4])["p_value"].transform(holm))
 
 
 def _rows(

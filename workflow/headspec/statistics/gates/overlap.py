@@ -17,6 +17,14 @@ from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
+#: columns that say how many heads are kept
+NUMBERS = ("fraction", "penalty")
+#: key columns of tables of a number of heads over seeds, and of one of its sets of gates
+NUMBER_KEYS = dict.fromkeys(("model", "mixture", "method", "scope", "way"), TEXT) | dict.fromkeys(
+    NUMBERS, FLOAT
+)
+SET_KEYS = NUMBER_KEYS | {"task": TEXT}
+
 GATES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "scope": TEXT,
      "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "step": INT, "layer": INT, "head": INT,
@@ -24,10 +32,9 @@ GATES = Schema(
     keys=12,
 )  # fmt: skip
 OVERLAP = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT,
-     "jaccard_by_layer": FLOAT, "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT,
-     "p_holm": FLOAT},
+    NUMBER_KEYS
+    | {"what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT, "jaccard_by_layer": FLOAT,
+       "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=11,
 )  # fmt: skip
 """Table `gates`: a row for each run, way, scope, fraction, penalty, task, step, layer and head.
@@ -46,8 +53,6 @@ correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean with heads permuted
 """
 
-#: columns that say how many heads are kept
-NUMBERS = ("fraction", "penalty")
 #: scope: the name that random draws depend on, which keeps them as they were
 DRAWN_AS = {"shared": "shared", "per_task": "own"}
 #: what random draws do not depend on: at `gates.penalty` they are as in studies without other penalties
@@ -70,6 +75,12 @@ def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
         run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
         frames.append(frame.assign(**run, way=pruned.pruning_method, scope=pruned.scope, **numbers(pruned)))
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))[list(GATES.columns)]
+
+
+def last_step(gates: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the table `gates` at the last step of each set of gates."""
+    steps = gates.groupby([*SET_KEYS, "seed"], dropna=False)["step"]
+    return gates[gates["step"] == steps.transform("max")]
 
 
 def numbers(pruned: PrunedRun) -> dict[str, float | None]:

@@ -42,26 +42,23 @@ def measured_gains(
     by the variance of a target's gains over its sources (both within targets, where the error of the task
     alone is the same for all sources). It is 0 if seeds alone explain these differences.
     """
-    at = {task: number for number, task in enumerate(tasks)}
     main = (sharing["model"] == model) & (sharing["metric"] == sharing["task"].map(metrics))
     rows = between_pairs(sharing[main])
     rows = rows[rows["difference"].notna() & rows["source"].isin(tasks) & rows["target"].isin(tasks)]
     rows = rows.assign(variance=rows["between_seeds"].astype(float) ** 2 / rows["n_seeds"])
+    learnt = {*rows.loc[~rows["unpruned_at_chance"].eq(True), "task"]}
+    unlearnt = tuple(task for task in tasks if task in {*rows["task"]} - learnt)
+    rows = rows[~rows["source"].isin(unlearnt) & ~rows["target"].isin(unlearnt)]
     columns = {"difference": "gain", "ci_low": "low", "ci_high": "high", "variance": "variance"}
-    found = {name: np.full((len(tasks), len(tasks)), np.nan) for name in columns.values()}
-    learnt = set(tasks) - set(rows["task"])
-    for row in rows.to_dict("records"):
-        source, target = at[row["source"]], at[row["target"]]
-        for column, name in columns.items():
-            found[name][source, target] = row[column]
-        if row["unpruned_at_chance"] is not True:
-            learnt.add(row["task"])
-    unlearnt = tuple(task for task in tasks if task not in learnt)
-    for task in unlearnt:
-        for matrix in found.values():
-            matrix[at[task]] = matrix[:, at[task]] = np.nan
+    found = {name: _matrix(rows, column, tasks) for column, name in columns.items()}
     reliability = _reliability(found["gain"], found.pop("variance"))
     return Gains(tuple(tasks), reliability=reliability, unlearnt=unlearnt, **found)
+
+
+def _matrix(pairs: pd.DataFrame, column: str, tasks: Sequence[str]) -> Floats:
+    """Values of a column (k, k), [source, target]; nan where there is no pair."""
+    wide = pairs.pivot(index="source", columns="target", values=column)
+    return wide.reindex(index=list(tasks), columns=list(tasks)).to_numpy(dtype=float)
 
 
 def _reliability(gain: Floats, variance: Floats) -> float:
@@ -92,12 +89,8 @@ def features(
         directed = affinity[affinity["model"] == model].rename(columns={"affinity": "value"})
         rows = pd.concat([rows[~rows["measure"].isin(set(directed["measure"]))], directed])
     rows = rows[rows["source"].isin(tasks) & rows["target"].isin(tasks)]
-    return {
-        str(measure): group.pivot(index="source", columns="target", values="value")
-        .reindex(index=list(tasks), columns=list(tasks))
-        .to_numpy(dtype=float)
-        for measure, group in rows.groupby("measure", sort=False)
-    }
+    groups = rows.groupby("measure", sort=False)
+    return {str(measure): _matrix(group, "value", tasks) for measure, group in groups}
 
 
 def sizes(examples: Sequence[int]) -> Floats:

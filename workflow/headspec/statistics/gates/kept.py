@@ -1,4 +1,4 @@
-"""Kept kinds of attention, and their layers (Voita et al. 2019, figures 7 and 8)."""
+"""Kept heads by layer, and by kind of attention (Voita et al. 2019, figures 7 and 8)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import numpy as np
 import pandas as pd
 
 from headspec.attention import SELF, Layers, as_array, existing, first_rows
-from headspec.statistics.gates.overlap import NUMBERS
+from headspec.statistics.gates.overlap import SET_KEYS, last_step
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
+KEPT_LAYERS = Schema(
+    SET_KEYS | {"layer": INT, "n_seeds": INT, "kept": FLOAT, "kept_least": INT, "kept_most": INT},
+    keys=9,
+)  # fmt: skip
+"""Table `kept_layers`: a row for each mixture, way, fraction, penalty, task and layer.
+tables/kept_layers.parquet
+
+kept: heads of the layer that are kept, mean over seeds
+"""
+
 KEPT_KINDS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "task": TEXT, "kind": TEXT, "against": TEXT, "n_seeds": INT, "heads": FLOAT,
-     "share": FLOAT, "share_low": FLOAT, "share_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT,
-     "depth_high": FLOAT},
+    SET_KEYS
+    | {"kind": TEXT, "against": TEXT, "n_seeds": INT, "heads": FLOAT, "share": FLOAT, "share_low": FLOAT,
+       "share_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT, "depth_high": FLOAT},
     keys=10,
 )  # fmt: skip
 """Table `kept_kinds`: a row for each mixture, way, fraction, penalty, task, kind and against.
@@ -33,6 +42,19 @@ depth: mean layer of the kept heads less of all, mean over seeds; null if a seed
 """
 
 
+def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `kept_layers` from 'gates'."""
+    keys = [*SET_KEYS, "layer"]
+    per_layer = (
+        last_step(gates)
+        .groupby([*keys, "seed"], dropna=False)["kept"]
+        .sum()
+        .groupby(level=keys, dropna=False)
+    )
+    columns = {"n_seeds": "size", "kept": "mean", "kept_least": "min", "kept_most": "max"}
+    return per_layer.agg(list(columns.values())).set_axis(list(columns), axis=1).reset_index()
+
+
 def kept_kinds(
     gates: pd.DataFrame, models: Mapping[str, Layers], closing: Sequence[str], confidence: float
 ) -> pd.DataFrame:
@@ -40,19 +62,13 @@ def kept_kinds(
 
     `closing` are the kinds whose heads can close, all if empty.
     """
-    group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
-    last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
     rows = []
-    for key, set_rows in last.groupby(group, dropna=False, sort=False):
-        kept = np.stack(
-            [
-                as_array(seed_rows.set_index(["layer", "head"])["kept"])
-                for _, seed_rows in set_rows.groupby("seed")
-            ]
-        )
+    for key, set_rows in last_step(gates).groupby([*SET_KEYS], dropna=False, sort=False):
+        by_seed = set_rows.set_index(["layer", "head"]).groupby("seed")["kept"]
+        kept = np.stack([as_array(seed_rows) for _, seed_rows in by_seed])
         layers = models.get(str(key[0]), {SELF: kept.shape[1]})
         kinds = [kind for kind in layers if not closing or kind in {SELF, *closing}]
-        names = dict(zip(group, key, strict=True))
+        names = dict(zip(SET_KEYS, key, strict=True))
         rows += [names | row for row in _rows(kept, layers, kinds, confidence)]
     return pd.DataFrame(rows, columns=list(KEPT_KINDS.columns))
 
