@@ -1,8 +1,8 @@
-"""The forecast of a run: sums by hand, and simulated runs. No times are measured."""
+"""The forecast of a run: sums by hand. No times are measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 
@@ -69,56 +69,12 @@ def test_stages_follow_each_other_and_are_as_wide_as_they_can():
     assert forecast(jobs, 0).wall == LIGHT + 2 * LIGHT
 
 
-def test_a_run_lasts_as_long_as_its_longest_job():
-    jobs = [LiveJob("a", at_once=2, begun=0, left=100), LiveJob("a", at_once=2, begun=0, left=2)]
-    assert forecast(jobs, 10).wall == 100
-
-
 def test_a_run_lasts_as_long_as_its_longest_chain():
     """Training of 90 and of 10 seconds, pruning of both, and a job that compares them."""
     jobs = [computing(90, at_once=2, begun=0, left=left) for left in (90, 10)]
     jobs += [LiveJob("prune", at_once=2, needs=(i,), operations=0) for i in range(2)]
     jobs.append(LiveJob("compare", needs=(2, 3, 99)))  # the output of 99 was there before the run
     assert forecast(jobs, 0).wall == 90 + MODEL + LIGHT
-
-
-def simulated(jobs: list[LiveJob], seconds: list[float], cores: int) -> Iterator[tuple[float, float]]:
-    """Run jobs in their order as soon as they can; the time and what is forecast, whenever one has ended."""
-    now = 0.0
-    while True:
-        running = [i for i, job in enumerate(jobs) if job.begun is not None and job.taken is None]
-        for i, job in enumerate(jobs):
-            if job.begun is None and len(running) < cores and all(jobs[n].taken for n in job.needs):
-                job.begun = now
-                running.append(i)
-        if not running:
-            return
-        first = min(running, key=lambda i: jobs[i].begun + seconds[i])
-        for ended in (now, now + 0.9 * (jobs[first].begun + seconds[first] - now)):
-            if (wall := forecast(jobs, ended).wall) is not None:
-                yield ended, wall
-        now = jobs[first].begun + seconds[first]
-        jobs[first].taken = seconds[first]
-
-
-def test_a_run_that_ends_in_one_chain_says_so():
-    """Eight runs on two cores, the last of all tasks: its training, importance and pruning end alone."""
-    jobs: list[LiveJob] = []
-    for size in (60, 60, 60, 60, 60, 60, 60, 1200):
-        jobs.append(computing(size, "train", at_once=2))
-        jobs += [computing(size, rule, at_once=2, needs=(len(jobs) - 1 + i,))
-                 for i, rule in enumerate(("importance", "prune"))]  # fmt: skip
-    jobs.append(LiveJob("dissociation", at_once=2, needs=tuple(range(2, 24, 3))))
-    seconds = [1.5 * job.planned for job in jobs[:-1]] + [240.0]
-    said = list(simulated(jobs, seconds, cores=2))
-    end = max(job.begun + job.taken for job in jobs)
-    models = end - 240
-    assert len(said) > 30
-    for now, wall in said:
-        if now < 0.95 * models:  # nothing is known of the last job before it runs
-            assert 0.75 < wall / (models - now) < 1.25
-    last = [wall for now, wall in said if now > models + 200]
-    assert last and min(last) > 60  # it takes much longer than such jobs do
 
 
 def test_running_jobs_count_for_what_they_have_done():
