@@ -9,6 +9,11 @@ SYMMETRIC, DIRECTED = (
     ]
     for kind in (False, True)
 )
+#: training tokens and models of the compared tasks, each alone
+COMPARED_TOKENS = expand(rules.tokenize.output.train, task=LAYOUT.compared, allow_missing=True)
+COMPARED_MODELS = expand(
+    rules.train.output.classifiers, mixture=LAYOUT.compared, method="single", allow_missing=True
+)
 #: unlabelled texts for which models compute vectors
 TEXTS = {
     "sentences": result("similarity/sentences.parquet"),
@@ -75,7 +80,7 @@ rule tokenize_texts:
 
 rule text_embedding:
     input:
-        INPUTS.compared_tokens,
+        COMPARED_TOKENS,
     output:
         result("similarity/{model}/text.parquet"),
     log:
@@ -102,7 +107,7 @@ rule text_embedding:
 
 rule representations:
     input:
-        models=INPUTS.single_task_files("model/classifiers.json"),
+        models=COMPARED_MODELS,
         tokens=rules.tokenize_texts.output[0],
     output:
         result("similarity/{model}/seed{seed}/{texts}.parquet"),
@@ -129,8 +134,8 @@ rule representations:
 
 rule sensitivity:
     input:
-        models=INPUTS.single_task_files("model/classifiers.json"),
-        tokens=INPUTS.compared_tokens,
+        models=COMPARED_MODELS,
+        tokens=COMPARED_TOKENS,
     output:
         result("similarity/{model}/seed{seed}/{measure}.parquet"),
     log:

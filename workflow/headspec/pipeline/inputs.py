@@ -131,11 +131,6 @@ class Inputs(Settings):
             for task in self.translations(wildcards)
         ]
 
-    def compared_tokens(self, wildcards: Any) -> list[str]:
-        """Return the training tokens of each compared task."""
-        compared = self.layout.compared
-        return [self.layout.result("tokens", wildcards.model, task, "train.parquet") for task in compared]
-
     def features(self, wildcards: Any) -> list[str]:
         """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
@@ -165,13 +160,6 @@ class Inputs(Settings):
         if wildcards.method == "pretrained":
             return []
         return [self.run_file("model/classifiers.json", **wildcards)]
-
-    def single_task_files(self, name: str) -> Function:
-        """Return a function for a file of each compared task's trained single-task run."""
-        return lambda wildcards: [
-            self.run_file(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
-            for task in self.layout.compared
-        ]
 
     def predicted(self, wildcards: Any) -> list[str]:
         """Return predictions for test sets, by a run of the mixture or by single-task runs."""
