@@ -90,3 +90,11 @@ def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
         return path
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder(shared) -> Callable[[str], Path]:
+    """A function of a name of a model in `support.models`: its folder."""
+    from support.models import make  # loads transformers
+
+    return lambda name: shared(f"model {name}", lambda path: make(name, path))

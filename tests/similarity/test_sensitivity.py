@@ -17,6 +17,7 @@ from headspec.similarity import cosines, measures
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support import tiny
 from support.tiny import CPU, TYPES, encoder, examples
+from support.translators import translator
 
 #: types with parameters whose use has no dimension of examples
 SHARING = ["deberta", "deberta-v2", "mpnet"]
@@ -51,6 +52,16 @@ def test_fisher_of_every_architecture_is_that_of_single_examples(kind, caplog):
         found = torch.from_numpy(fisher(net, "a", texts, ROWS, CPU, Progress(5, "examples")))
     torch.testing.assert_close(found, (each**2).mean(0), rtol=1e-4, atol=1e-7 * float(found.max()))
     assert ("one at a time" in caplog.text) == (kind in SHARING)
+
+
+def test_embeddings_that_take_no_indices_are_refused_for_batches(model_folder, caplog):
+    """BART's positions take the words instead."""
+    net, texts = translator(model_folder("bart"), "bart", 12)
+    with caplog.at_level("INFO"):
+        found = torch.from_numpy(fisher(net, "a", texts, ROWS, CPU, Progress(5, "examples")))
+    expected = (gradients_one_by_one(net, "a", texts) ** 2).mean(0)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7 * float(found.max()))
+    assert "one at a time" in caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -126,6 +126,6 @@ def _kind(module: nn.Module) -> Callable[[nn.Module, Calls, Sums], None] | None:
     """Return the function for a kind of module; None for an unknown kind."""
     if isinstance(module, nn.Linear) or _is_conv1d(module):
         return _linear
-    if isinstance(module, nn.Embedding):
+    if type(module).forward is nn.Embedding.forward:  # BART's positions take no indices
         return _embedding
     return _norm if type(module).__name__.endswith("Norm") else None
