@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -21,7 +19,6 @@ from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead, check_head, language_model
 from headspec.prompts.head import prompted
 from support import tiny
-from support.tiers import cases
 
 #: tokens of answers
 SOME = [7, 3, 50]
@@ -104,31 +101,8 @@ def test_biases_of_calibration_are_added_to_the_logits_of_the_model():
     assert few(states).abs().max() > 3, "beyond the bound of the model's own"
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_causal_heads_saved_as_linear_layers_are_read(kind):
-    model, saved = made(kind), nn.Linear(32, len(SOME))
-    few = LanguageHead(model).restricted(SOME)
-    few.load_state_dict(saved.state_dict())
-    states, _ = read(model)
-    assert torch.equal(few(states), F.linear(states, saved.weight, saved.bias))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("kind", ["bert", "modernbert"])
-def test_masked_heads_saved_without_a_bias_of_calibration_are_read(kind):
-    head = LanguageHead(made(kind, masked=True))
-    few, other = head.restricted(SOME), head.restricted([4, 4, 4])
-    few.tokens.bias.add_(torch.tensor([0.0, 1.0, 2.0]))  # where calibration stood
-    state = few.state_dict()
-    del state["bias"]
-    other.load_state_dict(state)
-    states = torch.randn(5, 32)
-    assert torch.equal(other(states), few(states))
-
-
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize(("kind", "masked"), cases(KINDS, ("gemma2", "bert").__contains__))
+@pytest.mark.parametrize(("kind", "masked"), [("gemma2", False), ("bert", False), ("bert", True)])
 def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
     made(kind, masked).save_pretrained(tmp_path)
     language_model(tmp_path, "m", not masked, dtype)
@@ -177,15 +151,3 @@ def test_prompted_models_answer_with_their_own_logits(kind):
             places = range(len(text) - 1, len(text) + len(tokens) - 1)
             expected = sum(logits[place, token] for place, token in zip(places, tokens, strict=True))
             torch.testing.assert_close(found[row, branch], expected, rtol=1e-4, atol=1e-4)
-
-
-def test_prompted_models_that_were_saved_before_heads_had_tasks_are_the_same():
-    model = made("gpt2")
-    joint, again = (prompted(model, {"one": SOME}, {"one": ["a", "b", "c"]}) for _ in range(2))
-    with torch.no_grad():
-        joint.classifier("one").bias.normal_()
-    before = {name.replace("language.", ""): value for name, value in joint.classifiers.state_dict().items()}
-    assert before.keys() != joint.classifiers.state_dict().keys()
-    again.classifiers.load_state_dict(before)
-    for name, value in again.classifiers.state_dict().items():
-        assert torch.equal(value, joint.classifiers.state_dict()[name])

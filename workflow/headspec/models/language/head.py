@@ -44,7 +44,6 @@ class LanguageHead(nn.Module):
         shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
         self.model: Any = copy.deepcopy(model, {**shared, id(model.base_model): _States()})
         self.bias: nn.Parameter | None = None
-        self.register_load_state_dict_pre_hook(_as_now)
 
     @property
     def tokens(self) -> nn.Linear:
@@ -95,16 +94,6 @@ class _Output(tuple):
 
     def __getattr__(self, name: str) -> torch.Tensor | None:
         return self[0] if name == "last_hidden_state" else None
-
-
-def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Rename the weights of a saved restricted head without a bias: a linear layer, for causal models."""
-    assert isinstance(head, LanguageHead)
-    if prefix + "weight" in state:
-        for name in ("weight", "bias"):
-            state[f"{prefix}model.{head.place}.{name}"] = state.pop(prefix + name)
-    if head.bias is not None:
-        state.setdefault(prefix + "bias", torch.zeros_like(head.bias))
 
 
 def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,6 @@ class Answers(ClassHead):
     def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
         nn.Module.__init__(self)
         self.restrict(language, tokens)
-        self.register_load_state_dict_pre_hook(_as_now)
 
     def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
         self.language = language.restricted(tokens)
@@ -62,13 +61,6 @@ class Answers(ClassHead):
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
         return self.language(model.dropout(states))
-
-
-def _as_now(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
-    """Rename the weights of a restricted head that was saved separately."""
-    now = f"{prefix}language."
-    for name in [name for name in state if name.startswith(prefix) and not name.startswith(now)]:
-        state[now + name.removeprefix(prefix)] = state.pop(name)
 
 
 class Likeliest(Likelihoods):
