@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.gates.learnt import learnt_gates
-from headspec.gates.partial import Partial
+from headspec.gates.learnt import Partial, learnt_gates
 
 LAYERS = np.array([True, False, True, True, False])
 HEADS = 4

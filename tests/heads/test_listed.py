@@ -9,7 +9,7 @@ import pytest
 
 from headspec.config.loading import load
 from headspec.errors import DataError, HeadspecError
-from headspec.heads import head_lists, listed
+from headspec.heads import head_settings, listed
 from headspec.heads.ranking import shared_map, top_heads
 from support.running.studies import CONFIG
 
@@ -31,7 +31,7 @@ def write(path, text: str) -> str:
     ],
 )
 def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
-    heads = head_lists.read_head_list(write(tmp_path / name, text), "key")
+    heads = head_settings.read_head_list(write(tmp_path / name, text), "key")
     assert heads == [[0, 3], [2, 1]]
     mask = listed.closed(heads, EVERY, "key")
     assert np.argwhere(mask).tolist() == [[0, 3], [2, 1]]
@@ -53,7 +53,7 @@ def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
 )
 def test_lists_that_are_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=re.escape(message)):
-        listed.closed(head_lists.read_head_list(write(tmp_path / "heads.csv", text), "key"), EVERY, "key")
+        listed.closed(head_settings.read_head_list(write(tmp_path / "heads.csv", text), "key"), EVERY, "key")
 
 
 def test_heads_that_ragged_layers_lack_are_refused():
@@ -71,7 +71,7 @@ def test_every_list_of_a_study_is_checked(tmp_path):
     lists = {"gone": "nowhere.csv", "odd": write(tmp_path / "odd.csv", "layer,head\n0,x\n")}
     models = {"bert": CONFIG["models"]["bert"] | {"heads": lists}}
     with pytest.raises(HeadspecError) as caught:
-        head_lists.check_head_lists(load(CONFIG | {"models": models}))
+        head_settings.check_head_lists(load(CONFIG | {"models": models}))
     first, second = str(caught.value).split("\n")
     assert first.startswith("models.bert.heads.gone: no file or folder 'nowhere.csv'")
     assert second.startswith("models.bert.heads.odd: odd.csv has layer 0, head x")

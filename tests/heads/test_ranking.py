@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headspec.errors import DataError
-from headspec.heads.folds import fold_means
-from headspec.heads.ranking import bottom_heads, importance_map, prune_count, shared_map, top_heads
+from headspec.heads.ranking import (
+    bottom_heads,
+    fold_means,
+    importance_map,
+    prune_count,
+    shared_map,
+    top_heads,
+)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,9 @@ def made(units, attends: bool) -> tuple[Cases, Cases]:
 def context(model: MultiTask, of: Cases, row: int) -> np.ndarray:
     """Inputs of W_O for one sentence alone, (layers, words, heads, size)."""
     batch = of.examples.batch(np.array([row]))
-    with outputs.contexts(model.gates) as found, torch.no_grad():
+    with model.gates.recorded() as found, torch.no_grad():
         model.pool(batch)
-    words = np.stack([batch.words[0].numpy() @ layer[0].numpy() for layer in found])
+    words = np.stack([batch.words[0].numpy() @ found[row][0].flatten(-2).numpy() for row in sorted(found)])
     return words.reshape(*words.shape[:2], HEADS, -1)
 
 

@@ -123,7 +123,7 @@ def test_a_figure_reaches_its_own_module_and_no_other_figure():
 #: modules that read, check or describe a config, and modules that read data, which stages get as tables
 CONFIG = {
     "study", "consistency", "task_consistency", "iat_consistency", "loading", "reference",
-    "head_count", "head_lists",
+    "head_settings",
 }  # fmt: skip
 DATA = {"readers", "columns", "prepare", "pairs", "stratify"}
 

@@ -78,7 +78,7 @@ def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
     for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
         net = copy.deepcopy(model)
         net.head = torch.nn.Linear(32, 97) if head else None
-        job = SimpleNamespace(gpus=gpus, job=SimpleNamespace(wildcards=SimpleNamespace(model="m")))
+        job = SimpleNamespace(gpus=gpus, key="models.m")
         stage.ModelStage.spread(job, net)
         net.to("meta")
         assert {p.device.type for p in net.encoder.parameters()} == {"cpu" if spreads else "meta"}

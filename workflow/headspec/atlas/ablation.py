@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec import per_example
 from headspec.atlas.sample import fold_means
 from headspec.attention import existing, spread
 from headspec.models.batching import Batch, Examples
@@ -163,12 +162,10 @@ def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
     """Return predictions without ablation and with every head ablated alone, in the schema `ABLATED`."""
-    labelled = {"task": task, "example": examples.example[rows]}
-    labelled |= per_example.columns("label", examples.label[rows])
-    none = pd.DataFrame(labelled | per_example.columns("prediction", ablated.prediction))
+    none = examples.predicted(task, ablated.prediction, rows=rows)
     frames = [none]  # without values of measure, layer and head
     for measure, predictions in ablated.predictions.items():
         for layer, head in np.argwhere(existing(ablated.increase[measure][0])).tolist():
-            frame = pd.DataFrame(labelled | per_example.columns("prediction", predictions[:, layer, head]))
+            frame = examples.predicted(task, predictions[:, layer, head], rows=rows)
             frames.append(frame.assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from headspec import per_example
 from headspec.attention import as_array, existing, spread
 from headspec.config.table_values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.errors import DataError, listing, nearest
@@ -190,12 +189,10 @@ def cumulative(
                 model, task, examples[task], half_rows, list(masks.values()), device, progress
             )
             place = {content: i for i, content in enumerate(masks)}
-            labelled = {"task": task, "example": examples[task].example[half_rows]}
-            labelled |= per_example.columns("label", examples[task].label[half_rows])
             for ranking, mask in plan:
                 i = place[mask.closed.tobytes()]
                 texts = None if found.texts is None else found.texts[i]
-                frame = pd.DataFrame(labelled | per_example.columns("prediction", found.values[i], texts))
+                frame = examples[task].predicted(task, found.values[i], texts, half_rows)
                 frame = frame.assign(
                     ranking=ranking.name, pruned_for=ranking.pruned_for, order=mask.order, draw=mask.draw,
                     fraction=mask.fraction,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headspec.heads.gradients import open_gates
-from headspec.heads.importance import by_batch
+from headspec.heads.importance import by_batch, open_gates
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask

@@ -9,8 +9,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.heads.gradients import open_gates
-from headspec.heads.importance import by_batch
+from headspec.heads.importance import by_batch, open_gates
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.propagation import Rules, propagating

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from headspec.heads import folds
+from headspec.heads import ranking
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -37,4 +37,4 @@ def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
 
     `values` are (n, layers, heads), in the order of `sampled`; nan where a head or its value does not exist.
     """
-    return folds.fold_means(FOLDS, value=values).assign(task=task, measure=measure)
+    return ranking.fold_means(FOLDS, value=values).assign(task=task, measure=measure)

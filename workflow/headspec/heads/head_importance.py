@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from headspec.errors import EncoderError, NumericalError
 from headspec.heads import text_batches
-from headspec.heads.gradients import gate_derivatives, scoring
+from headspec.heads.importance import gate_derivatives, scoring
 from headspec.heads.losses import Inputs, Loss, count, own_loss, rows
-from headspec.models.attention.probe_inputs import probe_inputs
+from headspec.models.attention.probe_inputs import on, probe_inputs
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def head_importance(
     try:
         with scoring(model), torch.enable_grad():
             for batch in batches:
-                batch = _on(model.device, batch)
+                batch = on(model.device, batch)
                 if gates is None:
                     gates = HeadGates(model, _inputs(model, batch))
                     loss = loss or own_loss(model, batch)
@@ -99,11 +99,6 @@ def head_importance(
         )
     derivatives[:, ~gates.exists] = np.nan
     return derivatives if per_example else np.abs(derivatives).mean(axis=0, dtype=float)
-
-
-def _on(device: torch.device, batch: Inputs) -> dict[str, Any]:
-    tensors = {name: value.to(device) for name, value in batch.items() if isinstance(value, torch.Tensor)}
-    return {**batch, **tensors}
 
 
 def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:

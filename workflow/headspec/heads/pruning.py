@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec import per_example
 from headspec.heads.masks import Mask, window
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
@@ -216,32 +215,16 @@ def pruning_table(
     return pd.DataFrame(rows, columns=columns).astype({"draw": "Int32"})
 
 
-def predictions_table(
-    masks: list[Mask],
-    examples: dict[str, Examples],
-    found: Evaluated,
-) -> pd.DataFrame:
+def predictions_table(masks: list[Mask], examples: dict[str, Examples], found: Evaluated) -> pd.DataFrame:
     """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
-    likely = found.probabilities
-    frames = [
-        pd.DataFrame(
-            {
-                "pruned_for": mask.pruned_for,
-                "fraction": mask.fraction,
-                "task": task,
-                "example": task_examples.example,
-                **per_example.columns("label", task_examples.label),
-                **per_example.columns(
-                    "prediction",
-                    found.predictions[task][i],
-                    found.texts[task][i] if task in found.texts else None,
-                ),
-                PROBABILITIES: [*likely[task][place]] if task in likely else None,
-            }
-        )
-        for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask))
-        for task, task_examples in examples.items()
-    ]
+    frames = []
+    for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask)):
+        for task, task_examples in examples.items():
+            texts, likely = found.texts.get(task, [None] * len(masks)), found.probabilities.get(task)
+            frame = task_examples.predicted(task, found.predictions[task][i], texts[i])
+            frame = frame.assign(pruned_for=mask.pruned_for, fraction=mask.fraction)
+            frame[PROBABILITIES] = None if likely is None else [*likely[place]]
+            frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 

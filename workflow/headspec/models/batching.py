@@ -22,6 +22,8 @@ from headspec.tasks.classes import Classes
 from headspec.tasks.heads import Head
 
 Result = TypeVar("Result")
+#: rows of examples
+Rows = np.ndarray | slice
 #: fewest shared tokens for which a separate pass pays
 LEAST_SHARED = 16
 #: tokens that rows only attend to, with keys and values in one layer, that cost as much as a computed one
@@ -122,6 +124,14 @@ class Examples:
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """Return the examples' vectors in a table 'representations', (n, hidden) float32."""
         return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
+
+    def predicted(
+        self, task: str, values: np.ndarray, texts: np.ndarray | None = None, rows: Rows = slice(None)
+    ) -> pd.DataFrame:
+        """Return task, example, label and prediction of `rows`, and any predicted texts, as in tables."""
+        columns = {"task": task, "example": self.example[rows]}
+        columns |= per_example.columns("label", self.label[rows])
+        return pd.DataFrame(columns | per_example.columns("prediction", values, texts))
 
     def values(
         self, compute: Callable[[Batch], torch.Tensor], rows: np.ndarray, device: Device,

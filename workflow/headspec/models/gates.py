@@ -244,3 +244,15 @@ class HeadGates:
             yield
         finally:
             self.edit = before
+
+    @contextmanager
+    def recorded(self) -> Iterator[dict[int, torch.Tensor]]:
+        """Run passes whose context vectors are kept, by row: of the first call of each."""
+        found: dict[int, torch.Tensor] = {}
+
+        def keep(row: int, context: torch.Tensor) -> torch.Tensor:
+            found.setdefault(row, context)
+            return context
+
+        with self.edited(keep):
+            yield found

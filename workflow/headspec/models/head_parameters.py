@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
+from headspec.models.attention.probe_inputs import on
 from headspec.models.attention.sites import Site, by_columns, is_linear
 from headspec.models.modes import evaluating
 
@@ -89,11 +90,7 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     device = next(gates.model.parameters()).device  # the model may have moved since it was given gates
     try:
         with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
-            inputs = {
-                name: value.to(device) if isinstance(value, torch.Tensor) else value
-                for name, value in gates.inputs.items()
-            }
-            gates.model(**inputs)
+            gates.model(**on(device, gates.inputs))
         yield found
     finally:
         for parameter in frozen:

@@ -52,6 +52,11 @@ class ModelStage:
             return
 
     @property
+    def key(self) -> str:
+        """Return the config key of the job's model."""
+        return f"models.{self.job.wildcards.model}"
+
+    @property
     def seed(self) -> int:
         """Return the seed of the run."""
         return int(self.job.wildcards.seed)
@@ -73,8 +78,7 @@ class ModelStage:
 
         Random weights are drawn with the job's seed, or 0.
         """
-        model = Model.from_params({**self.job.params.model, **settings})
-        key = f"models.{self.job.wildcards.model}"
+        model, key = Model.from_params({**self.job.params.model, **settings}), self.key
         with versions.as_planned(versions.weights, self.job.params.version, model, key):
             if "pooling" in self.job.params.model and model.source:
                 log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
@@ -84,16 +88,14 @@ class ModelStage:
         """Return the tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(encoding(task).writes for task in classes.values()):
             return None
-        model, key = Model.from_params(self.job.params.model), f"models.{self.job.wildcards.model}"
-        return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
+        model = Model.from_params(self.job.params.model)
+        return tokenization.tokenizer(model, self.key, *self.job.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
         """Return `encoders.reference` of the pretrained encoder; None for random weights."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
             return None
-        return encoders.reference(
-            Model.from_params(self.job.params.model), f"models.{self.job.wildcards.model}"
-        )
+        return encoders.reference(Model.from_params(self.job.params.model), self.key)
 
     @property
     def beams(self) -> dict[str, int]:
@@ -110,7 +112,7 @@ class ModelStage:
     def spread(self, model: MultiTask) -> None:
         """Put a prompted causal model on all GPUs of the job, if it has several."""
         if self.gpus > 1 and model.head is not None and model.pooling == "last":
-            spread.dispatch(model, spread.device_map(model, f"models.{self.job.wildcards.model}"))
+            spread.dispatch(model, spread.device_map(model, self.key))
 
     def model(self) -> MultiTask:
         """Return the trained model of the job's inputs, else the pretrained one without classifiers."""

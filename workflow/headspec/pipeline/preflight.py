@@ -15,7 +15,7 @@ from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank
 from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError, MissingError, listing
-from headspec.heads import head_count, head_lists
+from headspec.heads import head_settings
 from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.pipeline.inputs import workflow_path
@@ -188,8 +188,8 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     for check in (
         models.check_models,
         _kinds,
-        head_count.check_head_counts,
-        head_lists.check_head_lists,
+        head_settings.check_head_counts,
+        head_settings.check_head_lists,
         read_tasks,
         lambda study: _wildcards(study, plan),
         lambda study: _prompts(study, plan),

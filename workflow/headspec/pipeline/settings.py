@@ -18,7 +18,7 @@ from headspec.data import planned
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, treebank
 from headspec.errors import ConfigError, nearest
-from headspec.heads import head_lists
+from headspec.heads import head_settings
 from headspec.models.pretrained import versions
 from headspec.pipeline.layout import Layout
 from headspec.provenance.code_hash import LIBRARY
@@ -64,7 +64,7 @@ class Settings:
     def head_lists(self, wildcards: Any) -> dict[str, list[list[int]]]:
         """Return the lists of heads of a job's model."""
         lists, key = self.study.models[wildcards.model].heads, f"models.{wildcards.model}.heads"
-        return {name: head_lists.read_head_list(lists[name], f"{key}.{name}") for name in sorted(lists)}
+        return {name: head_settings.read_head_list(lists[name], f"{key}.{name}") for name in sorted(lists)}
 
     def task_settings(self, *without: str) -> Function:
         """Return a function for the settings of a task that affect its data, except the keys `without`."""

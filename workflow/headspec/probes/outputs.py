@@ -8,7 +8,6 @@ section 5).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -17,24 +16,9 @@ from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
 from headspec.models.devices import Device
-from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.probes.cases import Cases, counted
 from headspec.progress import Progress
-
-
-@contextmanager
-def contexts(gates: HeadGates) -> Iterator[list[torch.Tensor]]:
-    """Context vectors of every layer in passes made inside, (batch, tokens, heads * size), zero-padded."""
-    found: list[torch.Tensor] = []
-    size = max(site.size for site in gates.sites)
-
-    def note(layer: int, context: torch.Tensor) -> torch.Tensor:
-        found.append(F.pad(context, (0, size - context.shape[-1])).flatten(-2))
-        return context
-
-    with gates.edited(note):
-        yield found
 
 
 @torch.no_grad()
@@ -67,6 +51,7 @@ def _vectors(
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     """Yield units and the outputs of all heads for them, (units, heads, size), batch by batch."""
     starts = np.searchsorted(cases.row, np.arange(len(cases.examples) + 1))
+    size = max(site.size for site in model.gates.sites)
 
     def compute(batch: Batch) -> tuple[np.ndarray, torch.Tensor]:
         assert batch.words is not None
@@ -77,9 +62,10 @@ def _vectors(
         for i, unit in enumerate(units):
             first, last = cases.first[unit], cases.last[unit]
             shares[i, first : last + 1] = 1 / (last + 1 - first)
-        with contexts(model.gates) as found:
+        with model.gates.recorded() as found:
             model.pool(batch)
-        tokens = torch.cat(found, dim=-1).float()  # (batch, tokens, heads of all layers * size)
+        padded = (F.pad(found[row], (0, size - found[row].shape[-1])).flatten(-2) for row in sorted(found))
+        tokens = torch.cat([*padded], dim=-1).float()  # (batch, tokens, heads of all layers * size)
         words = (batch.words @ tokens)[put(place, device.name)]
         vectors = torch.einsum("uw,uwd->ud", put(shares, device.name), words)
         return units, vectors.unflatten(-1, (int(model.gates.exists.sum()), -1))

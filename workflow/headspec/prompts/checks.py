@@ -46,8 +46,9 @@ def check_prompts(study: Study, prepared: Mapping[str, Prepared]) -> None:
         if name not in prepared:
             continue
         wrong = [*prompt_keys.fields(key, task, read=True)] if task.prompt is not None else []
-        wrong += [*_shots(key, task, prepared[name])]
-        classes = prepared[name].classes
+        classes, n = prepared[name].classes, len(prepared[name].train)
+        if task.shots >= n:
+            wrong.append(f"{key}.shots: got {task.shots}, expected fewer than the {n} training examples.")
         wrong += prompt_keys.unlike(key, task.answers, list(classes or ())) if task.answers else []
         problems += map(ConfigError, wrong)
         if not wrong:
@@ -139,12 +140,6 @@ def _missing_head(path: Path) -> str | None:
         found = config.tie_word_embeddings or any(name.endswith(OUTPUTS) for name in names)
         return None if found else OUTPUTS[0]
     return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"
-
-
-def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:
-    n = len(prepared.train)
-    if task.shots >= n:
-        yield f"{key}.shots: got {task.shots}, expected fewer than the {n} training examples."
 
 
 def _prompts(

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec import per_example
-from headspec.gates.learnt import LearntGates, learnt_gates
-from headspec.gates.partial import Partial
+from headspec.gates.learnt import LearntGates, Partial, learnt_gates
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.batching import Examples
@@ -218,8 +216,5 @@ def evaluation(
             mask = Mask(task, None, float(closed.sum() / exists.sum()), None, closed)
             found = under_masks(model, task, task_examples, rows[task], [mask], device)
             texts = None if found.texts is None else found.texts[0]
-            columns = {"task": task, "example": task_examples.example[rows[task]]}
-            columns |= per_example.columns("label", task_examples.label[rows[task]])
-            columns |= per_example.columns("prediction", found.values[0], texts)
-            frames.append(pd.DataFrame(columns))
+            frames.append(task_examples.predicted(task, found.values[0], texts, rows[task]))
     return pd.concat(frames, ignore_index=True)

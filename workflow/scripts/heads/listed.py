@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 import pandas as pd
 
-from headspec import per_example, tables
+from headspec import tables
 from headspec.heads import listed
 from headspec.heads.pruning import evaluated
 from headspec.heads.ranking import importance_map
@@ -29,14 +29,13 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     found = evaluated(model, examples, every, job.device)
     frames = []
     for task, task_examples in examples.items():
-        labels = {"example": task_examples.example} | per_example.columns("label", task_examples.label)
         texts = found.texts.get(task, [None] * len(every))
         rows = zip(found.predictions[task], texts, strict=True)
         for name, list_masks in planned.items():
             for mask in list_masks:
-                frame = pd.DataFrame(labels | per_example.columns("prediction", *next(rows)))
+                frame = task_examples.predicted(task, *next(rows))
                 frames.append(frame.assign(
-                    heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(), task=task,
+                    heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(),
                 ))  # fmt: skip
     frame = pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})
     tables.write(snakemake.output[0], listed.LISTED, frame, job.footer())

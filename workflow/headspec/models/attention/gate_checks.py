@@ -62,15 +62,9 @@ def check(gates: HeadGates) -> None:
 
 def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
     """Raise EncoderError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
-    seen: set[int] = set()
-
-    def note(row: int, context: torch.Tensor) -> torch.Tensor:
-        seen.add(row)
-        return context
-
-    with unfused(gates.model), gates.edited(note):
+    with unfused(gates.model), gates.recorded() as seen:
         states()
-    if missing := [site.name for site in gates.sites if not seen.issuperset(site.rows)]:
+    if missing := [site.name for site in gates.sites if not seen.keys() >= {*site.rows}]:
         raise EncoderError(f"without fused attention, gates of '{missing[0]}' do not act")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,3 +47,8 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
     if name == "input_values":
         return TEXTS, SAMPLES
     raise EncoderError(f"its main input is {name}; expected `inputs`, the arguments of a small forward pass")
+
+
+def on(device: torch.device, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a model with their tensors on a device."""
+    return {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in inputs.items()}

@@ -48,13 +48,7 @@ class Replacing:
 
     def record(self, run: Callable[[], Result]) -> Result:
         """Return the result of `run`, and keep its context vectors."""
-        found: dict[int, torch.Tensor] = {}
-
-        def note(layer: int, context: torch.Tensor) -> torch.Tensor:
-            found.setdefault(layer, context)
-            return context
-
-        with self.gates.edited(note):
+        with self.gates.recorded() as found:
             result = run()
         self.contexts = dict(sorted(found.items()))
         return result

@@ -10,7 +10,7 @@ import pytest
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.heads import head_count
+from headspec.heads import head_settings
 from support.running.studies import CONFIG
 
 CONFIGS = {
@@ -58,7 +58,7 @@ def write(folder: Path, config: object) -> Model:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_heads_by_the_names_of_every_architecture(tmp_path, name):
     config, expected = CONFIGS[name]
-    exists = head_count.exists(write(tmp_path / "model", config), "models.m")
+    exists = head_settings.exists(write(tmp_path / "model", config), "models.m")
     if expected is None:
         assert exists is None
     else:
@@ -67,13 +67,13 @@ def test_heads_by_the_names_of_every_architecture(tmp_path, name):
 
 def test_a_model_of_the_hub_that_was_not_fetched_has_no_size_yet(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert head_count.exists(Model(source="hub:nobody/none"), "models.m") is None
+    assert head_settings.exists(Model(source="hub:nobody/none"), "models.m") is None
 
 
 def test_a_model_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(EncoderError, match="^models.m.source: .*/empty' has no readable config.json"):
-        head_count.exists(Model(source=str(tmp_path / "empty")), "models.m")
+        head_settings.exists(Model(source=str(tmp_path / "empty")), "models.m")
 
 
 def test_every_fraction_below_one_head_is_listed(tmp_path):
@@ -84,7 +84,7 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
     models = {name.replace(" ", "-"): {"source": sources[name], "max_length": 16} for name in order}
     pruning, iat = {"fraction": 0.08}, {"mixtures": ["tone+topic"], "alpha": 0.2, "alphas": [0.095, 0.3]}
     with pytest.raises(EncoderError) as caught:
-        head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+        head_settings.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     assert str(caught.value).split("\n") == [
         f"{key}: got {got}, less than one of the {size} heads of models.{name}; expected at least {least}"
         for key, got, size, name, least in (
@@ -94,12 +94,12 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
         )
     ]
     pruning, iat = {"fraction": 0.1, "heads": [10]}, iat | {"alphas": []}
-    head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    head_settings.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     with pytest.raises(EncoderError, match="^pruning.heads.1: got 11, more than the 10 heads"):
         pruning = {"fraction": 0.1, "heads": [1, 11]}
-        head_count.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+        head_settings.check_head_counts(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     pruning = {"fraction": 0.1}
     with pytest.raises(EncoderError, match="^iat.alpha: got 0.05, .* 10 heads"):
-        head_count.check_head_counts(
+        head_settings.check_head_counts(
             load(CONFIG | {"models": models, "pruning": pruning, "iat": iat | {"alpha": 0.05}})
         )
