@@ -2,69 +2,68 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from headspec.atlas.attended import ATTENDED, attended, most_attended
 from headspec.data.sources.treebank import TREEBANK
 from headspec.models.devices import Device
-from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.tokenization import tokenizer
 from headspec.models.tokens.word_tokens import WordTokens
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, roles
 from headspec.tables import read, write
+from headspec.tasks.translation import decoding
 from support import tiny
-from support.models import TEXTS, make
-from support.tiny import CPU, HEADS, LAYERS, by_family, encoder
+from support.models import TEXTS, TRANSLATORS
+from support.running.studies import tokenizer
+from support.single_texts import alone, maps
+from support.tiny import CPU, HEADS, KINDS, LAYERS, by_family, encoder
+from support.translators import translator
 
 KEYS = ["sentence", "layer", "head"]
+SMALL = Device("cpu", None, tokens=40)  # several batches
+#: first row of decoder self-attention, and of cross-attention
+DECODER, CROSS = KINDS["encoder"], KINDS["encoder"] + KINDS["decoder"]
 
 
-def sentences(n: int = 9) -> WordTokens:
+def sentences(vocabulary: int, n: int = 9) -> WordTokens:
     """Random tokens in words of one to three, with a special token at the start, at the end, or at both."""
     rng, examples = np.random.default_rng(3), tiny.examples(n, shortest=5)
+    examples.ids = [[token % vocabulary for token in ids] for ids in examples.ids]
     words = []
     for i, length in enumerate(examples.lengths):
-        of_tokens = np.repeat(np.arange(length), rng.integers(1, 4, length))[:length]
+        words_of = np.repeat(np.arange(length), rng.integers(1, 4, length))[:length]
         if i % 3 != 0:
-            of_tokens = np.r_[-1, of_tokens[:-1]]
+            words_of = np.r_[-1, words_of[:-1]]
         if i % 3 != 1:
-            of_tokens = np.r_[of_tokens[:-1], -1]
-        words.append(of_tokens)
+            words_of = np.r_[words_of[:-1], -1]
+        words.append(words_of)
     return WordTokens(examples, words)
 
 
-@pytest.mark.parametrize("kind", by_family())
-@torch.no_grad()
-def test_most_attended_equals_a_loop(kind):
-    model, given = MultiTask(encoder(kind), "mean", {}), sentences()
-    frame = most_attended(model, given, Device("cpu", None, tokens=40))
+def test_most_attended_equals_a_loop(made):
+    """Of an encoder-decoder, the heads of its encoder."""
+    model = made[0]
+    given = sentences(model.encoder.config.vocab_size)
+    frame = most_attended(model, given, SMALL)
     assert len(frame) == 9 * LAYERS * HEADS
-    found = frame.set_index(["sentence", "layer", "head"])
-    for row, of_tokens in enumerate(given.words):
-        maps = []
-        with attention_maps(model.gates, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
-            model.pool(given.examples.batch(np.array([row])))
-        real = np.flatnonzero(of_tokens >= 0)
-        places = [np.flatnonzero(of_tokens == word) for word in range(of_tokens.max() + 1)]
-        for layer in range(LAYERS):
-            for head in range(HEADS):
-                weights, mine = maps[layer][head], found.loc[(row, layer, head)]
-                assert mine["tokens"].tolist() == [real[np.argmax(weights[i, real])] - i for i in real]
-                between = [[weights[np.ix_(a, b)].sum(1).mean() for b in places] for a in places]
-                assert mine["words"].tolist() == [int(np.argmax(of)) - i for i, of in enumerate(between)]
+    found = frame.set_index(KEYS)
+    for row, words in enumerate(given.words):
+        weights = maps(model, alone(given.examples, row))
+        real = np.flatnonzero(words >= 0)
+        places = [np.flatnonzero(words == word) for word in range(words.max() + 1)]
+        for layer, head in np.ndindex(LAYERS, HEADS):
+            of_head, mine = weights[layer][head], found.loc[(row, layer, head)]
+            assert mine["tokens"].tolist() == [real[np.argmax(of_head[i, real])] - i for i in real]
+            between = [[of_head[np.ix_(a, b)].sum(1).mean() for b in places] for a in places]
+            assert mine["words"].tolist() == [int(np.argmax(of)) - i for i, of in enumerate(between)]
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    folder = make("bert", tmp_path_factory.mktemp("models") / "bert")
-    model = MultiTask(encoder("bert", vocab_size=97), "mean", {}).eval()
-    return model, tokenizer(SimpleNamespace(source=str(folder)), "models.tiny")
+def bert() -> tuple[MultiTask, object]:
+    words = tokenizer()
+    return MultiTask(encoder("bert", vocab_size=len(words)), "mean", {}).eval(), words
 
 
 def bank(n: int = 120) -> pd.DataFrame:
@@ -93,39 +92,53 @@ def test_roles_of_a_model(bert, tmp_path):
     assert len(read(tmp_path / "roles.parquet")) == len(frame)
 
 
-def test_a_planted_head_is_found(bert, monkeypatch):
-    """Weights of one head of the real model are replaced, for the next token and for the first word."""
-    model, words = bert
-
-    def receiving(planted):
-        """`attention_maps` with the weights of head 2 in layer 1 replaced."""
-
-        def maps(encoder, receive):
-            def changed(layer, weights):
-                if layer == 1:
-                    weights = weights.clone()
-                    weights[:, 2] = planted(weights.shape[-1])
-                receive(layer, weights)
-
-            return attention_maps(encoder, changed)
-
-        return maps
-
-    monkeypatch.setattr(
-        "headspec.atlas.attended.attention_maps", receiving(lambda n: torch.eye(n).roll(1, dims=1))
-    )
-    frame = roles(attended(model, words, bank(), 100, CPU)[0].sort_values(KEYS), bank())
-    claimed = frame[frame["claimed"]]
-    assert claimed[["layer", "head", "role", "offset", "rate"]].values.tolist() == [
-        [1, 2, POSITIONAL, 1, 1.0]
+@pytest.mark.parametrize("made", by_family(TRANSLATORS), indirect=True)
+def test_decoders_attend_to_target_texts(made):
+    """After the sentences of a treebank, which the encoder reads, and without the marks of the texts."""
+    model, texts = made
+    frame, counts = attended(model, model.tokenizer, bank(12), 12, SMALL, {"a": texts})
+    assert counts == {"sentences": 12, "too_long": 0, "lost_words": 0}
+    found, task = frame.set_index(KEYS), model.classes["a"]
+    assert found.index.is_unique
+    assert len(frame) == (12 * DECODER + len(texts) * KINDS["decoder"]) * HEADS
+    for sentence, row in ((12, 0), (12 + 4, 4)):
+        batch = alone(texts, row)
+        ids = decoding.begun(model.encoder, batch.labels.ids)[0].tolist()
+        places = [i for i, token in enumerate(ids) if i and token not in task["before"] + task["after"]]
+        weights = maps(model, batch)[DECODER + 1][2]
+        mine = found.loc[(sentence, DECODER + 1, 2)]
+        assert mine["tokens"].tolist() == [places[np.argmax(weights[i, places])] - i for i in places]
+        assert mine["words"] is None
+    assert [len(found.loc[(row, 0, 0), "words"]) for row in range(12)] == [
+        len(words) for words in bank(12)["words"]
     ]
-    plain = bank()
-    plain[["head", "relation"]] = None
-    monkeypatch.setattr(
-        "headspec.atlas.attended.attention_maps", receiving(lambda n: (torch.arange(n) == 1).float())
-    )
-    plain["words"] = [[f"{'ab'[i % 2]}{i}", *row] for i, row in enumerate(plain["words"])]
-    frame = roles(attended(model, words, plain, 100, CPU)[0].sort_values(KEYS), plain)
-    claimed = frame[frame["claimed"]]
-    assert claimed[["layer", "head", "role"]].values.tolist() == [[1, 2, RARE]]
-    assert claimed["rate"].item() == 1 and set(frame["role"]) == {POSITIONAL, RARE}
+
+
+def test_a_translator_reads_a_treebank_with_its_prefix(model_folder):
+    """Which changes what heads attend to, and leaves the words."""
+    model, _ = translator(model_folder("t5"), "t5", 2)
+    plain, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    model.classes["a"]["prefix"] = "translate English: "
+    told, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    assert [*map(len, plain["words"])] == [*map(len, told["words"])]
+    assert any(list(a) != list(b) for a, b in zip(plain["words"], told["words"], strict=True))
+
+
+def test_roles_of_the_two_kinds_of_self_attention(model_folder, tmp_path):
+    """Positional ones of both, planted in the maps of a real model; those of words of encoder heads alone."""
+    model, examples = translator(model_folder("marian"), "marian", 60)
+    frame, _ = attended(model, model.tokenizer, bank(60), 100, CPU, {"a": examples})
+    for layer, offset in ((1, 1), (DECODER + 1, -1)):
+        planted = (frame["layer"] == layer) & (frame["head"] == 2)
+        frame.loc[planted, "tokens"] = frame[planted]["tokens"].map(
+            lambda of, offset=offset: (
+                np.clip(np.arange(len(of)) + offset, 0, len(of) - 1) - np.arange(len(of))
+            )
+        )
+    write(tmp_path / "attended.parquet", ATTENDED, frame, {"attention": {"m": KINDS}})
+    found = roles(read(tmp_path / "attended.parquet"), bank(60))
+    of_role = {role: rows for role, rows in found.groupby("role")}
+    assert of_role[POSITIONAL]["layer"].nunique() == CROSS and not (found["layer"] >= CROSS).any()
+    assert of_role[SYNTACTIC]["layer"].max() < DECODER and of_role[RARE]["layer"].max() < DECODER
+    claimed = of_role[POSITIONAL][of_role[POSITIONAL]["claimed"]]
+    assert claimed[["layer", "head", "offset"]].values.tolist() == [[1, 2, 1], [DECODER + 1, 2, -1]]

@@ -7,87 +7,63 @@ import pytest
 import torch
 
 from headspec.atlas.attention import MEASURES, Tokens, attention_measures, statistics
-from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
-from headspec.models.batching import Examples
+from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.devices import Device
-from headspec.models.internals.attention_maps import attention_maps
-from headspec.models.multitask import MultiTask
 from headspec.tables import read, write
 from support import tiny
-from support.tiny import CPU, LAYERS, by_family, encoder, pooling
-
-SEPARATORS = {3, 4}
-
-
-def texts(n: int = 24) -> Examples:
-    """Random texts, most of them with separators between and after, some that start with one."""
-    examples = tiny.examples(n, shortest=2)
-    for i, ids in enumerate(examples.ids):
-        if i % 4:
-            ids[-1] = 3 + i % 2
-        if i % 3 == 0:
-            ids[len(ids) // 2] = 4
-        if i % 5 == 0:
-            ids[0] = 3
-    return examples
+from support.single_texts import SEPARATORS, alone, heads, maps, separated, tokens
+from support.tiny import CPU, HEADS, LAYERS, multitask
 
 
-@pytest.fixture(scope="module", params=by_family())
-def model(request) -> MultiTask:
-    return MultiTask(encoder(request.param), pooling(request.param), {"a": ["x", "y"]}).eval()
-
-
-def by_loop(weights: np.ndarray, ids: list[int]) -> dict[str, float]:
-    """The measures of one head on one text, from its weights (tokens, tokens)."""
-    n = len(ids)
-    every = list(range(n))
-    separators = [i for i in every[1:] if ids[i] in SEPARATORS]
-    words = [i for i in every if i not in separators]
-    no_end = every[: max(words) + 1]
+def by_loop(weights: np.ndarray, attending: list[int], seen: list[int], ends: set[int]) -> dict[str, float]:
+    """The measures of one head on one text, from its weights (attending, seen) and the tokens."""
+    every, (words, others) = range(len(attending)), (
+        [i for i, token in enumerate(ids) if i == 0 or token not in ends] for ids in (attending, seen)
+    )  # fmt: skip
+    before_end = range(max(others) + 1)
     logs = [sum(-w * np.log(w) for w in weights[i] if w > 0) for i in every]
-    seen = [(weights[i] > 0).sum() for i in every]
-    return {
-        "confidence": np.mean([max(weights[i, j] for j in no_end) for i in no_end]),
-        "confidence_no_separator": np.mean([max(weights[i, j] for j in words) for i in words]),
-        "confidence_with_separator": np.mean([max(weights[i]) for i in every]),
-        "to_separator": np.mean([sum(weights[i, j] for j in separators) for i in every]),
-        "to_first": np.mean([weights[i, 0] for i in every]),
+    reach = [(weights[i] > 0).sum() for i in every]
+    places = {} if attending is not seen else {
         "to_self": np.mean([weights[i, i] for i in every]),
         "distance": np.mean([sum(abs(i - j) * weights[i, j] for j in every) for i in every]),
+    }  # fmt: skip
+    return places | {
+        "confidence": np.mean([weights[i, before_end].max() for i in range(max(words) + 1)]),
+        "confidence_no_separator": np.mean([weights[i, others].max() for i in words]),
+        "confidence_with_separator": np.mean([weights[i].max() for i in every]),
+        "to_separator": np.mean([sum(np.delete(weights[i], others)) for i in every]),
+        "to_first": np.mean([weights[i, 0] for i in every]),
         "entropy": np.mean(logs),
-        "entropy_relative": np.mean([logs[i] / np.log(seen[i]) for i in every if seen[i] > 1]),
+        "entropy_relative": np.mean([logs[i] / np.log(reach[i]) for i in every if reach[i] > 1]),
     }
 
 
-@torch.no_grad()
-def test_measures_equal_a_loop_without_batches(model):
-    examples = texts()
-    frame = attention_measures(model, {"a": examples}, 24, SEPARATORS, CPU)
-    rows = sampled("a", 24, 24)
-    for fold in (0, 3, FOLDS - 1):
-        maps = []
-        alone = rows[fold::FOLDS]
-        with attention_maps(model.gates, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
-            for row in alone:
-                model.pool(examples.batch(np.array([row])))
-        of_fold = frame[frame["fold"] == fold].set_index(["measure", "layer", "head"])
-        for layer, head in [(0, 0), (1, 3), (LAYERS - 1, 2)]:
-            loops = [
-                by_loop(maps[i * LAYERS + layer][head], examples.ids[row]) for i, row in enumerate(alone)
-            ]
-            for measure in MEASURES:
-                row = of_fold.loc[(measure, layer, head)]
-                expected = np.mean([loop[measure] for loop in loops])
-                assert row["value"] == pytest.approx(expected, rel=1e-3, abs=1e-5), measure
-                assert row["n"] == len(alone)
+def test_measures_equal_a_loop_without_batches(made):
+    """In an encoder-decoder, whose cross-attention has no measures of places, with the ends of its texts."""
+    model, texts = made
+    ends = {*model.classes["a"]["after"]} if model.encoder.config.is_encoder_decoder else SEPARATORS
+    n = len(texts)  # fewer than folds
+    frame = attention_measures(model, {"a": texts}, n, ends, Device("cpu", None, tokens=30))
+    found = frame.set_index(["measure", "fold", "layer", "head"])["value"]
+    compared = 0
+    for fold, row in enumerate(sampled("a", n, n)):
+        batch = alone(texts, row)
+        sides = [*tokens(model, batch)]
+        weights = maps(model, batch)
+        for layer, head in heads(model):
+            for measure, expected in by_loop(weights[layer][head], *sides[layer], ends).items():
+                value = found[measure, fold, layer, head]
+                assert value == pytest.approx(expected, rel=1e-3, abs=1e-5), (measure, layer)
+                compared += HEADS
+    assert compared == len(frame) and (frame["n"] == 1).all()
 
 
-def test_the_table(model, tmp_path):
-    examples = {"a": texts(30), "b": texts(7)}
+def test_the_table(tmp_path):
+    model, examples = multitask("bert", {}), {"a": separated(30), "b": separated(7)}
     model.train()
     frame = attention_measures(model, examples, 25, SEPARATORS, CPU)
     assert model.training and model.encoder.training
-    counts = frame.groupby(["task", "measure"])["n"].sum() / (LAYERS * tiny.HEADS)
+    counts = frame.groupby(["task", "measure"])["n"].sum() / (LAYERS * HEADS)
     assert counts.unstack().loc["a"].eq(25).all() and counts.unstack().loc["b"].eq(7).all()
     assert set(frame["measure"]) == set(MEASURES)
     write(tmp_path / "attention.parquet", HEAD_FOLDS, frame, {})
@@ -95,19 +71,19 @@ def test_the_table(model, tmp_path):
 
 
 def test_closed_heads_do_not_change_what_they_attend_to():
-    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
-    plain = attention_measures(model, {"a": texts()}, 24, SEPARATORS, CPU)
-    model.gates.values = torch.ones(LAYERS, tiny.HEADS)
+    model, texts = multitask("bert", {}), {"a": separated(24)}
+    plain = attention_measures(model, texts, 24, SEPARATORS, CPU)
+    model.gates.values = torch.ones(LAYERS, HEADS)
     model.gates.values[1, 2] = 0
-    closed = attention_measures(model, {"a": texts()}, 24, SEPARATORS, CPU)
+    closed = attention_measures(model, texts, 24, SEPARATORS, CPU)
     same = (plain["value"] - closed["value"]).abs() < 1e-7
     assert same[plain["layer"] <= 1].all() and not same[plain["layer"] == 2].all()
 
 
 def test_the_precision_of_the_device_does_not_matter():
-    model = MultiTask(encoder("bert"), "mean", {}).eval()
+    model = multitask("bert", {})
     plain, other = (
-        attention_measures(model, {"a": texts()}, 24, SEPARATORS, device)
+        attention_measures(model, {"a": separated(24)}, 24, SEPARATORS, device)
         for device in (CPU, Device("cpu", "bfloat16", tokens=30))
     )
     np.testing.assert_allclose(plain["value"], other["value"], rtol=1e-4, atol=1e-6)

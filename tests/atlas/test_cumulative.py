@@ -131,31 +131,19 @@ def test_bottom_heads_are_those_that_top_first_leaves(rankings, name):
             assert one.maps[half][closed].max() < one.maps[half][~closed].min()
 
 
-def test_no_head_pruned_is_the_model(model, data, rows, table):
-    none = Mask("none", None, 0.0, None, np.zeros(SHAPE, dtype=bool))
-    plain = predictions(model, data, [none], CPU)
-    for task in CLASSES:
-        of_task = curves(table, 0).loc[task].dropna(axis="columns", how="all")
-        expected = pd.Series(plain[task][0].filled(), data[task].example).loc[of_task.index]
-        for column in of_task:
-            np.testing.assert_allclose(of_task[column], expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
 def test_rankings_agree_when_all_heads_are_pruned(table):
     for task in CLASSES:
         of_task = curves(table, 1).loc[task].dropna(axis="columns", how="all")
         assert (of_task.nunique(axis="columns") == 1).all()
 
 
-@pytest.mark.parametrize("fraction", [0.25, 0.3, 0.5])
-@pytest.mark.slow
+@pytest.mark.parametrize("fraction", [0.0, 0.25, 0.3])
 def test_examples_are_evaluated_under_masks_of_the_other_half(model, data, rows, table, heads, fraction):
     """The same predictions as by IAP with the masks of the two halves."""
     maps = half_maps(heads, "r", "confidence")
     n = prune_count(fraction, LAYERS * HEADS)
     masks = [Mask("r", "top", fraction, None, top_heads(one, n)) for one in maps]
-    assert (masks[0].closed != masks[1].closed).any()
+    assert (masks[0].closed != masks[1].closed).any() == (fraction > 0)
     by_half = predictions(model, data, masks, CPU)["r"]
     chosen = table[(table["ranking"] == "confidence") & (table["pruned_for"] == "r") & (table["task"] == "r")]
     chosen = chosen[(chosen["fraction"] == fraction) & (chosen["order"] == TOP)].set_index("example")
@@ -220,27 +208,6 @@ def test_importance_again_in_every_architecture(kind, order):
         gradients = gate_gradients(model, "a", of_task, sample[half::2], CPU, closed=first)
         scores = np.where(first, np.inf, sign * np.abs(gradients).mean(axis=0))
         np.testing.assert_array_equal(top_heads(ranking.maps[half], 6), top_heads(scores, 6))
-
-
-def test_gradients_where_heads_are_closed():
-    """They are finite differences of the loss of the pruned model."""
-    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
-    texts = examples(3)
-    batch, closed = texts.batch(np.arange(3)), np.zeros(SHAPE, dtype=bool)
-    closed[0, 1] = closed[2] = True
-    gradients = gate_gradients(model, "a", texts, np.arange(3), CPU, closed=closed)
-    for head in [(0, 1), (1, 2), (2, 0)]:
-        losses = []
-        for step in (0.01, -0.01):
-            model.gates.values = torch.from_numpy(~closed).float()
-            model.gates.values[head] += step
-            with torch.no_grad():
-                losses.append(model.losses("a", model.pool(batch), batch.labels))
-        model.gates.values = None
-        difference = ((losses[0] - losses[1]) / 0.02).numpy()
-        np.testing.assert_allclose(
-            gradients[:, *head], difference, rtol=0.05, atol=0.02 * np.abs(gradients).max()
-        )
 
 
 def test_a_ranking_of_the_head_that_alone_decides(data, rows):

@@ -9,35 +9,29 @@ import torch
 from headspec import tables
 from headspec.atlas.relevance import loss_gradients, relevance_measures, relevances
 from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
-from headspec.errors import NumericalError
 from headspec.heads.importance import gate_gradients
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support import tiny
 from support.contexts import seen
-from support.tiny import CPU, LAYERS, by_family, encoder, examples
+from support.single_texts import alone
+from support.tiny import CPU, LAYERS, encoder, examples
 
-ROWS = np.array([3, 0, 2, 5])
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
+SMALL = Device("cpu", None, tokens=30)  # several batches
 
 
-def multitask(kind: str = "bert", pooling: str | None = None) -> MultiTask:
-    torch.manual_seed(1)
-    model = MultiTask(encoder(kind), pooling or tiny.pooling(kind), CLASSES).eval()
+def large() -> MultiTask:
+    """A model whose classes and scores differ much."""
+    model = MultiTask(encoder("bert"), "mean", CLASSES).eval()
     for classifier in model.classifiers:
         torch.nn.init.normal_(classifier.weight)
     return model
 
 
-@pytest.fixture(scope="module", params=by_family())
-def model(request) -> MultiTask:
-    return multitask(request.param)
-
-
 @pytest.fixture(scope="module")
 def bert() -> MultiTask:
-    return multitask(pooling="mean")
+    return large()
 
 
 @pytest.fixture(scope="module")
@@ -45,42 +39,45 @@ def data() -> dict[str, Examples]:
     return {"a": examples(30, 2, 1), "b": examples(50, 3, 2), "r": examples(25, 5, 3)}
 
 
-def test_gates_on_tokens_add_up_to_the_gate_of_the_head(model):
-    by_example, by_token = np.moveaxis(loss_gradients(model, "b", examples(6), ROWS, CPU), 1, 0)
-    expected = gate_gradients(model, "b", examples(6), ROWS, CPU)
+def test_gates_on_tokens_add_up_to_the_gate_of_the_head(made):
+    model, texts = made
+    rows = np.random.default_rng(0).permutation(len(texts))
+    by_example, by_token = np.moveaxis(loss_gradients(model, "a", texts, rows, SMALL), 1, 0)
+    expected = gate_gradients(model, "a", texts, rows, CPU)
     scale = np.abs(expected).max()
-    np.testing.assert_allclose(by_example, expected, rtol=1e-3, atol=1e-5 * scale)
-    assert (by_token >= np.abs(by_example) - 1e-5 * scale).all() and (by_token > 1.01 * by_example).any()
+    np.testing.assert_allclose(by_example, expected, rtol=2e-3, atol=5e-5 * scale)
+    assert (by_token >= np.abs(by_example) - 1e-4 * scale).all() and (by_token > 1.01 * by_example).any()
 
 
-def test_token_importance_is_the_product_of_context_and_its_gradient(model):
+def test_token_importance_is_the_product_of_context_and_its_gradient(made):
     """The sum over tokens of |ctx . dL/dctx|, as released with Michel et al.; one example, no padding."""
-    texts = examples(1)
-    batch = texts.batch(np.arange(1))
+    model, texts = made
+    batch = alone(texts, 0)
     with seen(model.gates) as contexts:
         loss = model.losses("a", model.pool(batch), batch.labels).sum()
-    gradients = torch.autograd.grad(loss, [contexts[layer] for layer in range(LAYERS)])
-    for layer, gradient in enumerate(gradients):
-        product = (contexts[layer] * gradient)[0].sum(-1)
-        expected = product.abs().sum(0).detach()  # over tokens
-        measured = loss_gradients(model, "a", texts, np.arange(1), CPU)[0, 1, layer]
-        np.testing.assert_allclose(measured, expected, rtol=2e-3, atol=2e-5 * float(expected.max()))
+    by_token = loss_gradients(model, "a", texts, np.arange(1), CPU)[0, 1]
+    gradients = torch.autograd.grad(loss, [contexts[row] for row in range(model.gates.layers)])
+    for row, gradient in enumerate(gradients):
+        expected = (contexts[row] * gradient)[0].sum(-1).abs().sum(0).detach()  # over tokens
+        np.testing.assert_allclose(by_token[row], expected, rtol=2e-3, atol=2e-5 * float(expected.max()))
 
 
 @pytest.mark.parametrize("rules", ["constant_attention", "attnlrp"])
-def test_batched_relevance_equals_a_loop(model, rules):
-    texts, rows = examples(9), np.random.default_rng(0).permutation(9)
-    batched = relevances(model, "b", texts, rows, CPU, rules=rules)
+def test_batched_relevance_equals_a_loop(made, rules):
+    model, texts = made
+    rows = np.random.default_rng(0).permutation(len(texts))
+    batched = relevances(model, "a", texts, rows, CPU, rules=rules)
+    assert (np.abs(batched).max(axis=(0, 2)) > 0).all()
     for i, row in enumerate(rows):
-        alone = relevances(model, "b", texts, np.array([row]), CPU, rules=rules)[0]
-        np.testing.assert_allclose(batched[i], alone, rtol=2e-3, atol=2e-5 * np.abs(alone).max())
+        one = relevances(model, "a", texts, np.array([row]), CPU, rules=rules)[0]
+        np.testing.assert_allclose(batched[i], one, rtol=5e-3, atol=1e-4 * np.abs(one).max())
 
 
 def test_relevance_is_that_of_the_predicted_class_and_of_the_score(bert, data):
     texts = data["a"].batch(np.arange(1))
     found = [relevances(bert, task, data["a"], np.arange(1), CPU) for task in CLASSES]
     predicted = int(bert.predictions("b", bert.pool(texts)))
-    only = multitask(pooling="mean")
+    only = large()
     classifier, chosen = bert.classifiers[1], only.classifiers[2]
     with torch.no_grad():  # the score is now the logit of the predicted class
         chosen.weight.copy_(classifier.weight[[predicted]]), chosen.bias.copy_(classifier.bias[[predicted]])
@@ -140,40 +137,6 @@ def test_gradient_x_activation_says_how_much_the_loss_rises_when_a_head_fades(be
         assert by_head[layer, head] == pytest.approx(rise, rel=0.05, abs=0.02 * float(by_head.abs().max()))
 
 
-def test_the_model_stays_as_it_was(data):
-    model = multitask().train()
-    model.encoder.embeddings.requires_grad_(False)
-    learning = [p.requires_grad for p in model.parameters()]
-    relevance_measures(model, {"a": data["a"]}, CPU, wanted=4)
-    assert model.training and model.gates.values is None
-    assert [p.requires_grad for p in model.parameters()] == learning
-    assert all(p.grad is None for p in model.parameters())
-
-
-def test_batches_get_smaller_when_memory_runs_out(bert, data, monkeypatch):
-    expected = relevance_measures(bert, data, CPU, wanted=20)
-    pool, sizes = MultiTask.pool, []
-
-    def limited(self, batch):
-        sizes.append(len(batch.rows))
-        if sizes[-1] > 3:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
-        return pool(self, batch)
-
-    monkeypatch.setattr(MultiTask, "pool", limited)
-    found = relevance_measures(bert, data, CPU, wanted=20)
-    assert max(sizes) == 20
-    np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-3, atol=1e-6)
-
-
-def test_a_model_of_nan_is_refused(data):
-    model = multitask()
-    with torch.no_grad():
-        model.classifiers[0].weight[0, 0] = torch.nan
-    with pytest.raises(NumericalError, match="task 'a'"):
-        relevances(model, "a", data["a"], np.arange(3), CPU)
-
-
 def test_bf16_gives_nearly_the_same_relevance(bert, data):
     rows = np.arange(20)
     exact = relevances(bert, "b", data["b"], rows, CPU)
@@ -182,9 +145,9 @@ def test_bf16_gives_nearly_the_same_relevance(bert, data):
 
 
 @pytest.mark.needs("GPU")
-def test_a_gpu_gives_the_same(model, data):
-    gpu, rows = Device("cuda", None, 32_768, 4096), np.arange(20)
+def test_a_gpu_gives_the_same(made):
+    model, texts = made
+    gpu, rows = Device("cuda", None, 32_768, 4096), np.arange(len(texts))
     for measure in (loss_gradients, relevances):
-        expected = measure(model, "b", data["b"], rows, CPU)
-        found = measure(model, "b", data["b"], rows, gpu)
+        expected, found = (measure(model, "a", texts, rows, device) for device in (CPU, gpu))
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())

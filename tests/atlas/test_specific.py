@@ -41,11 +41,6 @@ def test_it_is_the_share_less_the_mean_share_of_the_others(maps):
     assert len(found) == 3 * 20 * 6 and found["n"].sum() == 3 * 45 * 6
 
 
-def test_the_size_of_a_loss_does_not_matter(maps):
-    once, twice = measure(table(maps)), measure(table(maps | {"b": maps["b"] * 7}))
-    np.testing.assert_allclose(once["value"], twice["value"])
-
-
 def test_heads_that_all_tasks_need_are_not_specific(maps):
     """Though they are the most important for each."""
     common = np.zeros(SHAPE)

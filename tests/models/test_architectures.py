@@ -1,103 +1,75 @@
-"""Every architecture from its files to a dissociation, and the details that differ between them."""
+"""Every architecture from its files to the importance of heads, and the details that differ between them."""
 
 from __future__ import annotations
 
 import json
 import struct
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from headspec import tables
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
+from headspec.config.sections.training import Training
 from headspec.errors import EncoderError
-from headspec.heads import head_count
+from headspec.heads import head_settings
+from headspec.heads.importance import importance
+from headspec.heads.ranking import importance_map
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import classifier_dropout, load
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check_models
 from headspec.models.tokens.tokenization import encode, tokenizer
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.loop import train
 from headspec.training.microbatches import backward
 from support import tiny
 from support.data.labelled_texts import table
-from support.models import MODELS, make
-from support.running.studies import CONFIG, Folder
+from support.models import MODELS, TRANSLATORS
+from support.running.studies import CONFIG, TONE, TOPIC, sentence
 from support.tiny import TYPES, by_family, pooling
+from support.translators import translator
 
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(
     ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last"
 )
-#: those that a study is run with; the others have the code of roberta, deberta-v3 and llama
-LIKE_OTHERS = ("xlm-roberta", "camembert", "deberta", "qwen2", "qwen3", "mistral")
-STUDIED = [name for name in MODELS if name not in LIKE_OTHERS]
 TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
-
-
-@pytest.fixture(scope="session")
-def folders(shared) -> Path:
-    """A folder with a folder for every model."""
-    return shared("models", lambda path: [make(name, path / name) for name in MODELS])
-
-
-@pytest.fixture(scope="session")
-def finished(folders, shared, request) -> Folder:
-    """One finished study of all models whose tests run (`pytest -k` selects them)."""
-    tests = [item for item in request.session.items if item.originalname == "test_the_whole_path"]
-    wanted = [item.callspec.params["name"] for item in tests]
-    models = {name: {"source": str(folders / name), "max_length": 16} for name in STUDIED if name in wanted}
-
-    def run(path: Path) -> None:
-        folder = Folder.new(path)
-        folder.write(
-            CONFIG
-            | {
-                "seeds": [0],
-                "methods": ["tuned"],
-                "models": models,
-                "mixtures": {"pairs": ["tone", "match"]},
-                "training": {"epochs": 3, "batch_size": 16, "learning_rate": 3e-3},
-                "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
-            }
-        )
-        folder.snakemake("results/tiny/tables/dissociation.parquet")
-
-    return Folder(shared("architectures", run))
 
 
 def test_every_architecture_of_the_table_is_tested():
     assert {kind for kind, _, _ in MODELS.values()} == set(TYPES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIED)
-def test_the_whole_path(finished, name):
-    run = finished.results / "runs" / name / "tone+match" / "tuned" / "seed0"
-    heads = json.loads((run / "model" / "classifiers.json").read_text())
-    assert heads["pooling"] == POOLING[name]
-    history = tables.read(run / "training.parquet")
-    assert history["loss"].tail(10).mean() < history["loss"].head(10).mean()
-    importance = tables.read(run / "importance.parquet")
-    assert set(zip(importance["layer"], importance["head"], strict=True)) == {
-        (layer, head) for layer in range(tiny.LAYERS) for head in range(tiny.HEADS)
-    }
-    assert (importance.groupby(["task", "layer", "head"])["importance"].mean() > 0).all()
-    pruning = tables.read(run / "pruning.parquet")
-    assert set(pruning["pruned_for"]) == {"none", "tone", "match", "random", "random_by_layer"}
-    dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
-    rows = dissociation[dissociation["model"] == name]
-    assert set(rows["task"]) == {"tone", "match"} and np.isfinite(rows["dissociation"]).all()
-
-
 @pytest.mark.parametrize("name", by_family(MODELS))
-def test_pairs_in_tokens(folders, name):
+def test_from_files_to_importance(model_folder, tmp_path, name):
+    """Classes of texts and of pairs are learnt, and every head matters to both."""
+    torch.manual_seed(0)
+    rng, words = np.random.default_rng(0), {"tone": TONE, "topic": TOPIC}
+    settings, model = loaded(model_folder, name, {task: [*labels] for task, labels in words.items()})
+    assert model.pooling == POOLING[name]
+    data = {}
+    for (task, of_labels), second in zip(words.items(), (None, "the house"), strict=True):
+        labels = rng.choice([*of_labels], 48)
+        rows = table(*((sentence(rng, rng.choice(of_labels[each])), second, each) for each in labels))
+        data[task] = Examples(encode(tokenizer(settings, "m"), rows, 16, [*of_labels])[0])
+    learning = Training(epochs=6, batch_size=8, learning_rate=3e-3)
+    loss = train(model, data, learning, None, 0, tiny.CPU, Checkpoint(tmp_path / "c.pt", "", 1e9))["loss"]
+    assert loss.tail(10).mean() < loss.head(10).mean()
+    frame = importance(model, data, 48, rng, tiny.CPU)
+    scores = {task: importance_map(frame, task) for task in data}
+    assert all(found.shape == (tiny.LAYERS, tiny.HEADS) and (found > 0).all() for found in scores.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pairs_in_tokens(model_folder, name):
     """The texts of a pair are separated; models with token types get them."""
-    tokenize = tokenizer(Model(source=str(folders / name), max_length=16), "m")
+    tokenize = tokenizer(Model(source=str(model_folder(name)), max_length=16), "m")
     frame, _ = encode(tokenize, table(("the old house", "our boat", "x")), 16, ["x", "y"])
     assert frame["token_type_ids"].isna().all() == (name not in TWO_TYPES)
     if name in TWO_TYPES:
@@ -106,15 +78,15 @@ def test_pairs_in_tokens(folders, name):
     assert len(apart["input_ids"]) > len(together["input_ids"])
 
 
-def loaded(folders: Path, name: str, longest: int = 16) -> tuple[Model, MultiTask]:
-    settings = Model(source=str(folders / name), max_length=longest)
-    return settings, MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+def loaded(model_folder, name: str, classes=MappingProxyType({"a": ["x", "y"]})) -> tuple[Model, MultiTask]:
+    settings = Model(source=str(model_folder(name)), max_length=16)
+    return settings, MultiTask(*load(settings, "m"), classes).eval()
 
 
 @pytest.mark.parametrize("name", by_family(MODELS))
-def test_padding_does_not_matter_and_every_word_does(folders, name):
+def test_padding_does_not_matter_and_every_word_does(model_folder, name):
     """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
-    settings, model = loaded(folders, name)
+    settings, model = loaded(model_folder, name)
     texts = [("boat near", "our house"), ("tree near", "our house"), ("boat near", "our tree")]
     texts += [("the old house saw our boat", "the tree"), ("moss", "day")]
     rows = table(*((*pair, "x") for pair in texts))
@@ -133,10 +105,10 @@ CLASSIFIERS = {"bert": "classifier", "albert": "classifier", "gpt2": "score", "o
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_logits_are_those_of_transformers(folders, name):
+def test_logits_are_those_of_transformers(model_folder, name):
     """The sequence classifier of transformers pads with another token, yet uses the same vector."""
-    settings, model = loaded(folders, name)
-    reference = AutoModelForSequenceClassification.from_pretrained(folders / name, num_labels=2).eval()
+    settings, model = loaded(model_folder, name)
+    reference = AutoModelForSequenceClassification.from_pretrained(model_folder(name), num_labels=2).eval()
     linear = reference.get_submodule(CLASSIFIERS[name])
     model.classifiers[0].load_state_dict({"bias": torch.zeros(2)} | linear.state_dict())
     if linear.bias is not None:
@@ -152,47 +124,47 @@ def test_logits_are_those_of_transformers(folders, name):
         torch.testing.assert_close(logits, reference(**batch).logits, rtol=1e-4, atol=1e-5)
 
 
-def test_texts_of_decoders_end_with_a_special_token(folders):
+def test_texts_of_decoders_end_with_a_special_token(model_folder):
     for name, end in {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>", "qwen2": "<|endoftext|>"}.items():
-        tokenize = tokenizer(Model(source=str(folders / name), max_length=16), "m")
+        tokenize = tokenizer(Model(source=str(model_folder(name)), max_length=16), "m")
         number = tokenize.convert_tokens_to_ids(end)
         single, pair = tokenize("the old house")["input_ids"], tokenize("the house", "boat")["input_ids"]
         assert single.count(number) == 1 and single[-1] == number, name
         assert pair.count(number) == 2 and pair[-1] == number, name
-        plain = AutoTokenizer.from_pretrained(folders / name)
+        plain = AutoTokenizer.from_pretrained(model_folder(name))
         assert plain("the old house")["input_ids"] == single[:-1], name
 
 
-def test_truncated_texts_keep_their_ends(folders):
-    tokenize = tokenizer(Model(source=str(folders / "gpt2"), max_length=8), "m")
+def test_truncated_texts_keep_their_ends(model_folder):
+    tokenize = tokenizer(Model(source=str(model_folder("gpt2")), max_length=8), "m")
     frame, truncated = encode(tokenize, table(("the boat " * 9, "the tree " * 9, "x")), 8, ["x", "y"])
     end = tokenize.convert_tokens_to_ids("<|endoftext|>")
     assert truncated == 1 and len(frame["input_ids"][0]) == 8
     assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
 
 
-@pytest.mark.parametrize("kind", by_family())
-def test_microbatches_give_the_same_gradients(kind):
+@pytest.mark.parametrize("name", [*by_family(), *by_family(TRANSLATORS)])
+def test_microbatches_give_the_same_gradients(model_folder, name):
     """With dropout, and they leave the same random state."""
-    dropout = {"attention_dropout": 0.2} if tiny.encoder(kind).config.model_type in ("llama", "qwen2") else {}
-    results = {}
+    results = []
     for microbatches in (1, 2, 3):
-        torch.manual_seed(1)
-        model = MultiTask(tiny.encoder(kind, **dropout), pooling(kind), {"a": ["x", "y"]}).train()
+        if name in TRANSLATORS:
+            model, texts = translator(model_folder(name), name, 7)
+        else:
+            dropout = {"attention_dropout": 0.2} if name in ("llama", "qwen3") else {}
+            model, texts = tiny.multitask(name, {"a": ["x", "y"]}, **dropout).train(), tiny.examples(7)
         model.attend_for_gradients(tiny.CPU)
-        batch = tiny.examples(7).batch(np.arange(7))
+        batch, learning = texts.batch(np.arange(7)), list(model.parameters())
         torch.manual_seed(5)
-        learning = list(model.parameters())
         loss, _ = backward(
             lambda b, o=model: o.losses("a", o.pool(b), b.labels), batch, learning, microbatches, tiny.CPU
         )
-        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        results[microbatches] = loss, torch.cat(gradients), torch.rand(1)
-    for microbatches in (2, 3):
-        torch.testing.assert_close(results[microbatches][0], results[1][0])
-        scale = results[1][1].abs().max()
-        torch.testing.assert_close(results[microbatches][1] / scale, results[1][1] / scale, rtol=0, atol=2e-6)
-        assert torch.equal(results[microbatches][2], results[1][2])
+        gradients = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
+        results.append((loss, gradients / gradients.abs().max(), torch.rand(1)))
+    for loss, gradients, drawn in results[1:]:
+        torch.testing.assert_close(loss, results[0][0])
+        torch.testing.assert_close(gradients, results[0][1], rtol=0, atol=2e-6 if name in TYPES else 1e-5)
+        assert torch.equal(drawn, results[0][2])
 
 
 def losses_of_copies(kind: str, microbatches: int) -> torch.Tensor:
@@ -242,22 +214,22 @@ def refused(folder: Path, **settings) -> str:
 
 
 @pytest.mark.parametrize(("name", "longest"), [("bert", 64), ("gpt2", 64), ("roberta", 62), ("mpnet", 62)])
-def test_more_tokens_than_positions_are_refused(folders, name, longest):
+def test_more_tokens_than_positions_are_refused(model_folder, name, longest):
     """Positions of RoBERTa and MPNet start after padding's."""
-    _, model = loaded(folders, name, longest)
+    _, model = loaded(model_folder, name)
     ids = torch.full((1, longest), 5)
     assert model.encoder(input_ids=ids).last_hidden_state.shape[1] == longest
     with pytest.raises((IndexError, RuntimeError)):
         model.encoder(input_ids=torch.full((1, longest + 1), 5))
-    message = refused(folders / name, max_length=longest + 1)
+    message = refused(model_folder(name), max_length=longest + 1)
     assert (
         message.startswith(f"models.own.max_length: got {longest + 1}, ") and f"{longest} tokens" in message
     )
 
 
-def test_relative_positions_have_no_limit(folders):
+def test_relative_positions_have_no_limit(model_folder):
     check_models(
-        study(CONFIG | {"models": {"own": {"source": str(folders / "deberta-v3"), "max_length": 128}}})
+        study(CONFIG | {"models": {"own": {"source": str(model_folder("deberta-v3")), "max_length": 128}}})
     )
 
 
@@ -275,8 +247,8 @@ def test_hub_names_without_the_prefix():
     assert "hub" not in refused(Path("models/mine/checkpoint"))
 
 
-def test_a_file_instead_of_a_folder_and_vice_versa(folders, tmp_path):
-    assert "is a file; expected the model's folder" in refused(folders / "bert" / "model.safetensors")
+def test_a_file_instead_of_a_folder_and_vice_versa(model_folder, tmp_path):
+    assert "is a file; expected the model's folder" in refused(model_folder("bert") / "model.safetensors")
     gguf(tmp_path / "small.gguf", "llama")
     assert refused(tmp_path).endswith(f"Did you mean '{tmp_path}/small.gguf'?")
 
@@ -325,4 +297,4 @@ def test_sizes_are_read_from_the_start_of_a_gguf_file(tmp_path):
     }  # fmt: skip
     few = CONFIG | {"models": {"own": {"source": str(path)}}, "pruning": {"fraction": 0.001}}
     with pytest.raises(EncoderError, match="less than one of the 270 heads of models.own"):
-        head_count.check_head_counts(study(few))
+        head_settings.check_head_counts(study(few))

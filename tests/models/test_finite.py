@@ -13,7 +13,6 @@ from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.errors import NumericalError
-from headspec.heads.importance import importance
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import evaluation_table, predictions
 from headspec.models.batching import Examples
@@ -209,11 +208,6 @@ def broken(request) -> MultiTask:
 def refused(task: str, examples: str = r"\d+ of \d+ examples, such as \d+"):
     words = rf"task '{task}'.*{examples}.*: nan or infinite; try a smaller training.learning_rate"
     return pytest.raises(NumericalError, match=words)
-
-
-def test_importance_of_a_broken_model(broken):
-    with refused("a", "20 of 20 examples"):
-        importance(broken, data(), 20, np.random.default_rng(0), CPU)
 
 
 @pytest.mark.parametrize("task", CLASSES)

@@ -14,7 +14,7 @@ from headspec.errors import DamageError, MissingError
 from headspec.models import encoders
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
-from support.models import MODELS, make
+from support.models import MODELS
 from support.running.studies import local_model
 from support.tiny import by_family
 
@@ -39,8 +39,8 @@ def same(a: torch.nn.Module, b: torch.nn.Module) -> None:
 
 
 @pytest.mark.parametrize("name", by_family(MODELS))
-def test_a_frozen_run_loads_as_if_its_encoder_were_saved(tmp_path, name):
-    whole, frozen = saved(tmp_path, make(name, tmp_path / "source"))
+def test_a_frozen_run_loads_as_if_its_encoder_were_saved(tmp_path, model_folder, name):
+    whole, frozen = saved(tmp_path, model_folder(name))
     same(whole, frozen)
     assert (whole.pooling, whole.classes, whole.training) == (frozen.pooling, frozen.classes, frozen.training)
     assert whole.encoder.config._attn_implementation == frozen.encoder.config._attn_implementation

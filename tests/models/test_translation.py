@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ import torch
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError, HeadspecError
-from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
@@ -20,28 +17,20 @@ from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tasks import kinds
-from headspec.tasks.metrics import score
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING
-from headspec.training.microbatches import backward
-from support.contexts import zeroed
 from support.data.labelled_texts import table
-from support.models import LANGUAGES, TRANSLATORS, make
+from support.models import LANGUAGES, TRANSLATORS
 from support.running.studies import CONFIG
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, by_family
-from support.translators import classes, translator
+from support.translators import DESCRIBED, classes, translator
 
 
-@pytest.fixture(scope="session")
-def folders(shared) -> Path:
-    return shared("translators", lambda path: [make(name, path / name) for name in TRANSLATORS])
-
-
-@pytest.fixture(scope="module", params=by_family(TRANSLATORS))
-def made(request, folders) -> tuple[MultiTask, Examples]:
+@pytest.fixture(scope="module", params=[*by_family(TRANSLATORS), DESCRIBED])
+def made(request, model_folder) -> tuple[MultiTask, Examples]:
     """A model that has learnt a little, so that what it writes depends on what it reads."""
     name = request.param
-    model, examples = translator(folders / name, name)
+    model, examples = translator(None if name == DESCRIBED else model_folder(name), name)
     batch, course = examples.batch(np.arange(8)), []
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     while len(course) < 60 and (not course or course[-1] > course[0] / 2):
@@ -155,50 +144,6 @@ def test_label_smoothing_mixes_targets_with_all_tokens(made):
         torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * all_tokens, rtol=1e-4, atol=1e-4)
 
 
-def test_predictions_are_what_metrics_need(made):
-    model, examples = made
-    batch = examples.batch(np.arange(8))
-    with torch.no_grad():
-        found = model.predictions("a", model.pool(batch), batch.labels)
-    assert found.shape == (8, 29)
-    assert 0 <= score("chrf", examples.label, found.numpy()) < 1
-
-
-def test_gradients_of_gates_are_those_of_each_text_and_finite_differences(made):
-    model, examples = made
-    batched = gate_gradients(model, "a", examples, np.arange(8), CPU)
-    assert batched.shape == (8, sum(KINDS.values()), HEADS)
-    for row in (0, 1, 5):
-        alone = gate_gradients(model, "a", examples, np.array([row]), CPU)[0]
-        np.testing.assert_allclose(batched[row], alone, rtol=2e-3, atol=5e-5 * np.abs(alone).max())
-    step = 1e-4 if "t5" in model.encoder.config.model_type else 1e-3  # whose attention is steep
-    model.double()  # the steps are small
-
-    for layer, head in [(0, 0), (4, 2), (6, 3)]:  # of every kind of attention
-        ends = []
-        for sign in (1, -1):
-            gates = torch.ones(model.gates.layers, HEADS, dtype=torch.float64)
-            gates[layer, head] += sign * step
-            model.gates.values = gates
-            ends.append(losses(model, examples, np.arange(8)))
-        model.gates.values = None
-        difference = ((ends[0] - ends[1]) / (2 * step)).numpy()
-        scale = np.abs(batched).max()
-        np.testing.assert_allclose(batched[:, layer, head], difference, rtol=0.02, atol=1e-2 * scale)
-    model.float()
-
-
-def test_closed_heads_change_texts_as_zeroed_weights_do(made):
-    model, examples = made
-    closed = np.zeros((model.gates.layers, HEADS), dtype=bool)
-    closed[::2] = True  # of every kind of attention
-    masks = [Mask("none", None, 0.0, None, closed & False), Mask("a", "top", 0.1, None, closed)]
-    plain, pruned = predictions(model, {"a": examples}, masks, CPU)["a"]
-    with zeroed(model.gates, closed):
-        without = predictions(model, {"a": examples}, masks[:1], CPU)["a"][0]
-    assert (pruned == without).all() and (plain != pruned).any()
-
-
 def test_a_saved_model_is_the_same(made, tmp_path):
     model, examples = made
     model.save(tmp_path)
@@ -215,33 +160,18 @@ def test_a_saved_model_is_the_same(made, tmp_path):
     assert torch.equal(*found) and len(found[0].unique()) > 1
 
 
-@pytest.mark.parametrize("name", by_family(TRANSLATORS))
-def test_microbatches_of_texts_give_the_same_gradients(folders, name):
-    results = []
-    for microbatches in (1, 3):
-        model, examples = translator(folders / name, name)
-        learning = list(model.parameters())
-        loss, _ = backward(
-            lambda b, o=model: o.losses("a", o.pool(b), b.labels), examples.batch(np.arange(8)),
-            learning, microbatches, CPU,
-        )  # fmt: skip
-        gradients = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
-        results.append((loss, gradients / gradients.abs().max()))
-    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
-
-
-def test_every_type_has_its_layers_by_kind_in_the_config(folders):
+def test_every_type_has_its_layers_by_kind_in_the_config(model_folder):
     assert {kind for kind, _, _ in TRANSLATORS.values()} == set(ENCODER_DECODERS)
     for name in TRANSLATORS:
-        assert kinds_of_attention(Model(source=str(folders / name)), "m") == KINDS
+        assert kinds_of_attention(Model(source=str(model_folder(name))), "m") == KINDS
 
 
 # --- tokens
 
 
-def test_targets_have_their_language_and_their_end(folders):
+def test_targets_have_their_language_and_their_end(model_folder):
     for name in TRANSLATORS:
-        tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
+        tokenizer = tokenization.tokenizer(Model(source=str(model_folder(name))), "m")
         task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
         frame, truncated = encode(tokenizer, table(("the old house", None, "our boat")), 16, task)
         target = list(frame["target_ids"][0])
@@ -254,15 +184,15 @@ def test_targets_have_their_language_and_their_end(folders):
             assert tokenizer.lang_code_to_id[LANGUAGES[name][0]] in list(frame["input_ids"][0])
 
 
-def test_a_prefix_stands_before_every_source(folders):
-    tokenizer = tokenization.tokenizer(Model(source=str(folders / "t5")), "m")
+def test_a_prefix_stands_before_every_source(model_folder):
+    tokenizer = tokenization.tokenizer(Model(source=str(model_folder("t5"))), "m")
     task = ENCODING.completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
     frame, _ = encode(tokenizer, table(("the old house", None, "our boat")), 16, task)
     assert list(frame["input_ids"][0]) == tokenizer("our day: the old house")["input_ids"]
 
 
-def test_long_texts_are_cut_and_counted(folders):
-    tokenizer = tokenization.tokenizer(Model(source=str(folders / "marian")), "m")
+def test_long_texts_are_cut_and_counted(model_folder):
+    tokenizer = tokenization.tokenizer(Model(source=str(model_folder("marian"))), "m")
     task = ENCODING.completed(tokenizer, classes("marian"), 8, "tasks.a")
     rows = table(("the " * 20, None, "boat"), ("boat", None, "the " * 20), ("boat", None, "the"))
     frame, truncated = encode(tokenizer, rows, 8, task)
@@ -278,8 +208,8 @@ def test_long_texts_are_cut_and_counted(folders):
         ("t5", "de", "tasks.a.target_language: the tokenizer has no 'de'; expected none"),
     ],
 )
-def test_languages_that_a_tokenizer_lacks_are_refused(folders, name, language, message):
-    tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
+def test_languages_that_a_tokenizer_lacks_are_refused(model_folder, name, language, message):
+    tokenizer = tokenization.tokenizer(Model(source=str(model_folder(name))), "m")
     with pytest.raises(EncoderError) as caught:
         ENCODING.completed(tokenizer, classes(name) | {"target_language": language}, 16, "tasks.a")
     assert str(caught.value).startswith(message)
@@ -288,11 +218,11 @@ def test_languages_that_a_tokenizer_lacks_are_refused(folders, name, language, m
 # --- refusals before any job
 
 
-def planned(folders: Path, source: str, **task) -> str:
+def planned(model_folder, source: str, **task) -> str:
     """What planning says of a study with a model and two tasks, one with these settings."""
     one = {"source": "x", "label": "de", "type": "translation"}
     config = CONFIG | {
-        "models": {"m": {"source": str(folders / source), "max_length": 16}},
+        "models": {"m": {"source": str(model_folder(source)), "max_length": 16}},
         "tasks": {"a": one | task, "b": one | {"label": "fr"}},
         "mixtures": {"pairs": ["a", "b"]},
         "methods": ["tuned"],
@@ -304,16 +234,15 @@ def planned(folders: Path, source: str, **task) -> str:
     return str(caught.value)
 
 
-def test_models_and_tasks_that_do_not_belong_together(folders, tmp_path):
-    message = planned(folders, "t5", type="classification")
+def test_models_and_tasks_that_do_not_belong_together(model_folder):
+    message = planned(model_folder, "t5", type="classification")
     assert "is of type t5, an encoder-decoder, but tasks.a is a classification task" in message
-    folder = make("gpt2", tmp_path / "gpt2")
-    message = planned(folders, str(folder))
+    message = planned(model_folder, "gpt2")
     assert "gpt2, which has no cross-attention and writes no texts for tasks.a; expected" in message
 
 
-def test_languages_are_checked_before_any_job(folders):
-    message = planned(folders, "m2m100", target_language="dee", source_language="en")
+def test_languages_are_checked_before_any_job(model_folder):
+    message = planned(model_folder, "m2m100", target_language="dee", source_language="en")
     assert message.startswith("tasks.a.target_language: the tokenizer has no 'dee'; expected one of af")
     assert "tasks.b.source_language: missing" in message
 
@@ -327,14 +256,13 @@ def test_languages_are_checked_before_any_job(folders):
         ({"type": "regression", "prefix": "x"}, "tasks.a.prefix: has no effect for a regression task"),
     ],
 )
-def test_keys_that_a_translation_has_not_or_has_alone(folders, settings, expected):
-    assert expected in planned(folders, "t5", **settings)
+def test_keys_that_a_translation_has_not_or_has_alone(model_folder, settings, expected):
+    assert expected in planned(model_folder, "t5", **settings)
 
 
-def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(tmp_path):
-    folder = make("bert", tmp_path / "bert")
-    gates = {"attention": ["encoder"]}
-    config = CONFIG | {"models": {"m": {"source": str(folder), "max_length": 16}}, "gates": gates}
+def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(model_folder):
+    models = {"m": {"source": str(model_folder("bert")), "max_length": 16}}
+    config = CONFIG | {"models": models, "gates": {"attention": ["encoder"]}}
     with pytest.raises(EncoderError) as caught:
         study_checks.check_models(study(config))
     assert str(caught.value).startswith(
@@ -342,7 +270,7 @@ def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(tmp_path):
     )
 
 
-def test_what_takes_no_translation(folders):
+def test_what_takes_no_translation(model_folder):
     tasks = {name: {"source": "x", "label": name, "type": "translation"} for name in ("de", "fr", "cs")}
     config = CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["tuned", "frozen"]}
     config |= {"iat": {"mixtures": ["de+fr"]}, "similarity": {"measures": ["top-heads"]}}

@@ -20,7 +20,7 @@ from headspec.tasks.answer_pairs.prompts import AnswerPairs
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
-from support import language, models
+from support import language
 
 TASK: dict[str, Any] = {
     "source": "texts", "labels": language.CLASSES, "prompt": language.PROMPT,
@@ -41,89 +41,75 @@ def config(source: str = "model", **task: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+#: keys of the first task, and the problem after its name
 WRONG = [
-    ({"prompt": "no text:"}, "tasks.a.prompt: got 'no text:', expected the field '{text_a}' in it."),
+    ({"prompt": "no text:"}, "prompt: got 'no text:', expected the field '{text_a}' in it."),
     (
         {"prompt": "{text_a} {txt}:"},
-        "tasks.a.prompt: got the field '{txt}', expected {text_a}. Did you mean 'text_a'?",
+        "prompt: got the field '{txt}', expected {text_a}. Did you mean 'text_a'?",
     ),
-    ({"prompt": "{text_a!r}:"}, "tasks.a.prompt: got the field '{text_a!r}', expected {text_a}."),
+    ({"prompt": "{text_a!r}:"}, "prompt: got the field '{text_a!r}', expected {text_a}."),
     (
         {"prompt": "{mask} {text_a} {mask}"},
-        "tasks.a.prompt: got '{mask} {text_a} {mask}', expected the field '{mask}' in it once at most.",
+        "prompt: got '{mask} {text_a} {mask}', expected the field '{mask}' in it once at most.",
     ),
     (
         {"prompt": "{text_a}}:"},
-        "tasks.a.prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'",
+        "prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'",
     ),
-    ({"text_b": "other"}, "tasks.a.prompt: got 'saw {text_a} the house:', expected the field '{text_b}'"),
-    ({"prompt": None}, "tasks.a.answers: has no effect without tasks.a.prompt; expected both, or neither."),
-    ({"answers": None}, "tasks.a.answers: missing, expected an answer to tasks.a.prompt for every class."),
+    ({"text_b": "other"}, "prompt: got 'saw {text_a} the house:', expected the field '{text_b}'"),
+    ({"prompt": None}, "answers: has no effect without tasks.a.prompt; expected both, or neither."),
+    ({"answers": None}, "answers: missing, expected an answer to tasks.a.prompt for every class."),
     (
         {"answers": {"bad": " awful", "godo": " lovely"}},
-        "tasks.a.answers.godo: no class 'godo'; expected one of bad, good. Did you mean 'good'?",
+        "answers.godo: no class 'godo'; expected one of bad, good. Did you mean 'good'?",
     ),
     (
         {"answers": {"bad": " awful", "good": " awful"}},
-        "tasks.a.answers.good: got ' awful', the answer of bad; expected another.",
+        "answers.good: got ' awful', the answer of bad; expected another.",
     ),
-    ({"answers": {"bad": "", "good": " x"}}, "tasks.a.answers.bad: got '', expected a text."),
-    ({"shots": -1}, "tasks.a.shots: "),
+    ({"answers": {"bad": "", "good": " x"}}, "answers.bad: got '', expected a text."),
+    ({"shots": -1}, "shots: "),
     (
         {"prompt": None, "answers": None, "chat": True},
-        "tasks.a.chat: has no effect without tasks.a.prompt; expected both, or neither.",
+        "chat: has no effect without tasks.a.prompt; expected both, or neither.",
     ),
     (
         {"prompt": language.FILLED, "chat": True},
-        "tasks.a.chat: got true, expected false, because tasks.a.prompt has the field '{mask}'.",
+        "chat: got true, expected false, because tasks.a.prompt has the field '{mask}'.",
     ),
     (
         {"type": "regression", "labels": None},
-        "tasks.a.prompt: got one for a regression task, expected a task of classification.",
+        "prompt: got one for a regression task, expected a task of classification.",
     ),
-    (
-        PAIRS | {"answers": TASK["answers"]},
-        "tasks.a.answers: has no effect on a task of answer_pairs; expected",
-    ),
-    (PAIRS | {"calibration": True}, "tasks.a.calibration: has no effect on a task of answer_pairs; expected"),
-    (
-        PAIRS | {"prompt": None},
-        "tasks.a.prompt: missing, expected the text that right and wrong answers follow.",
-    ),
+    (PAIRS | {"answers": TASK["answers"]}, "answers: has no effect on a task of answer_pairs; expected"),
+    (PAIRS | {"calibration": True}, "calibration: has no effect on a task of answer_pairs; expected"),
+    (PAIRS | {"prompt": None}, "prompt: missing, expected the text that right and wrong answers follow."),
     (
         PAIRS | {"prompt": language.FILLED},
-        "tasks.a.prompt: got the field '{mask}', expected none in a task of answer_pairs.",
+        "prompt: got the field '{mask}', expected none in a task of answer_pairs.",
     ),
-    (
-        PAIRS | {"label": "right"},
-        "tasks.a.label: got right for a task of answer_pairs, expected two columns.",
-    ),
+    (PAIRS | {"label": "right"}, "label: got right for a task of answer_pairs, expected two columns."),
     (
         PAIRS | {"labels": language.CLASSES},
-        "tasks.a.labels: got bad, good for type answer_pairs, expected no classes.",
+        "labels: got bad, good for type answer_pairs, expected no classes.",
     ),
-    (
-        TEXT_PAIRS | {"prompt": "{text_a}"},
-        "tasks.a.prompt: has no effect on a task of minimal_pairs; expected",
-    ),
-    (TEXT_PAIRS | {"shots": 2}, "tasks.a.shots: has no effect on a task of minimal_pairs; expected none."),
-    (TEXT_PAIRS | {"label": "x"}, "tasks.a.label: has no effect on a task of minimal_pairs; expected none."),
+    (TEXT_PAIRS | {"prompt": "{text_a}"}, "prompt: has no effect on a task of minimal_pairs; expected"),
+    (TEXT_PAIRS | {"shots": 2}, "shots: has no effect on a task of minimal_pairs; expected none."),
+    (TEXT_PAIRS | {"label": "x"}, "label: has no effect on a task of minimal_pairs; expected none."),
     (
         TEXT_PAIRS | {"text_b": "sentence_good"},
-        "tasks.a.text_b: got 'sentence_good', the column of text_a; expected another column.",
+        "text_b: got 'sentence_good', the column of text_a; expected another column.",
     ),
     (
         TEXT_PAIRS | {"metrics": ["accuracy"]},
-        "tasks.a.metrics.0: got 'accuracy' for type minimal_pairs, expected pair_accuracy, logit_difference.",
+        "metrics.0: got 'accuracy' for type minimal_pairs, expected pair_accuracy, logit_difference.",
     ),
     (
         TEXT_PAIRS | {"metrics": ["logit_difference"]},
-        "tasks.a.metrics.0: got 'logit_difference', no metric to compare by; expected pair_accuracy first.",
+        "metrics.0: got 'logit_difference', no metric to compare by; expected pair_accuracy first.",
     ),
-    (
-        {"prompt": None, "answers": None},
-        "tasks.a.prompt: missing, expected a text, because methods has 'prompted'.",
-    ),
+    ({"prompt": None, "answers": None}, "prompt: missing, expected a text, because methods has 'prompted'."),
 ]
 
 
@@ -131,7 +117,7 @@ WRONG = [
 def test_a_wrong_prompt_is_refused(task, problem):
     with pytest.raises(ConfigError) as caught:
         load(config(**task))
-    assert any(line.startswith(problem) for line in str(caught.value).splitlines()), caught.value
+    assert any(line.startswith(f"tasks.a.{problem}") for line in str(caught.value).splitlines()), caught.value
 
 
 def test_pairs_are_not_trained_on():
@@ -318,12 +304,12 @@ def test_prompts_without_tokens_are_refused(tmp_path, task, texts, problem):
 
 
 @pytest.mark.parametrize("name", language.MASKED)
-def test_masked_models_have_the_head_that_fills_masks(name, tmp_path):
+def test_masked_models_have_the_head_that_fills_masks(name, tmp_path, model_folder):
     path = language.make(name, tmp_path / "model")
     checks.check_model(path, Model(source=str(path)), "models.m")
-    models.make(name, tmp_path / "encoder")  # the weights of AutoModel alone
+    encoder = model_folder(name)  # the weights of AutoModel alone
     with pytest.raises(HeadspecError, match="has no language-model head"):
-        checks.check_model(tmp_path / "encoder", Model(source=str(tmp_path / "encoder")), "models.m")
+        checks.check_model(encoder, Model(source=str(encoder)), "models.m")
 
 
 def test_random_weights_are_refused(llama, known):
@@ -333,14 +319,14 @@ def test_random_weights_are_refused(llama, known):
         checks.check_prompts(load(random), {})
 
 
-def test_models_without_the_head_that_answers_are_refused(tmp_path, known):
-    bert = models.make("bert", tmp_path / "bert")
+def test_models_without_the_head_that_answers_are_refused(model_folder, known):
+    bert = model_folder("bert")
     text = problems(bert, answers=known)
     assert (
         f"models.m.source: '{bert}' has no language-model head (a head that fills masks), without which"
         in text
     )
-    headless = models.make("llama", tmp_path / "llama")  # the weights of AutoModel alone
+    headless = model_folder("llama")  # the weights of AutoModel alone
     text = problems(headless, answers=known)
     assert f"models.m.source: '{headless}' has no language-model head (lm_head.weight)" in text
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTraine
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from support.tiers import cases
+from headspec.models.multitask import MultiTask
+from headspec.tasks.classes import Classes
 
 VOCABULARY = 97
 CPU = Device("cpu", None)
@@ -66,16 +66,16 @@ TYPES = (
     "mpnet", "modernbert", "gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral",
 )  # fmt: skip
 ENCODER_DECODERS = tuple(_STACKS)
-#: types whose code of attention is another type's; tests by family leave them to the slow tier
+#: types whose attention and layers are the code of another one here; `test_every_type` has all types
 LIKE_OTHERS = {
     "roberta", "xlm-roberta", "camembert", "electra", "deberta", "qwen2", "mistral", "bart", "mbart",
     "m2m_100", "m2m100", "mt5", "tinybert",
 }  # fmt: skip
 
 
-def by_family(types: Iterable[str] = TYPES) -> list[Any]:
-    """Cases of a test for all `types`, of which the quick tier runs one of each family."""
-    return cases(types, lambda name: name not in LIKE_OTHERS)
+def by_family(types: Iterable[str] = TYPES) -> list[str]:
+    """One of `types` from each family."""
+    return [name for name in types if name not in LIKE_OTHERS]
 
 
 def pooling(kind: str) -> str:
@@ -104,6 +104,11 @@ def _enlarged(model: PreTrainedModel) -> PreTrainedModel:
             if parameter.dim() == 2:
                 parameter.mul_(4)
     return model.eval()
+
+
+def multitask(kind: str, classes: Mapping[str, Classes], **settings) -> MultiTask:
+    """A random encoder with heads for tasks, which evaluates."""
+    return MultiTask(encoder(kind, **settings), pooling(kind), classes).eval()
 
 
 def examples(n: int = 12, classes: int = 2, seed: int = 0, shortest: int = 3, longest: int = 14) -> Examples:

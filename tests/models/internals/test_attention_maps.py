@@ -15,7 +15,7 @@ from transformers.models.mpnet import modeling_mpnet
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates
 from headspec.models.internals.attention_maps import attention_maps
-from support.tiny import HEADS, LAYERS, by_family, encoder, examples
+from support.tiny import ENCODER_DECODERS, HEADS, KINDS, LAYERS, by_family, encoder, examples
 
 CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
 
@@ -47,12 +47,12 @@ def gated(model) -> Iterator[HeadGates]:
 
 
 @torch.no_grad()
-def captured(model, inputs) -> list[torch.Tensor]:
-    maps = []
-    with gated(model) as gates, attention_maps(gates, lambda layer, weights: maps.append((layer, weights))):
+def captured(model, inputs, layers: int = LAYERS) -> list[torch.Tensor]:
+    maps: dict[int, torch.Tensor] = {}
+    with gated(model) as gates, attention_maps(gates, maps.__setitem__):
         model(**inputs)
-    assert [layer for layer, _ in maps] == list(range(LAYERS))
-    return [weights for _, weights in maps]
+    assert sorted(maps) == list(range(layers))
+    return [maps[layer] for layer in range(layers)]
 
 
 @torch.no_grad()
@@ -63,6 +63,20 @@ def test_maps_are_those_of_an_eager_model(model, inputs):
     assert len(expected) == LAYERS
     for weights, other in zip(captured(model, inputs), expected, strict=True):
         assert torch.equal(weights, other)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", by_family(ENCODER_DECODERS))
+def test_maps_of_encoder_decoders_are_of_one_kind_after_the_other(kind, inputs):
+    model = encoder(kind, attn_implementation="eager")
+    given = inputs | {"decoder_input_ids": inputs["input_ids"][:, :5]}
+    output = model(**given, output_attentions=True)
+    expected = [*output.encoder_attentions, *output.decoder_attentions, *output.cross_attentions]
+    model.set_attn_implementation("sdpa")
+    maps = captured(model, given, sum(KINDS.values()))
+    for weights, other in zip(maps, expected, strict=True):
+        torch.testing.assert_close(weights, other)
+    assert [weights.shape[2:] for weights in maps] == [(14, 14)] * 3 + [(5, 5)] * 2 + [(5, 14)] * 2
 
 
 def test_rows_sum_to_one_and_padding_gets_nothing(model, inputs):

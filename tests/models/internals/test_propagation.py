@@ -17,7 +17,9 @@ from headspec.models.gates import HeadGates
 from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
 from support import tiny
+from support.models import TRANSLATORS
 from support.tiny import HEADS, LAYERS, by_family, encoder, examples
+from support.translators import translator
 
 CLASSES = {"a": ["x", "y", "z"]}
 RULES = get_args(Rules)
@@ -108,6 +110,42 @@ def check_ends(model: MultiTask, rules: Rules) -> None:
     print(f"{model.encoder.config.model_type}, {rules}: {share:.3f} of the logit comes out")
     assert relevance + absorbed == pytest.approx(float(logit.detach()), rel=1e-3)
     assert (absorbed == 0) == (rules == "constant_attention") and len(offsets.calls) == LAYERS
+
+
+@pytest.mark.parametrize("name", by_family(TRANSLATORS))
+def test_relevance_is_that_of_the_largest_logits_and_ends_in_what_the_layers_take(model_folder, name):
+    """Embeddings of sources and of targets, and biases, of which T5 has none."""
+    model, texts = translator(model_folder(name), name, 4)
+    batch, inputs = texts.batch(np.array([3])), []
+
+    def begin(layer, args):
+        inputs.append(args[0].detach().requires_grad_())
+        return inputs[-1] + 0, *args[1:]
+
+    stacks = [model.encoder.get_encoder(), model.encoder.get_decoder()]
+    hooks = [
+        next(m for m in stack.modules() if isinstance(m, nn.ModuleList))[0].register_forward_pre_hook(begin)
+        for stack in stacks
+    ]
+    biases = [
+        parameter.requires_grad_(True)
+        for name, parameter in model.requires_grad_(False).named_parameters()
+        if name.endswith("bias") and "embedding" not in name
+    ]
+    with propagating(model.gates, "constant_attention"):
+        logit = model.evidence("a", model.pool(batch), batch.labels).sum()
+    gradients = torch.autograd.grad(logit, [*inputs, *biases], allow_unused=True)
+    for hook in hooks:
+        hook.remove()
+    relevance = sum(
+        float((end * gradient).sum().detach())
+        for end, gradient in zip([*inputs, *biases], gradients, strict=True)
+        if gradient is not None
+    )
+    assert relevance == pytest.approx(float(logit.detach()), rel=5e-3)
+    with torch.no_grad():
+        whole = model.encoder(input_ids=batch.input_ids, labels=batch.labels.ids).logits
+    assert float(logit.detach()) == pytest.approx(float(whole.amax(-1).mean()), rel=1e-4)
 
 
 @pytest.mark.parametrize("rules", RULES)

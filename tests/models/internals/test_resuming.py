@@ -10,18 +10,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from headspec.errors import EncoderError
 from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
-from support import tiny
-from support.contexts import at_outputs
-from support.tiny import HEADS, LAYERS, TYPES, by_family, encoder, examples
-
-KINDS = list(TYPES)
+from support.tiny import HEADS, LAYERS, by_family, examples, multitask
 
 
 @pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
-    torch.manual_seed(1)
-    pooling = tiny.pooling(request.param)
-    return MultiTask(encoder(request.param), pooling, {"a": ["x", "y"]}).eval().requires_grad_(False)
+    return multitask(request.param, {"a": ["x", "y"]}).requires_grad_(False)
 
 
 @pytest.fixture
@@ -51,26 +45,6 @@ def test_a_head_left_out_is_a_closed_gate_and_leaves_the_model_as_it_was(model, 
 
 
 @torch.no_grad()
-def test_a_head_with_another_context(model, run):
-    """The same as an encoder whose projection is given this context by a hook."""
-    instead = torch.randn(6, model.gates.sites[0].size)
-    with Resuming(model.encoder, model.gates) as passes:
-        passes.record(run)
-        resumed = [passes.without(layer, 2, run, instead[:, None]) for layer in range(LAYERS)]
-    for layer in range(LAYERS):
-
-        def give(row, context, layer=layer):
-            if row != layer:
-                return None
-            changed = context.clone()
-            changed[:, :, 2] = instead[:, None]
-            return changed
-
-        with at_outputs(model.gates, give):
-            torch.testing.assert_close(resumed[layer], run(), rtol=1e-5, atol=1e-6)
-
-
-@torch.no_grad()
 def test_only_what_follows_is_computed(model, run):
     """No part of earlier layers, and of this layer no query, key or value."""
 
@@ -88,7 +62,7 @@ def test_only_what_follows_is_computed(model, run):
 
 
 def test_an_encoder_that_changes_what_it_returned_is_refused():
-    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    model = multitask("bert", {"a": ["x", "y"]})
     layer = model.encoder.encoder.layer[1]
     layer.register_forward_pre_hook(lambda module, args: (args[0].mul_(1.1), *args[1:]))
     with (
@@ -100,7 +74,7 @@ def test_an_encoder_that_changes_what_it_returned_is_refused():
 
 
 def test_an_encoder_that_does_not_repeat_its_calls_is_refused():
-    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    model = multitask("bert", {"a": ["x", "y"]})
     seen: list[int] = []
 
     def once(module, args):

@@ -14,20 +14,19 @@ import torch
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import ConfigError, DataError, EncoderError
-from headspec.heads import head_count
+from headspec.heads import head_settings
 from headspec.models import encoders
-from headspec.models.batching import Examples
-from headspec.models.multitask import MultiTask
+from headspec.models.gates import HeadGates
 from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING, set_languages
 from support.running.studies import CONFIG
-from support.translators import PAIRS, classes
+from support.translators import SENTENCES as TEXTS
+from support.translators import classes
 
 SIZES = {"layers": 2, "heads": 4, "hidden": 32, "vocabulary": 48}
 MODEL = Model(transformer=SIZES, max_length=16)
-TEXTS = [text for pair in PAIRS for text in pair]
 TASK = {"source": "x", "text_a": "en", "label": "de", "type": "translation", "target_language": "de"}
 STUDY = CONFIG | {
     "models": {"m": {"transformer": SIZES}},
@@ -40,17 +39,6 @@ STUDY = CONFIG | {
 @pytest.fixture(scope="module")
 def made() -> pd.DataFrame:
     return vocabulary.pieces(TEXTS, 48, ["de", "fr"], "k")
-
-
-def translator(made: pd.DataFrame, seed: int = 0) -> tuple[MultiTask, Examples]:
-    tokenizer = vocabulary.tokenizer(made)
-    task = ENCODING.completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
-    texts, targets = zip(*PAIRS[:8], strict=True)
-    table = pd.DataFrame({"example": range(8), "text_a": texts, "text_b": None, "label": targets})
-    frame, _ = tokenization.encode(tokenizer, table, 16, task)
-    encoder, pooling = encoders.load(MODEL, "models.m", seed)
-    model = MultiTask(encoder, pooling, {"a": task}, tokenizer=tokenizer).eval()
-    return model, Examples.for_task(frame, task)
 
 
 # --- vocabulary
@@ -120,15 +108,15 @@ def test_a_language_without_its_token(made, language, expected):
 # --- model
 
 
-def test_its_sizes_are_those_described(made):
-    model, _ = translator(made)
-    config = model.encoder.config
+def test_its_sizes_are_those_described():
+    encoder = encoders.load(MODEL, "models.m")[0]
+    gates, config = HeadGates(encoder), encoder.config
     assert (config.encoder_layers, config.decoder_layers, config.d_model, config.vocab_size) == (2, 2, 32, 48)
     assert config.encoder_ffn_dim == config.decoder_ffn_dim == 128 and config.dropout == 0.1
-    assert np.array_equal(head_count.exists(MODEL, "m"), model.gates.exists)
-    assert model.gates.exists.shape == (6, 4) and model.gates.exists.all()
+    assert np.array_equal(head_settings.exists(MODEL, "m"), gates.exists)
+    assert gates.exists.shape == (6, 4) and gates.exists.all()
     assert tokenization.kinds_of_attention(MODEL, "m") == {"encoder": 2, "decoder": 2, "cross": 2}
-    weights = model.encoder.model.encoder.layers[0].fc1.weight
+    weights = encoder.model.encoder.layers[0].fc1.weight
     assert weights.std().item() == pytest.approx(32**-0.5, rel=0.05)
 
 
@@ -151,22 +139,12 @@ def test_deep_ones_learn():
     assert loss.item() < 1.5
 
 
-def test_every_seed_draws_its_own_weights(made):
+def test_every_seed_draws_its_own_weights():
     first, again, other = (
-        torch.cat([p.flatten() for p in translator(made, seed)[0].parameters()]) for seed in (0, 0, 1)
+        torch.cat([p.flatten() for p in encoders.load(MODEL, "models.m", seed)[0].parameters()])
+        for seed in (0, 0, 1)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)
-
-
-def test_a_saved_model_writes_the_same(made, tmp_path):
-    model, examples = translator(made)
-    model.save(tmp_path)
-    loaded, batch = MultiTask.load(tmp_path), examples.batch(np.arange(8))
-    with torch.no_grad():
-        found = [one.predictions("a", one.pool(batch), batch.labels) for one in (model, loaded)]
-        losses = [one.losses("a", one.pool(batch), batch.labels) for one in (model, loaded)]
-    assert torch.equal(*found) and torch.equal(*losses)
-    assert type(loaded.tokenizer) is type(model.tokenizer)
 
 
 # --- config
@@ -220,4 +198,4 @@ def test_what_it_cannot_learn(key, value, expected):
 
 def test_too_many_heads_to_prune_are_counted_without_a_file():
     with pytest.raises(EncoderError, match="more than the 24 heads of models.m"):
-        head_count.check_head_counts(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))
+        head_settings.check_head_counts(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))

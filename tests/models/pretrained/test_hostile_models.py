@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.heads import head_count
+from headspec.heads import head_settings
 from headspec.models import encoders
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import SIZES
@@ -39,7 +39,7 @@ def model(tmp_path, monkeypatch) -> Path:
 def planned(source: str = "m") -> None:
     model = Model(source=source, max_length=16)
     check_model(folder(model, "models.m"), model, "models.m")
-    head_count.exists(model, "models.m")
+    head_settings.exists(model, "models.m")
 
 
 @settings(max_examples=3 * settings().max_examples)

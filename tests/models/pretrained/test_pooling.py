@@ -163,13 +163,3 @@ def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):
         "plain: pooling first (its weights have a pooler; no modules.json in its folder)",
         "own: pooling mean (1_Pooling/config.json)",
     ]
-
-
-@pytest.mark.slow
-def test_the_log_of_a_job_says_the_pooling_and_why(tmp_path):
-    here = Folder.new(tmp_path / "study")
-    sentence_encoder(here.path / "models" / "tiny-bert", switched("mean_tokens"))
-    run = "runs/bert/tone+topic/frozen/seed0"
-    here.snakemake(f"results/tiny/{run}/training.parquet")
-    log = (here.path / "results" / "tiny" / "logs" / "features" / "bert" / "tone.log").read_text()
-    assert "models.bert: pooling mean (1_Pooling/config.json)" in log

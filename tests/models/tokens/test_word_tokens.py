@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from transformers import AutoConfig
 
+from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
+from headspec.models.tokens import vocabulary
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.models.tokens.word_tokens import encode_words, separators
-from support.models import MODELS, TEXTS, make
-from support.tiny import by_family
+from headspec.tasks.translation.tokens import ENCODING
+from support.models import MODELS, TEXTS
+from support.translators import classes
 
 #: model: what separates and ends texts
 SEPARATORS = {
@@ -27,10 +28,10 @@ SEPARATORS = {
 RELATIVE = ("deberta", "deberta-v3")
 
 
-@pytest.fixture(scope="module", params=by_family(MODELS))
-def loaded(request, tmp_path_factory):
-    folder = make(request.param, tmp_path_factory.mktemp("models") / request.param)
-    found = tokenizer(SimpleNamespace(source=str(folder)), "models.tiny")
+@pytest.fixture(scope="module", params=MODELS)
+def loaded(request, model_folder):
+    folder = model_folder(request.param)
+    found = tokenizer(Model(source=str(folder)), "models.tiny")
     return request.param, found, AutoConfig.from_pretrained(folder).to_dict()
 
 
@@ -97,3 +98,43 @@ def test_a_token_that_is_only_a_space_belongs_to_the_word_after_it():
     pieces.is_fast = True
     tokens, _ = encode_words(pieces, [["ab", "cde"]], {"model_type": "bert"})
     assert tokens.words[0].tolist() == [-1, 0, 1, 1, 1, -1]
+
+
+def test_words_of_tokenizers_that_do_not_say_where_their_tokens_are(model_folder):
+    """Pieces join to words; a word that has none leaves out its sentence."""
+    slow = tokenizer(Model(source=str(model_folder("marian"))), "m")
+    assert not slow.is_fast
+    sentences = [*(text.split() for text in TEXTS[:20]), ["boatboat", "the"], ["the", "\u200b", "boat"]]
+    tokens, left_out = encode_words(slow, sentences, {"model_type": "t5"})
+    assert left_out == {"too_long": 0, "lost_words": 1} and len(tokens.words) == 21
+    several = 0
+    for ids, words, sentence in zip(tokens.examples.ids, tokens.words, sentences[:21], strict=True):
+        pieces = np.array(slow.convert_ids_to_tokens(ids))
+        joined = ["".join(pieces[words == i]).replace("\u2581", "") for i in range(len(sentence))]
+        assert joined == sentence and (words == -1).sum() == 1
+        several += (np.bincount(words[words >= 0]) > 1).sum()
+    assert several
+
+
+@pytest.mark.parametrize("name", ["described", "t5", "marian"])
+def test_sentences_are_read_as_sources_are(model_folder, name):
+    """With the prefixes of the tasks in turn, whose tokens belong to no word."""
+    prefixes = ["translate English: ", "say it in French: "]
+    if name == "described":  # two tokens of languages
+        languages = ("de", "fr")
+        found = vocabulary.tokenizer(vocabulary.pieces(TEXTS, 48, languages, "k"))
+        tasks = [classes("") | {"target_language": language} for language in languages]
+        prefixes = [ENCODING.completed(found, task, 16, "tasks.a")["prefix"] for task in tasks]
+    else:
+        found = tokenizer(Model(source=str(model_folder(name))), "m")
+    config = {"model_type": "t5"}  # of any length
+    sentences = [text.split() for text in TEXTS[:20]]
+    tokens, left_out = encode_words(found, sentences, config, prefixes)
+    plain, _ = encode_words(found, sentences, config)
+    assert not any(left_out.values())
+    for row, (ids, words) in enumerate(zip(tokens.examples.ids, tokens.words, strict=True)):
+        assert list(ids) == found(prefixes[row % 2] + TEXTS[row])["input_ids"]
+        assert list(words[words >= 0]) == list(plain.words[row][plain.words[row] >= 0])
+        expected = np.array(plain.examples.ids[row])[plain.words[row] >= 0]
+        assert list(np.array(ids)[words >= 0]) == list(expected)
+        assert len(words) > len(plain.words[row])
