@@ -162,7 +162,7 @@ def test_windows_use_every_row_equally_often(size, n):
 
 def test_random_masks_on_some_of_the_examples(model, data, planned):
     on_all = predictions(model, data, planned, CPU)
-    on_some = predictions(model, data, planned, CPU, draw_examples=5, seed=3)
+    on_some = evaluated(model, data, planned, CPU, draw_examples=5, seed=3).predictions
     for task, of_task in data.items():
         for i, mask in enumerate(planned):
             used = ~on_some[task].mask[i]

@@ -80,15 +80,10 @@ def recorded(mask: Mask) -> bool:
 
 
 def predictions(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    masks: list[Mask],
-    device: Device,
-    draw_examples: int | None = None,
-    seed: int = 0,
+    model: MultiTask, examples: dict[str, Examples], masks: list[Mask], device: Device
 ) -> dict[str, np.ma.MaskedArray]:
-    """Return predictions under every mask, as in `evaluated`."""
-    return evaluated(model, examples, masks, device, draw_examples, seed).predictions
+    """Return predictions of all examples under every mask, as in `evaluated`."""
+    return evaluated(model, examples, masks, device).predictions
 
 
 @torch.no_grad()
