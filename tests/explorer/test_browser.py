@@ -20,19 +20,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
-VIEWS = [
-    "study",
-    "mixture",
-    "heads",
-    "belief",
-    "similarity",
-    "iat",
-    "gates",
-    "words",
-    "grouping",
-    "glossary",
-    "provenance",
-]
+VIEWS = "study mixture heads belief similarity iat gates words grouping glossary provenance".split()
 
 
 @pytest.fixture(scope="module")

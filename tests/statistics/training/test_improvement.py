@@ -144,13 +144,18 @@ def study(**iat) -> Study:
     )  # fmt: skip
 
 
-def evaluate(planned: Study, n: int = 120, seed: int = 0, **right: float) -> dict[Run, pd.DataFrame]:
-    """Evaluations of all runs; `right`: {method: accuracy}, 0.8 by default."""
+def evaluate(
+    planned: Study, n: int = 120, seed: int | list[int] = 0, spread: float = 0.0, **right: float
+) -> dict[Run, pd.DataFrame]:
+    """Evaluations of all runs; `right`: {method: accuracy}, 0.8 by default, which varies by `spread`."""
     rng = np.random.default_rng(seed)
     labels = {task: rng.integers(2, size=n).astype(float) for task in planned.tasks}
     evaluations = {}
     for each in planned.iat_runs:
-        wrong = rng.random((len(each.tasks), n)) > right.get(each.method.replace("-", "_"), 0.8)
+        accuracy = right.get(each.method.replace("-", "_"), 0.8) + spread * rng.normal(
+            size=(len(each.tasks), 1)
+        )
+        wrong = rng.random((len(each.tasks), n)) > accuracy
         frames = [
             rows(t, labels[t], np.abs(labels[t] - w)[None])[0] for t, w in zip(each.tasks, wrong, strict=True)
         ]
@@ -249,15 +254,9 @@ def test_p_over_seeds_belongs_to_the_interval_and_is_corrected_over_the_study():
 def test_tasks_are_rarely_clear_where_only_runs_vary(seeds):
     """All runs are equally good except for chance, which varies as much between runs as over examples."""
     planned = study(controls=["random"]).model_copy(update={"seeds": list(range(seeds))})
-    rng, found, by_models = np.random.default_rng(seeds), [], []
-    labels = {task: rng.integers(2, size=150).astype(float) for task in planned.tasks}
-    for _ in range(60):
-        evaluations = {}
-        for each in planned.iat_runs:
-            wrong = {t: rng.random(150) > 0.8 + 0.04 * rng.normal() for t in each.tasks}
-            frames = [rows(t, labels[t], np.abs(labels[t] - w)[None])[0] for t, w in wrong.items()]
-            evaluations[each] = pd.concat(frames, ignore_index=True)
-        table = analysed(planned, evaluations, 100)
+    found, by_models = [], []
+    for study_number in range(60):
+        table = analysed(planned, evaluate(planned, 150, [seeds, study_number], 0.04), 100)
         task_rows = table[table["task"] != MEAN]
         found.append(clear(task_rows).any())
         by_models.append((task_rows["p_holm"] < 0.05).any())
