@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ from headspec.similarity import grad_tag, lookahead
 from headspec.similarity.affinity import PARAMETERS, affinity, both_ways, seed_table
 from headspec.similarity.grad_tag import ENTRIES, Margins, Sketch
 from headspec.similarity.sensitivity import gradient, losses, parameters
-from headspec.similarity.single_runs import SingleRuns, sampled, under_one_encoder
+from headspec.similarity.single_runs import SingleRuns, sampled
 from support.tiny import CPU, encoder, examples
 
 TAGS = {"type": "tags", "labels": ["x", "y"]}
@@ -82,7 +84,7 @@ def test_lookahead_of_single_runs_is_at_the_targets_encoder(tmp_path):
     runs = SingleRuns(singles, DATA, rows, lambda: encoder("bert", 9), CPU, 0, tmp_path)
     found = lookahead.affinity_single(runs)
     for column, target in enumerate(CLASSES):
-        net = under_one_encoder(encoder("bert", column), singles)
+        net = replace(runs, encoder=lambda seed=column: encoder("bert", seed)).under_one_encoder()
         expected = lookahead.lookahead(net, [target], DATA, FITTED, JUDGED, CPU)
         np.testing.assert_array_equal(found[:, column], expected[:, 0])
     assert np.isfinite(found).all() and (found != 0).all()

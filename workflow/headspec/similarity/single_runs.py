@@ -50,18 +50,13 @@ class SingleRuns:
 
     def under_one_encoder(self) -> MultiTask:
         """Return the pretrained encoder with the classifiers of all models."""
-        return under_one_encoder(self.encoder(), self.folders)
-
-
-def under_one_encoder(encoder: PreTrainedModel, folders: Mapping[str, Path]) -> MultiTask:
-    """Return `encoder` with the classifiers of the single-task models in `folders`, by task."""
-    classes: dict[str, Any] = {}
-    states = []
-    for task, folder in folders.items():
-        alone = MultiTask.load(folder)
-        classes[task] = alone.classes[task]
-        states.append(alone.classifier(task).state_dict())
-    model = MultiTask(encoder, alone.pooling, classes)
-    for head, state in zip(model.heads, states, strict=True):
-        head.load_state_dict(state)
-    return model.eval()
+        classes: dict[str, Any] = {}
+        states = []
+        for task, folder in self.folders.items():
+            alone = MultiTask.load(folder)
+            classes[task] = alone.classes[task]
+            states.append(alone.classifier(task).state_dict())
+        model = MultiTask(self.encoder(), alone.pooling, classes)
+        for head, state in zip(model.heads, states, strict=True):
+            head.load_state_dict(state)
+        return model.eval()
