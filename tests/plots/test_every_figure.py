@@ -97,90 +97,102 @@ def predictions(tasks: list[str], seed: int) -> pd.DataFrame:
     return pd.concat(map(pd.DataFrame, rows)).assign(**unpruned)
 
 
+def of_pairs(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
+    """Tables and arguments of the figures of runs, mixtures and similarity."""
+    tasks, seeds = runs["task"], runs["seed"]
+    pairs = {"+".join(pair): list(pair) for pair in itertools.combinations(tasks, 2)}
+    paradigms = {task: ("single", "pair")[i % 2] for i, task in enumerate(tasks)}
+    measures = list(SIMILARITY) if len(tasks) < 6 else ["text", "rsa"]
+    ends = [dict(task_a=a, task_b=b, subject=None, measure=measures) for a, b in pairs.values()]
+    similarity = table("similarity", values | {"between_seeds": None}, ends)
+    combined = table("combined", values | {"fraction": 0.3})
+    random = dict(pruned_for=["random", "random_by_layer"], order=None, fraction=0.3, draw=range(5))
+    pruning = [dict(pruned_for="none", fraction=0.0), dict(pruned_for=tasks), random]
+    gains = [dict(mixture=task, method="single", task=task) for task in tasks]
+    gains += [dict(mixture=name, task=pair, difference=-0.123) for name, pair in pairs.items()]
+    directed = [dict(source=a, target=b) for a, b in itertools.permutations(tasks, 2)]
+    return dict(
+        labels=SIMILARITY, paradigms=paradigms, similarity=similarity, combined=combined,
+        correlation=correlation(paired(similarity, combined, paradigms, "tuned"), 0),
+        pruning={seed: table("pruning", runs, pruning, seed) for seed in seeds},
+        predictions={seed: predictions(tasks, seed) for seed in seeds}, groups=[tasks[:2], tasks[2:]],
+        dissociation=table("dissociation", values | {"task": tasks}), mixtures=pairs | {"all": tasks},
+        gains=table("sharing", runs | {"unpruned_at_chance": True}, gains),
+    ) | {"gains predictions": table("gain_predictions", runs, directed)}  # fmt: skip
+
+
+def of_training(case: str) -> dict[str, Any]:
+    """Tables and arguments of the figures of IAT and transfer."""
+    tasks, seeds, section = iat.CASES[case if case in iat.CASES else "whole"]
+    config = iat.study(tasks, seeds, section)
+    special, combined, dissociation = iat.specialization_tables(tasks, seeds)
+    controls = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
+    mixtures = {"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": tasks}
+    fits = ({}, ["pretrained"]) if case == "one" else (mixtures, [*transfers.METHODS, *controls])
+    return dict(
+        improvement=iat.improvement_table(config), scores=iat.iat_table(config), mixture="all", tasks=tasks,
+        labels=iat.labels(config), metrics=iat.metrics(tasks) | {"t": "accuracy"}, task="t",
+        variants=[plain(variant) for variant in config.variants], specialization=special, combined=combined,
+        dissociation=dissociation, summary=transfers.summarised(*fits), controls=controls,
+    )  # fmt: skip
+
+
+def of_gates(runs: dict[str, Any]) -> dict[str, Any]:
+    """Tables and arguments of the figures of kept heads."""
+    numbers = [dict(way="whole", fraction=1.0, heads=40.0)]
+    numbers += [dict(fraction=fraction, heads=160 * fraction) for fraction in VALUES["fraction"]]
+    budgets = table("budgets", runs | {"task": [*runs["task"], "mean"], "against": None}, numbers)
+    shared = runs | {"task": None, "scope": "shared", "against": None}
+    counts, kinds = (
+        table(name, shared, [*OWN[name], OWN[name][-1] | {"way": "whole", "fraction": 1.0}])
+        for name in ("role_counts", "kept_kinds")
+    )
+    return dict(
+        labels=WAYS, places=pruning_methods.PRUNING_METHODS.places(WAYS), counts=counts, kinds=kinds,
+        gates=table("gates", shared, numbers), overlap=table("overlap", runs),
+        budgets=budgets.assign(metric=budgets["task"].where(budgets["task"].eq("mean"), "accuracy")),
+    )  # fmt: skip
+
+
+def of_heads(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
+    """Tables and arguments of the figures of the head atlas and of probes."""
+    tasks, probed = runs["task"], table("probed", runs)
+    sharing = [dict(mixture=task, method="single", task=task, difference=None) for task in tasks]
+    sharing += [dict(mixture="all", method=["tuned", "even"])]
+    sharing += [dict(mixture="+".join(pair), task=list(pair)) for pair in itertools.combinations(tasks, 2)]
+    return dict(
+        heads=table("heads", runs | {"method": ["tuned", "frozen"], "label": None}), labels=HEADS | RANKINGS,
+        belief=table("belief", values | {"task": "mean"}), cumulative=predictions(tasks, 0),
+        roles=table("head_roles", runs | {"seed": 0, "role": "syntactic", "relation": "nmod:poss"}),
+        sharing=table("sharing", runs, sharing), mixtures=values["mixture"],
+        probed=[probed.assign(right=probed.index % 10)] * 2, shown=[("pretrained", 1), ("alone", 1)],
+    )  # fmt: skip
+
+
 @cache
 def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Values of columns, and arguments by their names, for figures of a folder of `headspec.plots`."""
     tasks, n, (layers, heads), models = CASES[case]
     if group != "atlas":  # some compare tasks
         tasks = [*tasks, "imdb", "sst2"][: max(3, len(tasks))]
-    pairs = list(itertools.combinations(tasks, 2))
-    together, seeds = ["+".join(pair) for pair in pairs], range(n)
-    metrics = dict.fromkeys(tasks, "accuracy")
+    mixtures = ["+".join(pair) for pair in itertools.combinations(tasks, 2)]
     values = VALUES | dict(
-        model=models, mixture=[*together, "all"], seed=seeds, layer=range(layers), head=range(heads),
-        task=[*tasks, "mean"], against=[None, *tasks], measure=list(HEADS), seed_a=seeds,
+        model=models, mixture=[*mixtures, "all"], seed=range(n), layer=range(layers), head=range(heads),
+        task=[*tasks, "mean"], against=[None, *tasks], measure=list(HEADS), seed_a=range(n),
     )  # fmt: skip
     runs = values | {"task": tasks, "model": models[0], "mixture": "all", "method": "tuned"}
-    found: dict[str, Any] = dict(
-        tasks=tasks, fraction=0.3, main=0.3, distinct=0.1, metrics=metrics, method="tuned", before="frozen",
-        joint="all", measure="rsa", labels=RANKINGS, places=head_measures.places(head_measures.rankings()),
-        mixtures=dict(zip(together, map(list, pairs), strict=True)) | {"all": tasks},
+    arguments: dict[str, Any] = dict(
+        tasks=tasks, fraction=0.3, main=0.3, distinct=0.1, metrics=dict.fromkeys(tasks, "accuracy"),
+        method="tuned", before="frozen", joint="all", measure="rsa",
+        places=head_measures.places(head_measures.rankings()),
     )  # fmt: skip
-    if not group:
-        paradigms = {task: ("single", "pair")[i % 2] for i, task in enumerate(tasks)}
-        measures = list(SIMILARITY) if len(tasks) < 6 else ["text", "rsa"]
-        ends = [dict(task_a=a, task_b=b, subject=None, measure=measures) for a, b in pairs]
-        similarity = table("similarity", values | {"between_seeds": None}, ends)
-        combined = table("combined", values | {"fraction": 0.3})
-        random = dict(pruned_for=["random", "random_by_layer"], order=None, fraction=0.3, draw=range(5))
-        pruning = [dict(pruned_for="none", fraction=0.0), dict(pruned_for=tasks), random]
-        gains = [dict(mixture=task, method="single", task=task) for task in tasks]
-        gains += [
-            dict(mixture=m, task=list(pair), difference=-0.123)
-            for m, pair in zip(together, pairs, strict=True)
-        ]
-        directed = [dict(source=a, target=b) for a, b in itertools.permutations(tasks, 2)]
-        return values, found | dict(
-            labels=SIMILARITY, paradigms=paradigms, similarity=similarity, combined=combined,
-            correlation=correlation(paired(similarity, combined, paradigms, "tuned"), 0),
-            pruning={seed: table("pruning", runs, pruning, seed) for seed in seeds},
-            predictions={seed: predictions(tasks, seed) for seed in seeds}, groups=[tasks[:2], tasks[2:]],
-            dissociation=table("dissociation", values | {"task": tasks}),
-            **{"gains predictions": table("gain_predictions", runs, directed)},
-            gains=table("sharing", runs | {"unpruned_at_chance": True}, gains),
-        )  # fmt: skip
     if group == "training":
-        small = case if case in iat.CASES else "whole"
-        members, number, section = iat.CASES[small]
-        config = iat.study(members, number, section)
-        special, combined, dissociation = iat.specialization_tables(members, number)
-        controls = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
-        mixtures = {"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": members}
-        fits = ({}, ["pretrained"]) if case == "one" else (mixtures, [*transfers.METHODS, *controls])
-        return runs, found | dict(
-            improvement=iat.improvement_table(config), scores=iat.iat_table(config), mixture="all",
-            tasks=members, labels=iat.labels(config), metrics=iat.metrics(members) | {"t": "accuracy"},
-            task="t", variants=[plain(variant) for variant in config.variants], specialization=special,
-            combined=combined, dissociation=dissociation, summary=transfers.summarised(*fits),
-            controls=controls,
-        )  # fmt: skip
+        return runs, arguments | of_training(case)
     if group == "gates":
-        whole = [dict(way="whole", fraction=1.0, heads=40.0)]
-        methods = [dict(fraction=f, heads=160 * f) for f in VALUES["fraction"]]
-        budgets = table("budgets", runs | {"task": [*tasks, "mean"], "against": None}, whole + methods)
-        sets = table("gates", runs, [part | {"task": None, "scope": "shared"} for part in whole + methods])
-        at = runs | {"task": None, "scope": "shared", "against": None}
-        counts, kinds = (
-            table(name, at, OWN[name] + [part | {"way": "whole", "fraction": 1.0} for part in OWN[name][-1:]])
-            for name in ("role_counts", "kept_kinds")
-        )
-        return runs, found | dict(
-            labels=WAYS, places=pruning_methods.PRUNING_METHODS.places(WAYS),
-            gates=sets, counts=counts, kinds=kinds,
-            budgets=budgets.assign(metric=budgets["task"].where(budgets["task"].eq("mean"), "accuracy")),
-            overlap=table("overlap", runs),
-        )  # fmt: skip
-    probed = table("probed", runs)
-    alone = [dict(mixture=task, method="single", task=task, difference=None) for task in tasks]
-    shared = [dict(mixture="all", method=["tuned", "even"])]
-    shared += [dict(mixture=m, task=list(pair)) for m, pair in zip(together, pairs, strict=True)]
-    return runs, found | dict(
-        heads=table("heads", runs | {"method": ["tuned", "frozen"], "label": None}), labels=HEADS | RANKINGS,
-        belief=table("belief", values | {"task": "mean"}), cumulative=predictions(tasks, 0),
-        roles=table("head_roles", runs | {"seed": 0, "role": "syntactic", "relation": "nmod:poss"}),
-        sharing=table("sharing", runs, [*alone, *shared]),
-        probed=[probed.assign(right=probed.index % 10)] * 2, shown=[("pretrained", 1), ("alone", 1)],
-    )  # fmt: skip
+        return runs, arguments | of_gates(runs)
+    return (
+        (runs, arguments | of_heads(values, runs)) if group else (values, arguments | of_pairs(values, runs))
+    )
 
 
 def drawn(name: str, case: str) -> Figure:
