@@ -20,7 +20,10 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
-VIEWS = "study mixture heads belief similarity iat gates words grouping glossary provenance".split()
+VIEWS = [
+    "study", "mixture", "heads", "belief", "similarity", "iat", "gates", "words", "grouping", "glossary",
+    "provenance",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
