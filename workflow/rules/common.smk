@@ -51,7 +51,7 @@ sys.path.insert(0, str(LIBRARY))
 
 from headspec import plugins
 from headspec.provenance import code_hash, files, hashes
-from headspec.config import loading, pruning_methods, variants
+from headspec.config import loading, methods, pruning_methods, variants
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
@@ -188,6 +188,11 @@ def run_tables(runs: list, name: str):
     take longer than many a job.
     """
     return lambda wildcards: LAYOUT.run_files(runs, name)
+
+
+def of_measures(rule: str, path, **wildcards) -> list:
+    """Input: files of a rule, if a measure of similarity of the study uses them."""
+    return expand(path, **wildcards) if STUDY.similarity.asked(rule) else []
 
 
 def run_settings(runs: list):

@@ -14,6 +14,7 @@ COMPARED_TOKENS = expand(rules.tokenize.output.train, task=LAYOUT.compared, allo
 COMPARED_MODELS = expand(
     rules.train.output.classifiers, mixture=LAYOUT.compared, method="single", allow_missing=True
 )
+SEED_TABLE = result("similarity/{model}/seed{seed}/{table}.parquet")
 #: unlabelled texts for which models compute vectors
 TEXTS = {
     "sentences": result("similarity/sentences.parquet"),
@@ -169,14 +170,25 @@ rule sensitivity:
         "../scripts/similarity/sensitivity.py"
 
 
+EVERY_SEED = {"model": STUDY.models, "seed": STUDY.seeds}
+
+
 rule similarity:
     input:
-        text=LAYOUT.text_embeddings,
-        vectors=LAYOUT.similarity_tables("representations", "sentences"),
-        parameters=LAYOUT.similarity_tables("sensitivity", *SYMMETRIC),
-        affinity=LAYOUT.similarity_tables("sensitivity", *DIRECTED),
-        importance=LAYOUT.compared_importance,
-        brain_encoding=LAYOUT.similarity_tables("brain_encoding", "brain_encoding"),
+        text=of_measures("text_embedding", rules.text_embedding.output, model=STUDY.models),
+        vectors=of_measures("representations", SEED_TABLE, table="sentences", **EVERY_SEED),
+        parameters=expand(SEED_TABLE, table=SYMMETRIC, **EVERY_SEED),
+        affinity=expand(SEED_TABLE, table=DIRECTED, **EVERY_SEED),
+        importance=of_measures(
+            "importance",
+            rules.importance.output,
+            **EVERY_SEED,
+            mixture=LAYOUT.compared,
+            method=methods.alone(STUDY.methods),
+        ),
+        brain_encoding=of_measures(
+            "brain_encoding", SEED_TABLE, table="brain_encoding", **EVERY_SEED
+        ),
     output:
         **({"affinity": result("tables/affinity.parquet")} if DIRECTED else {}),
         similarity=result("tables/similarity.parquet"),

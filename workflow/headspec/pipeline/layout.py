@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.methods import METHODS, alone
+from headspec.config.methods import METHODS
 from headspec.config.pruning_methods import any_learnt
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
@@ -249,35 +249,6 @@ class Layout:
     def probed_tasks(self) -> list[str]:
         """The tasks on words, for which heads can be probed."""
         return [name for name, task in self.study.tasks.items() if kind(task).on_words]
-
-    # --- similarity
-
-    def similarity_tables(self, rule: str, *names: str) -> list[str]:
-        """Return tables for each model and seed, if a configured measure uses the output of `rule`."""
-        if not self.study.similarity.asked(rule):
-            return []
-        return [
-            self.result("similarity", model, f"seed{seed}", f"{name}.parquet")
-            for name, model, seed in itertools.product(names, self.study.models, self.study.seeds)
-        ]
-
-    @cached_property
-    def text_embeddings(self) -> list[str]:
-        """The table of mean vectors of the tasks' texts, for each model."""
-        models = self.study.models if self.study.similarity.asked("text_embedding") else []
-        return [self.result("similarity", model, "text.parquet") for model in models]
-
-    @cached_property
-    def compared_importance(self) -> list[str]:
-        """Importance in the single-task runs of the compared tasks, if a measure uses it."""
-        if not self.study.similarity.asked("importance"):
-            return []
-        singles = itertools.product(self.study.models, self.study.seeds, self.compared)
-        method = alone(self.study.methods)
-        return [
-            self.result("runs", model, task, method, f"seed{seed}", "importance.parquet")
-            for model, seed, task in singles
-        ]
 
     @property
     def submissions(self) -> list[str]:
