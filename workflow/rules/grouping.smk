@@ -5,13 +5,6 @@
 SHARING_RUNS = {"sharing": PROBING.runs, "gains": STUDY.sharing_runs}
 
 
-def sharing_metrics(wildcards) -> dict[str, list[str]]:
-    """Parameter: all metrics of probed tasks, or the main one of every task."""
-    if wildcards.table == "sharing":
-        return PROBING.metrics
-    return {task: every[:1] for task, every in LAYOUT.metrics.items()}
-
-
 rule sharing:
     input:
         evaluations=lambda wildcards: LAYOUT.run_files(
@@ -31,7 +24,12 @@ rule sharing:
     params:
         study=STUDY.study,
         runs=lambda wildcards: plain(SHARING_RUNS[wildcards.table]),
-        metrics=sharing_metrics,
+        # all metrics of probed tasks, or the main one of every task
+        metrics=lambda wildcards: (
+            PROBING.metrics
+            if wildcards.table == "sharing"
+            else {task: every[:1] for task, every in LAYOUT.metrics.items()}
+        ),
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/sharing.py"),
