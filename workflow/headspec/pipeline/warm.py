@@ -195,7 +195,8 @@ def serve(listener: socket.socket, packages: list[str]) -> list[str]:
         elif packages and not ready:
             with contextlib.suppress(ImportError):  # a job that needs it will say so
                 importlib.import_module(packages.pop(0))
-            for finalizer in [*weakref.finalize._registry]:  # of torch's libraries, 30 ms in every fork
+            # those of torch's libraries take 30 ms in every fork; nothing public lists them
+            for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
                 finalizer.atexit = False
             gc.freeze()  # forks neither search nor copy what was imported
             if gpu_open():
