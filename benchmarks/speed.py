@@ -26,7 +26,7 @@ from headspec.heads.pruning import predictions, under_masks
 from headspec.heads.ranking import prune_count
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.variants.own import Own
 
 HEADING = "| | baseline | headspec | ratio: median (range) | same result |\n|---|---|---|---|---|"
@@ -35,7 +35,7 @@ MEASURED = 32  # most examples for all measures of heads
 
 def train_bucketed(work: Workload, model: MultiTask, examples: Examples, settings: Training) -> list[float]:
     """Train by `headspec.training.loop.train`; return the loss of every step."""
-    table = train(model, {work.task: examples}, settings, None, 0, work.device, no_checkpoint())
+    table = train(model, Setup({work.task: examples}, settings, 0, work.device), no_checkpoint())
     return table["loss"].tolist()
 
 
@@ -43,7 +43,7 @@ def train_heads(work: Workload, model: MultiTask, heads: np.ndarray) -> None:
     """Train one epoch, but move only heads[0] of the `heads` of two tasks, (2, layers, heads)."""
     own_heads = Own({work.task: heads[0], "": heads[1]}, "qkv")
     tasks = {work.task: work.train}
-    with trainer(model, tasks, work.settings, None, 0, work.device) as run, own_heads.applied(run):
+    with trainer(model, Setup(tasks, work.settings, 0, work.device)) as run, own_heads.applied(run):
         run.run(len(run.steps), no_checkpoint())
 
 

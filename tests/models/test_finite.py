@@ -23,7 +23,7 @@ from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import retrain
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.transfer import Fitting, Target, transfer
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
@@ -71,7 +71,7 @@ def finite(state: dict) -> bool:
 )
 def test_diverging_training_names_step_task_and_remedy(tmp_path, changed, device, advice):
     trained = model()
-    with trainer(trained, data(), settings(learning_rate=HUGE, **changed), None, 7, device) as run:
+    with trainer(trained, Setup(data(), settings(learning_rate=HUGE, **changed), 7, device)) as run:
         with pytest.raises(NumericalError, match=advice) as caught:
             run.run(STEPS, never(tmp_path))
         done = run.history
@@ -86,7 +86,7 @@ def test_diverging_training_names_step_task_and_remedy(tmp_path, changed, device
 def test_a_loss_that_is_fetched_late_is_reported_for_its_step(tmp_path):
     messages = []
     for patience in (0.0, 1e9):
-        with trainer(model(), data(), settings(learning_rate=HUGE), None, 7, CPU) as run:
+        with trainer(model(), Setup(data(), settings(learning_rate=HUGE), 7, CPU)) as run:
             run.patience = patience
             with pytest.raises(NumericalError) as caught:
                 run.run(STEPS, never(tmp_path))
@@ -98,13 +98,13 @@ def test_frozen_training_names_the_key_of_its_learning_rate(tmp_path):
     trained, texts = model(), data()
     fixed = {task: e.vectors(representations([(task, trained)], e, CPU)) for task, e in texts.items()}
     with pytest.raises(NumericalError, match=r"training\.frozen\.learning_rate \(now 3e\+38\)"):
-        train(trained, texts, settings(learning_rate=3e38), fixed, 7, CPU, never(tmp_path))
+        train(trained, Setup(texts, settings(learning_rate=3e38), 7, CPU, features=fixed), never(tmp_path))
 
 
 @pytest.mark.parametrize("way", ["own", "lora"])
 def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
     trained, trunk = model(), Checkpoint(tmp_path / "kept.pt", "", 0)
-    train(trained, data(), settings(), None, 7, CPU, never(tmp_path), trunk=trunk, reserve=0.5)
+    train(trained, Setup(data(), settings(), 7, CPU), never(tmp_path), trunk=trunk, reserve=0.5)
     state = trunk.load("cpu")
     assert state is not None and finite(state)
     heads = {task: np.zeros((LAYERS, HEADS), dtype=bool) for task in CLASSES}
@@ -113,7 +113,7 @@ def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
     restriction = Own(heads, "qkv") if way == "own" else LoRA(heads, "qkv", 7)
     checkpoint = Checkpoint(tmp_path / "checkpoint.pt", "", 0)
     with pytest.raises(NumericalError, match=r"step \d+ of 24, a batch of task '\w': the loss") as caught:
-        retrain(model(), data(), settings(learning_rate=HUGE), restriction, 7, CPU, state, checkpoint)
+        retrain(model(), Setup(data(), settings(learning_rate=HUGE), 7, CPU), restriction, state, checkpoint)
     last = checkpoint.load("cpu")
     assert last is not None and finite(last)
     assert f"goes on after step {len(last['history'])}, from {checkpoint.path}" in str(caught.value)
@@ -129,7 +129,7 @@ def test_gradients_that_are_not_finite_stop_training(tmp_path):
         r"step 1 of 24, a batch of task '\w': the loss is [\d.e+]+, but the norm of its gradient is (inf|nan)"
     )
     with pytest.raises(NumericalError, match=problem):
-        train(trained, data(), settings(), None, 7, CPU, never(tmp_path))
+        train(trained, Setup(data(), settings(), 7, CPU), never(tmp_path))
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
@@ -138,14 +138,14 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     texts = {"a": examples(8, 2, 1)}
     rough = settings(epochs=1, learning_rate=HUGE, weight_decay=1e10)
     with pytest.raises(NumericalError, match="the loss is finite, but .* tensors are not, such as 'encoder"):
-        train(model(), texts, rough, None, 7, CPU, checkpoint, trunk=trunk, reserve=0.0)
+        train(model(), Setup(texts, rough, 7, CPU), checkpoint, trunk=trunk, reserve=0.0)
     assert not checkpoint.path.exists() and not trunk.path.exists()
 
 
 def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch):
     """After a fault that does not recur, such as of a failing device."""
     undisturbed = model()
-    history = train(undisturbed, data(), settings(), None, 7, CPU, never(tmp_path))
+    history = train(undisturbed, Setup(data(), settings(), 7, CPU), never(tmp_path))
     losses, calls = MultiTask.losses, []
 
     def faulty(self, *args):
@@ -157,11 +157,11 @@ def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch)
     with pytest.raises(
         NumericalError, match=r"step 10 of 24.*the loss is (inf|nan).* goes on after step 9, from"
     ):
-        train(model(), data(), settings(), None, 7, CPU, checkpoint)
+        train(model(), Setup(data(), settings(), 7, CPU), checkpoint)
     state = checkpoint.load("cpu")
     assert state is not None and finite(state) and len(state["history"]) == 9
     again = model()
-    resumed = train(again, data(), settings(), None, 7, CPU, checkpoint)
+    resumed = train(again, Setup(data(), settings(), 7, CPU), checkpoint)
     assert len(calls) == 10 + STEPS - 9
     assert resumed["loss"].equals(history["loss"])
     for name, value in undisturbed.state_dict().items():

@@ -20,7 +20,7 @@ from headspec.models import devices
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from support.tiny import CPU, by_family, encoder, examples
 
 pytestmark = pytest.mark.needs("GPU")
@@ -53,7 +53,7 @@ def history(folder, net: MultiTask, device: Device, seconds: float = 1e9, microb
     settings = Training(batch_size=8, epochs=2, learning_rate=1e-4)
     folder.mkdir(exist_ok=True)
     checkpoint = Checkpoint(folder / f"{device.name}.pt", "f", seconds)
-    return train(net, DATA, settings, None, 7, device, checkpoint, microbatches)
+    return train(net, Setup(DATA, settings, 7, device, microbatches), checkpoint)
 
 
 @pytest.mark.parametrize("kind", by_family())
@@ -99,7 +99,7 @@ def test_steps_do_not_wait_for_the_gpu(monkeypatch):
     as_before = dict(AttentionMaskInterface._global_mapping)
     monkeypatch.setattr(AttentionMaskInterface, "_global_mapping", as_before)  # a job changes it
     net, device = model(), devices.prepare("fp32", 1)
-    with trainer(net, DATA, Training(batch_size=8, epochs=2), None, 7, device) as run:
+    with trainer(net, Setup(DATA, Training(batch_size=8, epochs=2), 7, device)) as run:
 
         def step(number: int) -> None:
             run._backward(run.steps[number], [])
@@ -172,7 +172,7 @@ def test_steps_that_do_not_fit_are_divided(tmp_path, caplog):
                 memory / torch.cuda.get_device_properties(0).total_memory
             )
         checkpoint = Checkpoint(tmp_path / f"{fraction}.pt", "f", 1e9)
-        losses.append(train(net, data, settings, None, 7, GPU, checkpoint)["loss"])
+        losses.append(train(net, Setup(data, settings, 7, GPU), checkpoint)["loss"])
         del net
     assert "microbatches" in caplog.text
     np.testing.assert_allclose(*losses, rtol=1e-3)

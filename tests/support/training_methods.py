@@ -15,7 +15,7 @@ from headspec.models.internals.representations import representations
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
 from support.tiny import CPU, encoder, examples
@@ -24,6 +24,7 @@ CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 #: the last batch of task a has three examples, too few to share; that of b has five, in unequal shares
 DATA = {"a": examples(19, 2, 1), "b": examples(13, 3, 2)}
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+SETUP = Setup(DATA, SETTINGS, 7, CPU)
 HEADS = {"a": np.eye(3, 4, dtype=bool), "b": np.eye(3, 4, k=1, dtype=bool)}
 FIXED = {
     task: examples.vectors(representations([(task, MultiTask(encoder("bert"), "mean", {}))], examples, CPU))
@@ -47,18 +48,18 @@ def every_method(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, 
         net.load_state_dict(start)
 
     never, kept, third = (Checkpoint(folder / f"{name}.pt", "f", 1e9) for name in ("never", "kept", "third"))
-    with trainer(net, DATA, SETTINGS, None, 7, CPU) as run:
+    with trainer(net, SETUP) as run:
         run.run(3, never)
         third.save(run.state())
     net.load_state_dict(start)
-    keep("tuned", train(net, DATA, SETTINGS, None, 7, CPU, never, 1, kept, 0.5))
-    keep("microbatches", train(net, DATA, SETTINGS, None, 7, CPU, never, 2))
-    keep("single", train(net, {"a": DATA["a"]}, SETTINGS, None, 7, CPU, never))
-    keep("frozen", train(net, DATA, SETTINGS, FIXED, 7, CPU, never))
+    keep("tuned", train(net, SETUP, never, kept, 0.5))
+    keep("microbatches", train(net, Setup(DATA, SETTINGS, 7, CPU, 2), never))
+    keep("single", train(net, Setup({"a": DATA["a"]}, SETTINGS, 7, CPU), never))
+    keep("frozen", train(net, Setup(DATA, SETTINGS, 7, CPU, features=FIXED), never))
     if dist.is_initialized():
         dist.barrier()  # the first process has written
-    keep("resumed", train(net, DATA, SETTINGS, None, 7, CPU, third))
-    state = branch(net, DATA, SETTINGS, 0.4, 7, CPU, kept.load("cpu"), never)
+    keep("resumed", train(net, SETUP, third))
+    state = branch(net, SETUP, 0.4, kept.load("cpu"), never)
     for method, restriction in {"iat": Own(HEADS, "qkv"), "lora": LoRA(HEADS, "qkv", 7)}.items():
-        keep(method, retrain(net, DATA, SETTINGS, restriction, 7, CPU, deepcopy(state), never))
+        keep(method, retrain(net, SETUP, restriction, deepcopy(state), never))
     return done

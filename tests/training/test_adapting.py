@@ -21,7 +21,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.saved import adopt, read_encoder
 from headspec.training.adapting import adapt, size, targets
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from support.tiny import CPU, LAYERS, by_family, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "r": None}
@@ -38,7 +38,7 @@ def trained(folder: Path, net: MultiTask, device: Device = CPU, **settings) -> M
     torch.set_num_threads(1)
     adapt(net.encoder, 4, settings.pop("layers", "all"), 7, device)
     checkpoint = Checkpoint(folder / "c.pt", "f", NEVER)
-    train(net, data(), SETTINGS.model_copy(update=settings), None, 7, device, checkpoint)
+    train(net, Setup(data(), SETTINGS.model_copy(update=settings), 7, device), checkpoint)
     return net.eval()
 
 
@@ -116,7 +116,7 @@ def test_layers_that_cannot_have_adapters_are_refused():
 def test_frozen_weights_have_neither_gradients_nor_moments(tmp_path):
     net = MultiTask(encoder("llama"), "last", CLASSES)
     adapt(net.encoder, 4, "all", 7, CPU)
-    with trainer(net, data(), SETTINGS, None, 7, CPU) as run:
+    with trainer(net, Setup(data(), SETTINGS, 7, CPU)) as run:
         run.run(3, Checkpoint(tmp_path / "c.pt", "f", NEVER))
         moments, state = run.updates.optimizer.state, run.state()["model"]
     learnt = {*adapters(net.encoder).values(), *net.classifiers.parameters()}

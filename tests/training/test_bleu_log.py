@@ -22,7 +22,7 @@ from headspec.tasks.translation import decoding
 from headspec.tasks.translation.decoding import Targets
 from headspec.training.bleu_log import LOOKS, SHARE, BleuLog
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from support.models import make
 from support.tiny import CPU
 from support.translators import translator
@@ -47,7 +47,7 @@ def trained(folder: Path, kept: Path, watch: bool, seconds: float = 1e9) -> Mult
     torch.set_num_threads(1)
     model, examples, watched = made(folder)
     checkpoint = Checkpoint(kept / "c.pt", "f", seconds)
-    train(model, examples, SETTINGS, None, 7, CPU, checkpoint, watched=watched if watch else None)
+    train(model, Setup(examples, SETTINGS, 7, CPU), checkpoint, watched=watched if watch else None)
     return model
 
 
@@ -81,14 +81,14 @@ def test_weights_are_the_same_to_the_byte(folder, tmp_path, caplog, monkeypatch)
 
 def trained_steps(folder: Path) -> list:
     model, examples, _ = made(folder)
-    with trainer(model, examples, SETTINGS, None, 7, CPU) as run:
+    with trainer(model, Setup(examples, SETTINGS, 7, CPU)) as run:
         return run.steps
 
 
 def bleu_log(folder: Path, longest: int = 16, settings: Training = SETTINGS) -> BleuLog:
     model, examples, watched = made(folder)
     model.classifier("a").longest = longest
-    with trainer(model, examples, settings, None, 7, CPU) as run:
+    with trainer(model, Setup(examples, settings, 7, CPU)) as run:
         return BleuLog(model, watched, run.steps, examples, CPU)
 
 
@@ -130,7 +130,7 @@ def test_measuring_takes_a_small_share_of_the_operations(folder):
     with FlopCounterMode(display=False) as looks:
         of.measure()
     model, examples, _ = made(folder)
-    with trainer(model, examples, SETTINGS, None, 7, CPU) as run, FlopCounterMode(display=False) as training:
+    with trainer(model, Setup(examples, SETTINGS, 7, CPU)) as run, FlopCounterMode(display=False) as training:
         for step in [step for step in run.steps if step.epoch == 0]:
             batch = examples["a"].batch(step.rows)
             model.losses("a", model.pool(batch), batch.labels).mean().backward()

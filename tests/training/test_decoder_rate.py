@@ -15,7 +15,7 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.training.gated import Fixed, Sets
 from headspec.training.iat import End
-from headspec.training.loop import Trainer, trainer
+from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
@@ -65,7 +65,7 @@ def test_decoders_step_as_far_as_their_rate_says(tmp_path, way, faster):
     settings = Training(batch_size=8, epochs=9, learning_rate=RATE, decoder_learning_rate=faster, clip=None)
     torch.manual_seed(0)
     model = MultiTask(tiny.encoder("bert"), "mean", CLASSES)
-    with trainer(model, {"pos": sentences()}, settings, None, 0, tiny.CPU) as run:
+    with trainer(model, Setup({"pos": sentences()}, settings, 0, tiny.CPU)) as run:
         if way == "gates":
             run.gating = Fixed(Sets(["pos"], per_task=False), np.ones((1, tiny.LAYERS, tiny.HEADS), bool))
         with ENDS[way].applied(run) if way in ENDS else nullcontext():
@@ -79,7 +79,7 @@ def test_classifiers_of_texts_keep_the_rate_of_the_encoder(tmp_path):
     settings = Training(batch_size=8, learning_rate=RATE, decoder_learning_rate=FASTER, clip=None)
     torch.manual_seed(0)
     model = MultiTask(tiny.encoder("bert"), "mean", CLASSES)
-    with trainer(model, {"tone": tiny.examples()}, settings, None, 0, tiny.CPU) as run:
+    with trainer(model, Setup({"tone": tiny.examples()}, settings, 0, tiny.CPU)) as run:
         before = model.classifier("tone").weight.detach().clone()
         run.run(1, never(tmp_path))
         change = (model.classifier("tone").weight - before).abs().max().item()

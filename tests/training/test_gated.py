@@ -18,12 +18,13 @@ from headspec.models.head_parameters import head_slices
 from headspec.statistics.gates.targets import counts
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.kept_heads import count_kept, drawn, ranked
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.pruned_runs import Plan, evaluation, finish, learn, learning_steps, starting_model
 from support.tiny import CPU, HEADS, LAYERS, by_family
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
+SETUP = Setup(data(), SETTINGS, 0, CPU)
 STEPS = 18  # 5 + 4 batches, twice
 SHAPE = (LAYERS, HEADS)
 EVERY = np.ones(SHAPE, dtype=bool)
@@ -48,7 +49,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def trained(gating, folder, net=None, microbatches: int = 1, until: int = STEPS):
     """A model trained with gates, for some of the steps; and its run."""
     net = net or model()
-    with trainer(net, data(), SETTINGS, None, 0, CPU, microbatches) as run:
+    with trainer(net, Setup(data(), SETTINGS, 0, CPU, microbatches)) as run:
         run.gating = gating
         run.run(until, never(folder))
     return net, run
@@ -59,7 +60,7 @@ def trained(gating, folder, net=None, microbatches: int = 1, until: int = STEPS)
 
 def test_open_gates_change_nothing(tmp_path):
     plain = model()
-    train(plain, data(), SETTINGS, None, 0, CPU, never(tmp_path))
+    train(plain, SETUP, never(tmp_path))
     gated, _ = trained(Fixed(Sets(list(CLASSES), False), np.ones((1, *SHAPE), dtype=bool)), tmp_path)
     assert equal(weights(plain), weights(gated))
 
@@ -86,7 +87,7 @@ def test_batches_of_a_task_meet_its_own_heads(tmp_path):
     seen = []
     gating = Fixed(sets, kept)
     net = model()
-    with trainer(net, data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(net, SETUP) as run:
         for number, step in enumerate(run.steps):
             gating.begin(run, number)
             seen.append((step.task, bool(net.gates.values[0, 0])))
@@ -103,7 +104,7 @@ def test_gates_learn_on_every_architecture(kind, tmp_path):
     shape = (net.gates.layers, net.gates.heads)
     gates = learnt_gates("subset", shape, 5, 0.0)
     gating = Learning(Sets(list(CLASSES), False), [gates], 4, 5, 0.1, 0)
-    with trainer(net, data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(net, SETUP) as run:
         run.gating = gating
         run.run(3, never(tmp_path))
     assert gates.scores.isfinite().all() and (gates.scores != 0).all()
@@ -113,7 +114,7 @@ def test_scores_get_the_gradient_of_the_loss(tmp_path):
     """The gradient through the gates of one step, as autograd has it through the whole graph."""
     net, gating = model(), learning("l0", steps=10)
     gates = gating.gates[0]
-    with trainer(net, data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(net, SETUP) as run:
         step = run.steps[0]
         net.eval()  # no dropout
         batch = run.examples[step.task].batch(step.rows)
@@ -151,7 +152,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
         _, first = trained(gating, tmp_path, until=stop)
         state = first.state()
         net = model()
-        with trainer(net, data(), SETTINGS, None, 0, CPU) as second:
+        with trainer(net, SETUP) as second:
             second.gating = learning(kind)
             second.restore(state)
             second.run(STEPS, never(tmp_path))
@@ -178,7 +179,7 @@ def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
 def test_sets_of_tasks_learn_apart(tmp_path):
     """Until a step of its own task, a set does not move."""
     gating = learning("l0", per_task=True)
-    with trainer(model(), data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(model(), SETUP) as run:
         run.gating = gating
         first = run.steps[0].task
         other = next(i for i, step in enumerate(run.steps) if step.task != first)
@@ -190,7 +191,7 @@ def test_sets_of_tasks_learn_apart(tmp_path):
 def test_heads_that_were_kept_are_fixed_after_learning(tmp_path):
     gating = learning("subset")
     net = model()
-    with trainer(net, data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(net, SETUP) as run:
         run.gating = gating
         run.run(10, never(tmp_path))
         kept = gating.kept
@@ -210,7 +211,7 @@ def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
     net = model()
     scores = np.abs(gate_gradients(net, "a", data()["a"], np.arange(40), CPU)).mean(axis=0)
     numbers, before = [], np.ones((2, *SHAPE), dtype=bool)
-    with trainer(net, data(), SETTINGS, None, 0, CPU) as run:
+    with trainer(net, SETUP) as run:
         gating.samples = 40
         run.gating = gating
         for until in (1, 5, 9, STEPS):
@@ -245,7 +246,9 @@ CHOOSING = [name for name, each in PRUNING_METHODS.items() if each.chosen not in
 @pytest.mark.parametrize("method", CHOOSING)
 def test_every_pruning_method_ends_with_the_number_of_heads(method, per_task, tmp_path):
     planned, training = plan(method, 5, per_task)
-    kept, frame = finish(model(), data(), training, planned.gating(MAPS, None), 0, CPU, None, never(tmp_path))
+    kept, frame = finish(
+        model(), Setup(data(), training, 0, CPU), planned.gating(MAPS, None), None, never(tmp_path)
+    )
     assert kept.sum(axis=(1, 2)).tolist() == [5] * (2 if per_task else 1)
     assert frame["step"].max() == 9 * training.epochs
 
@@ -262,12 +265,14 @@ def test_gates_that_learn_once_end_as_if_learnt_for_a_number(tmp_path):
     """`learn`, then `finish` with a number of heads, is one run with that number."""
     planned, training = plan("l0", None)
     open_ended = planned.gating(None, None)
-    state = learn(model(), data(), training, open_ended, 0, CPU, never(tmp_path))
+    state = learn(model(), Setup(data(), training, 0, CPU), open_ended, never(tmp_path))
     planned, _ = plan("l0", 4)
     net, at_once = model(), model()
-    kept, frame = finish(net, data(), training, planned.gating(None, None), 0, CPU, state, never(tmp_path))
+    kept, frame = finish(
+        net, Setup(data(), training, 0, CPU), planned.gating(None, None), state, never(tmp_path)
+    )
     again, expected = finish(
-        at_once, data(), training, planned.gating(None, None), 0, CPU, None, never(tmp_path)
+        at_once, Setup(data(), training, 0, CPU), planned.gating(None, None), None, never(tmp_path)
     )
     assert np.array_equal(kept, again) and kept.sum() == 4
     assert equal(weights(net), weights(at_once))
@@ -360,7 +365,9 @@ def test_a_target_that_is_missed_is_said(caplog):
 def test_a_target_that_few_steps_miss_is_said_and_counted(per_task, tmp_path, caplog):
     """In the log of training, and by the numbers of the table `budgets`."""
     planned, training = plan("l0-target", 2, per_task)
-    _, frame = finish(model(), data(), training, planned.gating(None, None), 0, CPU, None, never(tmp_path))
+    _, frame = finish(
+        model(), Setup(data(), training, 0, CPU), planned.gating(None, None), None, never(tmp_path)
+    )
     assert caplog.text.count("heads are expected to be open") == len(planned.sets.names)
     found = counts(frame)
     assert found.heads == 2 and found.open_heads > 8 and found.missed == 1
@@ -391,8 +398,10 @@ def test_gates_learn_on_a_frozen_encoder(method, tmp_path):
     job = SimpleNamespace(seed=3, trained=model)
     net, before = starting_model(job, PRUNING_METHODS[method], CLASSES, False), weights(model())
     planned, training = plan(method, 5, per_task=True)
-    state = learn(net, data(), training, planned.gating(None, None), 0, CPU, never(tmp_path))
-    _, frame = finish(net, data(), training, planned.gating(None, None), 0, CPU, state, never(tmp_path))
+    state = learn(net, Setup(data(), training, 0, CPU), planned.gating(None, None), never(tmp_path))
+    _, frame = finish(
+        net, Setup(data(), training, 0, CPU), planned.gating(None, None), state, never(tmp_path)
+    )
     changed = {
         name.partition(".")[0] for name, value in weights(net).items() if (value != before[name]).any()
     }

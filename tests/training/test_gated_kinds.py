@@ -16,6 +16,7 @@ from headspec.models.tokens import tokenization
 from headspec.tasks.metrics import score
 from headspec.training.gated import Sets
 from headspec.training.kept_heads import count_kept, fixed_layers
+from headspec.training.loop import Setup
 from headspec.training.pruned_runs import Plan, evaluation, finish, learning_steps, starting_model
 from support.models import make
 from support.tiny import CPU, HEADS, KINDS
@@ -51,7 +52,7 @@ def test_heads_of_other_kinds_stay_open(folder, method, kinds, tmp_path):
     training = SETTINGS.model_copy(update={"epochs": epochs})
     plan = Plan(PRUNING_METHODS[method], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
     maps = {"a": np.random.default_rng(0).random(SHAPE)}
-    kept, frame = finish(model, data, training, plan.gating(maps, None), 0, CPU, None, never(tmp_path))
+    kept, frame = finish(model, Setup(data, training, 0, CPU), plan.gating(maps, None), None, never(tmp_path))
     assert (
         kept[0, fixed].all() and kept[0, ~fixed].sum() == (3 if kinds else 7) == count - kept[0, fixed].sum()
     )
@@ -71,7 +72,7 @@ def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
     plan = Plan(
         PRUNING_METHODS["l0"], settings, 0, Sets(["a"], False), model.gates.exists, ~ENCODER, None, 12, 0
     )
-    kept, frame = finish(model, data, training, plan.gating(None, None), 0, CPU, None, never(tmp_path))
+    kept, frame = finish(model, Setup(data, training, 0, CPU), plan.gating(None, None), None, never(tmp_path))
     assert kept[0, ~ENCODER].all() and kept[0, ENCODER].sum() < ENCODER.sum() * HEADS
     assert frame["step"].nunique() > 2
 

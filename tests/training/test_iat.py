@@ -17,7 +17,7 @@ from headspec.models.head_parameters import Slice, head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.updates import Updates
 from headspec.training.variants.own import Own, OwnHeads
 from headspec.training.variants.owned import owned_heads
@@ -25,6 +25,7 @@ from support.tiny import CPU, HEADS, LAYERS, by_family, examples
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
+SETUP = Setup(data(), SETTINGS, 7, CPU)
 
 
 def gradients(net: MultiTask, gates: torch.Tensor | None = None) -> None:
@@ -244,10 +245,10 @@ def trained(tmp_path_factory) -> tuple[MultiTask, Path, dict[str, np.ndarray]]:
     folder = tmp_path_factory.mktemp("trained")
     torch.set_num_threads(1)
     net, kept = model(), Checkpoint(folder / "kept.pt", "f", 0)
-    train(net, data(), SETTINGS, None, 7, CPU, never(folder), trunk=kept, reserve=0.5)
+    train(net, SETUP, never(folder), trunk=kept, reserve=0.5)
     state = torch.load(kept.path, weights_only=True)
     branched, point = model(), Checkpoint(folder / "state.pt", "f", 0)
-    point.save(branch(branched, data(), SETTINGS, 0.3, 7, CPU, state, never(folder)))
+    point.save(branch(branched, SETUP, 0.3, state, never(folder)))
     frame = importance(branched, data(), 30, np.random.default_rng(0), CPU)
     return net, point.path, {task: importance_map(frame, task) for task in CLASSES}
 
@@ -257,7 +258,7 @@ def finish(trained, folder, alpha: float, heads: str = "top", kind: str = "qkv",
     state = torch.load(path, weights_only=True)
     net = net or model()
     restriction = Own(owned_heads(importances, heads, alpha, 0), kind)
-    frame = retrain(net, data(), SETTINGS, restriction, 7, CPU, state, checkpoint or never(folder))
+    frame = retrain(net, SETUP, restriction, state, checkpoint or never(folder))
     return net, frame
 
 
@@ -279,7 +280,7 @@ def test_all_heads_owned_is_plain_training_to_the_byte(trained, tmp_path):
 def test_no_steps_left_is_plain_training_to_the_byte(trained, tmp_path):
     plain, path, importances = trained
     state, end = torch.load(path), Checkpoint(tmp_path / "end.pt", "f", 0)
-    end.save(branch(model(), data(), SETTINGS, 0, 7, CPU, state, never(tmp_path)))
+    end.save(branch(model(), SETUP, 0, state, never(tmp_path)))
     net, frame = finish((plain, end.path, importances), tmp_path, 0.3)
     assert equal(net, plain) and len(frame) == 18
 
@@ -309,7 +310,7 @@ def test_the_same_batches_rates_and_dropout_as_plain_training(trained, tmp_path)
 def test_scoring_heads_leaves_nothing_behind(trained):
     """No gradients, dropout on, gates open, and the random state unchanged."""
     net = model()
-    with trainer(net, data(), SETTINGS, None, 7, CPU) as run:
+    with trainer(net, SETUP) as run:
         before = torch.get_rng_state()
         importance(net, run.examples, 20, np.random.default_rng(0), CPU)
         assert torch.equal(before, torch.get_rng_state())
@@ -339,14 +340,14 @@ def test_interrupted_retraining_gives_the_same_bytes(trained, tmp_path, monkeypa
 def test_a_state_after_the_branch_is_refused(trained, tmp_path):
     state = torch.load(trained[1])
     with pytest.raises(ValueError, match="after step 13, expected at most step 9"):
-        branch(model(), data(), SETTINGS, 0.5, 7, CPU, state, never(tmp_path))
+        branch(model(), SETUP, 0.5, state, never(tmp_path))
 
 
 def test_a_delta_of_less_than_one_step_is_refused(trained, tmp_path):
     with pytest.raises(
         ConfigError, match=r"iat: delta 0.02 of 18 steps is less than one step; expected at least 0.028"
     ):
-        branch(model(), data(), SETTINGS, 0.02, 7, CPU, torch.load(trained[1]), never(tmp_path))
+        branch(model(), SETUP, 0.02, torch.load(trained[1]), never(tmp_path))
 
 
 def test_unrestricted_parameters_move_as_in_plain_training():
@@ -372,10 +373,10 @@ def test_a_checkpoint_beyond_the_branch_without_its_state_is_not_continued(tmp_p
     torch.set_num_threads(1)
     every = Checkpoint(tmp_path / "c.pt", "f", 0)
     kept = Checkpoint(tmp_path / "kept.pt", "f", 0)
-    train(model(), data(), SETTINGS, None, 7, CPU, every, trunk=kept, reserve=0.5)
+    train(model(), SETUP, every, trunk=kept, reserve=0.5)
     first = torch.load(kept.path, weights_only=True)
     kept.remove()
-    train(model(), data(), SETTINGS, None, 7, CPU, every, trunk=kept, reserve=0.5)
+    train(model(), SETUP, every, trunk=kept, reserve=0.5)
     again = torch.load(kept.path, weights_only=True)
     assert len(again["history"]) == 9
     assert all(torch.equal(v, again["model"][k]) for k, v in first["model"].items())

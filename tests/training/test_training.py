@@ -25,7 +25,7 @@ from headspec.models.multitask import MultiTask
 from headspec.training import loop
 from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train, trainer
+from headspec.training.loop import Setup, train, trainer
 from headspec.training.schedule import buckets, learning_rate, schedule
 from headspec.training.updates import clip
 from support.tiny import CPU, by_family, encoder, examples, pooling
@@ -52,7 +52,7 @@ def run(folder, net: MultiTask, seconds=1e9, method="tuned", fingerprint="f", **
     fixed = None
     if method == "frozen":
         fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
-    return train(net, data(), settings, fixed, 7, CPU, checkpoint)
+    return train(net, Setup(data(), settings, 7, CPU, features=fixed), checkpoint)
 
 
 def weights(net: MultiTask) -> dict[str, torch.Tensor]:
@@ -108,7 +108,7 @@ def test_training_learns(tmp_path):
     )
     settings = Training(batch_size=8, epochs=12, learning_rate=2e-3)
     checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
-    history = train(net, {"a": Examples(frame)}, settings, None, 0, CPU, checkpoint)
+    history = train(net, Setup({"a": Examples(frame)}, settings, 0, CPU), checkpoint)
     assert history["loss"].tail(15).mean() < 0.5 * history["loss"].head(15).mean()
 
 
@@ -202,7 +202,7 @@ def test_frozen_training_learns_from_the_features(tmp_path):
     settings = Training(batch_size=8, epochs=1, learning_rate=1e-3)
     net = model("bert", classifier_dropout=0.0)
     fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
-    with trainer(net, data(), settings, fixed, 7, CPU) as first:
+    with trainer(net, Setup(data(), settings, 7, CPU, features=fixed)) as first:
         step = first.steps[0]
         with torch.no_grad():
             batch = data()[step.task].batch(step.rows)
@@ -211,7 +211,9 @@ def test_frozen_training_learns_from_the_features(tmp_path):
         first.run(1, Checkpoint(tmp_path / "c.pt", "", 1e9))
     assert first.history[0][3] == pytest.approx(expected, rel=1e-5)
     other = {task: 2 * values for task, values in fixed.items()}
-    with trainer(model("bert", classifier_dropout=0.0), data(), settings, other, 7, CPU) as second:
+    with trainer(
+        model("bert", classifier_dropout=0.0), Setup(data(), settings, 7, CPU, features=other)
+    ) as second:
         second.run(1, Checkpoint(tmp_path / "c.pt", "", 1e9))
     assert second.history[0][3] != pytest.approx(expected, rel=1e-3)
 
@@ -229,7 +231,7 @@ def test_losses_fetched_late_change_nothing(tmp_path):
     settings, histories, models = Training(batch_size=8, epochs=2, learning_rate=1e-3), [], []
     for patience in (0.0, 1e9):
         models.append(model())
-        with trainer(models[-1], data(), settings, None, 7, CPU) as training:
+        with trainer(models[-1], Setup(data(), settings, 7, CPU)) as training:
             training.patience = patience
             training.run(9, Checkpoint(tmp_path / "c.pt", "", 1e9))
             training.run(len(training.steps), Checkpoint(tmp_path / "c.pt", "", 1e9))

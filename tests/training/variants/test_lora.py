@@ -16,13 +16,14 @@ from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
-from headspec.training.loop import Trainer, trainer
+from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.variants.lora import LoRA
 from support.tiny import CPU, HEADS, LAYERS, by_family, examples
 from support.two_tasks import data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
 SEED = 7
+SETUP = Setup(data(), SETTINGS, SEED, CPU)
 
 
 def heads(net: MultiTask, n: int = 4) -> dict[str, np.ndarray]:
@@ -38,11 +39,11 @@ def lora(net: MultiTask, projections: str = "qkv", n: int = 4) -> LoRA:
 def branched(net: MultiTask, folder) -> dict:
     """The state of plain training before its last half."""
     torch.set_num_threads(1)
-    return branch(net, data(), SETTINGS, 0.5, SEED, CPU, trunk(net), never(folder))
+    return branch(net, SETUP, 0.5, trunk(net), never(folder))
 
 
 def trunk(net: MultiTask) -> dict:
-    with trainer(net, data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(net, SETUP) as run:
         return run.state()
 
 
@@ -78,7 +79,7 @@ def test_adapters_train_in_place_of_the_projections(tmp_path, kind, projections)
     slices = head_slices(net.gates, projections)
     fixed = {name for name, p in net.named_parameters() if any(p is s.parameter for s in slices)}
     names = [name for name, _ in net.named_parameters()]
-    with trainer(net, data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(net, SETUP) as run:
         run.restore(state)
         before, plain = values(net), outputs(net)
         with lora(net, projections).applied(run):
@@ -114,7 +115,7 @@ def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
         sum(p.view(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
         for mask in owned.values()
     ])  # fmt: skip
-    with trainer(net, data(), SETTINGS, None, SEED, CPU) as run, lora(net, projections).applied(run):
+    with trainer(net, SETUP) as run, lora(net, projections).applied(run):
         added = adapters(run)
         (rank,) = {min(p.shape) for p in added.values()}
         count = sum(p.numel() for p in added.values())
@@ -126,14 +127,14 @@ def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
 def test_rank_in_closed_form(caplog):
     """A third of the heads of three layers, each 3 matrices (32, 32) with biases: 3 x 32 x 33 of 9 x 64 r."""
     net = model()
-    with trainer(net, data(), SETTINGS, None, SEED, CPU) as run, lora(net).applied(run):
+    with trainer(net, SETUP) as run, lora(net).applied(run):
         assert {min(p.shape) for p in adapters(run).values()} == {round(3 * 32 * 33 / (9 * 64))}
 
 
 def test_fewer_parameters_than_rank_one_are_refused():
     net = model(hidden_size=4, intermediate_size=4, num_hidden_layers=1)
     with (
-        trainer(net, data(), SETTINGS, None, SEED, CPU) as run,
+        trainer(net, SETUP) as run,
         pytest.raises(ConfigError, match="iat.alpha"),
         lora(net, n=0).applied(run),
     ):
@@ -148,7 +149,7 @@ def test_the_rest_trains_as_without_adapters(tmp_path, kind):
     results = []
     for restriction in (nullcontext, lora(net).applied):
         net = model(kind)
-        with trainer(net, data(), SETTINGS, None, SEED, CPU) as run:
+        with trainer(net, SETUP) as run:
             run.restore(deepcopy(state))  # the optimizer changes the moments in place
             with restriction(run):
                 run.run(len(run.history) + 1, never(tmp_path))
@@ -167,7 +168,7 @@ def test_initial_adapters_depend_on_the_seed(tmp_path):
     drawn = []
     for seed in (7, 7, 8):
         net = model()
-        with trainer(net, data(), SETTINGS, None, 1, CPU) as run, LoRA(heads(net), "qkv", seed).applied(run):
+        with trainer(net, Setup(data(), SETTINGS, 1, CPU)) as run, LoRA(heads(net), "qkv", seed).applied(run):
             drawn.append(next(p.detach().clone() for name, p in adapters(run).items() if "lora_A" in name))
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
 
@@ -182,7 +183,7 @@ def test_resumed_adapters_end_in_the_same_weights(tmp_path, monkeypatch):
     def trained(seconds: float = 1e9) -> dict[str, torch.Tensor]:
         net = model()
         checkpoint = Checkpoint(tmp_path / "lora.pt", "f", seconds)
-        retrain(net, data(), SETTINGS, lora(net), SEED, CPU, deepcopy(state), checkpoint)
+        retrain(net, SETUP, lora(net), deepcopy(state), checkpoint)
         return net.state_dict()
 
     undisturbed = trained()
@@ -207,7 +208,7 @@ def test_the_saved_model_is_an_ordinary_one(tmp_path, kind):
     """It loads, gives the same outputs, and its gates work."""
     net = model(kind)
     state = branched(net, tmp_path)
-    retrain(net, data(), SETTINGS, lora(net, "qkvo"), SEED, CPU, state, never(tmp_path))
+    retrain(net, SETUP, lora(net, "qkvo"), state, never(tmp_path))
     net.save(tmp_path / "model")
     loaded = MultiTask.load(tmp_path / "model")
     gates = torch.ones(LAYERS, HEADS)

@@ -18,7 +18,7 @@ from headspec.models.multitask import MultiTask
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import End, branch, retrain
-from headspec.training.loop import Trainer, trainer
+from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import learning_rate
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.own import Own
@@ -29,10 +29,11 @@ from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, warmup=0.25)
 SEED, POINT, STEPS = 7, 9, 18
+SETUP = Setup(data(), SETTINGS, SEED, CPU)
 OWNED = {"a": np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) < 4}
 OWNED["b"] = OWNED["a"][::-1, ::-1].copy()
 EVERY = dict.fromkeys(CLASSES, np.ones((LAYERS, HEADS), dtype=bool))
-RESCORED = Rescored(OWNED, "qkv", 0.3, 2, 20, SEED)
+RESCORED = Rescored(OWNED, "qkv", SEED, {"alpha": 0.3, "rescorings": 2, "samples": 20})
 RESTRICTIONS = {"own": Own(OWNED, "qkv"), "leaking": Leaking(OWNED, "qkv"), "rescored": RESCORED}
 
 
@@ -41,15 +42,15 @@ def branched(tmp_path_factory) -> dict:
     """The state of plain training before its last half."""
     torch.set_num_threads(1)
     folder: Path = tmp_path_factory.mktemp("branched")
-    with trainer(model(), data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(model(), SETUP) as run:
         start = run.state()
-    return deepcopy(branch(model(), data(), SETTINGS, 0.5, SEED, CPU, start, never(folder)))
+    return deepcopy(branch(model(), SETUP, 0.5, start, never(folder)))
 
 
 def finished(branched: dict, folder: Path, restriction, settings=SETTINGS, checkpoint=None) -> tuple:
     net = model()
     frame = retrain(
-        net, data(), settings, restriction, SEED, CPU, deepcopy(branched), checkpoint or never(folder)
+        net, Setup(data(), settings, SEED, CPU), restriction, deepcopy(branched), checkpoint or never(folder)
     )
     return net, frame
 
@@ -74,7 +75,7 @@ def moved(run: Trainer, folder: Path) -> list[tuple[str, np.ndarray, bool, bool]
 
 
 def within(branched: dict, restriction, folder: Path) -> list[tuple[str, np.ndarray, bool, bool]]:
-    with trainer(model(), data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(model(), SETUP) as run:
         run.restore(deepcopy(branched))
         with restriction.applied(run):
             return moved(run, folder)
@@ -97,7 +98,7 @@ def test_a_leaking_step_is_that_of_adamw_with_masked_gradients(branched):
     settings = SETTINGS.model_copy(update={"clip": 1e-3})
     slices, after = [], []
     for restriction in (nullcontext, RESTRICTIONS["leaking"].applied):
-        with trainer(model(), data(), settings, None, SEED, CPU) as run:
+        with trainer(model(), Setup(data(), settings, SEED, CPU)) as run:
             run.restore(deepcopy(branched))
             run.updates.optimizer.param_groups[0]["weight_decay"] = 0.1
             slices.append(head_slices(run.model.gates, "qkv"))
@@ -121,7 +122,9 @@ def test_a_leaking_step_is_that_of_adamw_with_masked_gradients(branched):
 
 @pytest.mark.parametrize("name", ["own", "leaking", "rescored"])
 def test_every_head_owned_is_plain_training_to_the_byte(branched, tmp_path, name):
-    restriction = {"own": Own, "leaking": Leaking}.get(name, lambda *a: Rescored(*a, 1.0, 2, 20, SEED))
+    restriction = {"own": Own, "leaking": Leaking}.get(
+        name, lambda *a: Rescored(*a, SEED, RESCORED.variant | {"alpha": 1.0})
+    )
     plain, _ = finished(branched, tmp_path, Own(EVERY, "qkv"))
     other, _ = finished(branched, tmp_path, restriction(EVERY, "qkv"))
     assert all(torch.equal(v, other.state_dict()[k]) for k, v in plain.state_dict().items())
@@ -150,7 +153,7 @@ def test_no_heads_at_all_can_be_trained(branched, tmp_path):
 
 def test_heads_are_scored_again_at_equal_distances(branched, tmp_path):
     """Before steps 9 + 3 and 9 + 6; until then the run is that of IAT."""
-    with trainer(model(), data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(model(), SETUP) as run:
         run.restore(deepcopy(branched))
         with RESCORED.applied(run):
             owners, expected = [], {}
@@ -174,7 +177,7 @@ def test_heads_are_scored_again_at_equal_distances(branched, tmp_path):
 
 def test_slices_keep_their_moments_and_steps_when_owners_change(branched, tmp_path):
     """Also those that nobody owned for a while."""
-    with trainer(model(), data(), SETTINGS, None, SEED, CPU) as run:
+    with trainer(model(), SETUP) as run:
         run.restore(deepcopy(branched))
         with RESCORED.applied(run):
             run.run(POINT + 2, never(tmp_path))
@@ -200,7 +203,7 @@ def test_dropout_is_off_exactly_from_the_branch_on(branched, tmp_path):
     """Without it no random numbers are drawn, and the model is in training mode again afterwards."""
     for dropout in (True, False):
         net = model()
-        with trainer(net, data(), SETTINGS, None, SEED, CPU) as run:
+        with trainer(net, SETUP) as run:
             run.run(POINT, never(tmp_path))
             plain = run.state()
             assert all(torch.equal(v, plain["model"][k]) for k, v in branched["model"].items())
@@ -215,7 +218,7 @@ def test_dropout_is_off_exactly_from_the_branch_on(branched, tmp_path):
 def test_without_dropout_is_as_with_a_model_that_has_none(branched, tmp_path):
     frames = []
     for settings, dropout in (({}, False), (dict.fromkeys(NO_DROPOUT, 0.0), True)):
-        with trainer(model(**settings), data(), SETTINGS, None, SEED, CPU) as run:
+        with trainer(model(**settings), SETUP) as run:
             run.restore(deepcopy(branched))
             with End(RESCORED, dropout).applied(run):
                 run.run(STEPS, never(tmp_path))

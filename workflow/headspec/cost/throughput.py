@@ -40,7 +40,7 @@ from headspec.models.passes import PASSES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train
+from headspec.training.loop import Setup, train
 
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
 SECONDS = 1.0  # spent measuring a model, at least
@@ -155,7 +155,7 @@ def measure(
     settings, rows = Training(batch_size=size, epochs=1), np.arange(len(scored))
     examples = {"train": len(training), "importance": len(scored), "prune": len(planned) * len(scored)}
     runs: dict[str, Callable[[], object]] = {
-        "train": lambda: train(trained, {"task": training}, settings, None, 0, device, no_checkpoint()),
+        "train": lambda: train(trained, Setup({"task": training}, settings, 0, device), no_checkpoint()),
         "importance": lambda: gate_gradients(trained, "task", scored, rows, device),
         "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,23 +18,8 @@ from headspec.provenance import files
 from headspec.provenance.hashes import record_sha256
 from headspec.training import parallel
 
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Lock the file `path`; wait while a job that outlived a killed workflow holds the lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            log.info("waiting for another process that is training this run")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def fingerprint(settings: Any, paths: Iterable[str]) -> str:
-    """Return what a run depends on: its settings, and the SHA-256 of its input files."""
-    return repr([settings, [*map(record_sha256, paths)]])
+if TYPE_CHECKING:
+    from headspec.models.stage import ModelStage
 
 
 def read(path: str | Path) -> dict:
@@ -88,3 +73,25 @@ class Checkpoint:
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def resumable(job: ModelStage, path: Path, *settings: str) -> Iterator[Checkpoint]:
+    """Yield the checkpoint of a job at `path`, and remove it when the job is done.
+
+    It is of a run with these `settings` (names of the job's params), inputs, wildcards, precision and code.
+    Wait while a job that outlived a killed workflow trains the run.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            log.info("waiting for another process that is training this run")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        params = {name: job.job.params[name] for name in (*settings, "model", "training", "version", "code")}
+        inputs = [*map(record_sha256, job.job.input)]
+        fingerprint = repr([params, dict(job.job.wildcards.items()), job.device.precision, inputs])
+        checkpoint = Checkpoint(path, fingerprint, job.job.resources.checkpoint_seconds)
+        yield checkpoint
+        checkpoint.remove()

@@ -8,29 +8,20 @@ other parameters train as before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from headspec.errors import ConfigError
-from headspec.models.batching import Examples
-from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import Trainer, trainer
+from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import branch_point, learning_rates
 
 if TYPE_CHECKING:
-    from headspec.config.sections.training import Training
-
-
-class Restriction(Protocol):
-    """A restriction of what a run trains from here on."""
-
-    def applied(self, run: Trainer) -> AbstractContextManager[None]:
-        """Train `run` under the restriction inside the context; on exit the model is an ordinary one."""
+    from headspec.training.variants.owned import Restriction
 
 
 @dataclass(frozen=True)
@@ -58,29 +49,19 @@ class End:
         run.model.train()
 
 
-def branch(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    delta: float,
-    seed: int,
-    device: Device,
-    state: dict,
-    checkpoint: Checkpoint,
-    microbatches: int = 1,
-) -> dict:
+def branch(model: MultiTask, setup: Setup, delta: float, state: dict, checkpoint: Checkpoint) -> dict:
     """Continue plain training from `state` to the point where its last `delta` begins, and return its state.
 
     `delta` is the fraction of steps after the branch, `state` a `Trainer.state` of an earlier step. Raises
     ConfigError if `delta` is less than one step, ValueError if `state` is from a later step.
     """
-    with trainer(model, examples, settings, None, seed, device, microbatches) as run:
+    with trainer(model, setup) as run:
         point, n = branch_point(len(run.steps), delta), len(run.steps)
         if delta and point == n:
             raise ConfigError(
                 f"iat: delta {delta:g} of {n} steps is less than one step; expected at least {0.5 / n:.2g}"
             )
-        run.restore(checkpoint.load(device.name) or state)
+        run.restore(checkpoint.load(setup.device.name) or state)
         if len(run.history) > point:
             raise ValueError(f"got the state after step {len(run.history)}, expected at most step {point}")
         run.run(point, checkpoint)
@@ -88,15 +69,7 @@ def branch(
 
 
 def retrain(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    restriction: Restriction,
-    seed: int,
-    device: Device,
-    state: dict,
-    checkpoint: Checkpoint,
-    microbatches: int = 1,
+    model: MultiTask, setup: Setup, restriction: Restriction | End, state: dict, checkpoint: Checkpoint
 ) -> pd.DataFrame:
     """Continue training from `state` to its end, under a restriction of what is trained.
 
@@ -105,10 +78,10 @@ def retrain(
     module of `headspec.training.variants`, or an `End`; `state` is from `branch`, or one that `loop.train`
     kept.
     """
-    with trainer(model, examples, settings, None, seed, device, microbatches) as run:
+    with trainer(model, setup) as run:
         run.restore(state)
         with restriction.applied(run):
-            interrupted = checkpoint.load(device.name)
+            interrupted = checkpoint.load(setup.device.name)
             if interrupted:
                 run.restore(interrupted)
             run.run(len(run.steps), checkpoint)

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -47,6 +48,28 @@ memory_mb: peak so far, of the GPU or the process
 """
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a run trains on, and how.
+
+    Attributes
+    ----------
+    examples : of each task
+    seed : of the batches and of dropout
+    microbatches : number of parts in which a batch goes through the encoder, to save memory; the step is the
+        same. It grows when memory runs out.
+    features : task: (n, hidden) float32, text vectors of the frozen encoder, on which only the classifiers
+        are trained; states of words are computed each time. None to train the encoder too
+    """
+
+    examples: dict[str, Examples]
+    settings: Training
+    seed: int
+    device: Device
+    microbatches: int = 1
+    features: dict[str, np.ndarray] | None = None
+
+
 class Gating(Protocol):
     """Gates on the heads while a run trains."""
 
@@ -76,17 +99,11 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        model: MultiTask,
-        examples: dict[str, Examples],
-        steps: list[Step],
-        settings: Training,
-        features: dict[str, np.ndarray] | None,
-        device: Device,
-        microbatches: int = 1,
+        self, model: MultiTask, setup: Setup, examples: dict[str, Examples], steps: list[Step]
     ) -> None:
+        settings, device, features = setup.settings, setup.device, setup.features
         self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
-        self.device, self.microbatches = device, microbatches
+        self.device, self.microbatches = device, setup.microbatches
         frozen, adapted = features is not None, adapters(model.encoder)
         self.features = None if features is None else {t: put(v, device.name) for t, v in features.items()}
         model.train()
@@ -213,49 +230,31 @@ class Trainer:
 
 
 @contextmanager
-def trainer(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    features: dict[str, np.ndarray] | None,
-    seed: int,
-    device: Device,
-    microbatches: int = 1,
-) -> Iterator[Trainer]:
+def trainer(model: MultiTask, setup: Setup) -> Iterator[Trainer]:
     """Yield a run before its first step: AdamW, gradient clipping, each batch from one task.
 
-    Parameters
-    ----------
-    model : if its encoder has adapters, its other weights stay fixed
-    features : task: (n, hidden) float32, text vectors of the frozen encoder, on which only the classifiers
-        are trained; states of words are computed each time. None to train the encoder too
-    microbatches : number of parts in which a batch goes through the encoder, to save memory; the step is the
-        same. It grows when memory runs out.
+    If the model's encoder has adapters, its other weights stay fixed.
     """
-    rng = np.random.default_rng(derive(seed, "schedule"))
+    examples, settings = setup.examples, setup.settings
+    rng = np.random.default_rng(derive(setup.seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
-    model.to(device.name)
-    compact = settings.weight_decay == 0 and features is None and can_be_compact(model)
+    model.to(setup.device.name)
+    compact = settings.weight_decay == 0 and setup.features is None and can_be_compact(model)
     with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
-        run = Trainer(model, examples, steps, settings, features, device, microbatches)
-        torch.manual_seed(derive(seed, "dropout"))
+        run = Trainer(model, setup, examples, steps)
+        torch.manual_seed(derive(setup.seed, "dropout"))
         yield run
 
 
 def train(
     model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    features: dict[str, np.ndarray] | None,
-    seed: int,
-    device: Device,
+    setup: Setup,
     checkpoint: Checkpoint,
-    microbatches: int = 1,
     trunk: Checkpoint | None = None,
     reserve: float = 0.0,
     watched: Mapping[str, Examples] | None = None,
 ) -> pd.DataFrame:
-    """Fine-tune `model` on `examples` and return the table `training`, one row per step (see `trainer`).
+    """Fine-tune `model` and return the table `training`, one row per step (see `trainer`).
 
     Resuming from `checkpoint` gives the same result.
 
@@ -265,9 +264,10 @@ def train(
     reserve : fraction of the steps that come after that state
     watched : validation examples of translation; the log has the BLEU of some
     """
-    with trainer(model, examples, settings, features, seed, device, microbatches) as run:
+    device = setup.device
+    with trainer(model, setup) as run:
         if watched:
-            run.bleu_log = BleuLog(model, watched, run.steps, examples, device)
+            run.bleu_log = BleuLog(model, watched, run.steps, setup.examples, device)
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
         if state and trunk and len(state["history"]) > point and not trunk.load(device.name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from headspec.tasks.classes import Classes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise
 from headspec.training.kept_heads import drawn, plugged, ranked
-from headspec.training.loop import Trainer, trainer
+from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:
@@ -139,36 +139,19 @@ def starting_model(
 
 
 @contextmanager
-def _gated(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    gating: Fixed | Learning,
-    seed: int,
-    device: Device,
-    microbatches: int,
-) -> Iterator[Trainer]:
+def _gated(model: MultiTask, setup: Setup, gating: Fixed | Learning) -> Iterator[Trainer]:
     """Yield a run with gates before its first step; an encoder without gradients stays without them."""
     learns = next(model.encoder.parameters()).requires_grad
-    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
+    with trainer(model, replace(setup, seed=derive(setup.seed, "gates"))) as run:
         model.encoder.requires_grad_(learns)
         run.gating = gating
         yield run
 
 
-def learn(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    gating: Learning,
-    seed: int,
-    device: Device,
-    checkpoint: Checkpoint,
-    microbatches: int = 1,
-) -> dict[str, Any]:
+def learn(model: MultiTask, setup: Setup, gating: Learning, checkpoint: Checkpoint) -> dict[str, Any]:
     """Train while gates learn, and return the state from which `finish` continues."""
-    with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
-        if interrupted := checkpoint.load(device.name):
+    with _gated(model, setup, gating) as run:
+        if interrupted := checkpoint.load(setup.device.name):
             run.restore(interrupted)
         run.run(gating.steps, checkpoint)
         return run.state()
@@ -176,21 +159,17 @@ def learn(
 
 def finish(
     model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
+    setup: Setup,
     gating: Fixed | Learning,
-    seed: int,
-    device: Device,
     state: dict[str, Any] | None,
     checkpoint: Checkpoint,
-    microbatches: int = 1,
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Train to the end, from the model as it is or from the `state` that `learn` returned.
 
     Returns the heads kept, bool (sets, layers, heads), and the table `gates_of_run`.
     """
-    with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
-        if resumed := checkpoint.load(device.name) or state:
+    with _gated(model, setup, gating) as run:
+        if resumed := checkpoint.load(setup.device.name) or state:
             run.restore(resumed)
         run.run(len(run.steps), checkpoint)
         if isinstance(gating, Learning):

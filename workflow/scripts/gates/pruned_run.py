@@ -20,9 +20,10 @@ from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
+from headspec.training.checkpoint import read, resumable
 from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
 from headspec.training.kept_heads import count_kept, fixed_layers
+from headspec.training.loop import Setup
 from headspec.training.pruned_runs import Plan, evaluation, finish, learning_steps, starting_model
 
 params, files = snakemake.params, snakemake.input
@@ -55,7 +56,9 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     if files.get("copied"):
         copied = last_kept(tables.read(files.copied), sets)
     folder = Path(snakemake.output.gates).parent
-    with exclusive(folder / "training.lock"):
+    setup = Setup(examples, training, job.seed, job.device, job.microbatches)
+    settings = ("tasks", "method", "gates", "samples")
+    with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
         model = starting_model(job, method, job.classes(params.tasks, files.train), params.trains == "all")
         asked = snakemake.wildcards.kept
         fixed = fixed_layers(model.gates, gates.attention)
@@ -63,15 +66,8 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
         always, free = (int(exists[layers].sum()) for layers in (fixed, ~fixed))
         count = None if asked.startswith("open") else count_kept(float(asked), free, always)
         plan = Plan(method, gates, params.samples, sets, exists, fixed, count, learning, job.seed)
-        settings = [params.tasks, params.model, params.training, params.method, params.gates, params.samples]
-        settings += [asked, job.seed, job.device.precision]
-        identity = fingerprint([settings, params.version, params.code], files)
-        checkpoint = Checkpoint(folder / "checkpoint.pt", identity, snakemake.resources.checkpoint_seconds)
-        state = read(files.state) if files.get("state") else None
-        kept, frame = parallel.run(
-            job.gpus, folder, finish, model, examples, training, plan.gating(maps, copied), job.seed,
-            job.device, state, checkpoint, job.microbatches,
-        )  # fmt: skip
+        state, gating = read(files.state) if files.get("state") else None, plan.gating(maps, copied)
+        kept, frame = parallel.run(job.gpus, folder, finish, model, setup, gating, state, checkpoint)
         rows = {
             task: np.setdiff1d(np.arange(len(task_examples)), ranked_on(task, len(task_examples)))
             for task, task_examples in held_out.items()
@@ -83,4 +79,3 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
         footer = job.footer()
         tables.write(snakemake.output.evaluation, EVALUATION, evaluated, footer)
         tables.write(snakemake.output.gates, GATES_OF_RUN, frame, footer)
-        checkpoint.remove()

@@ -20,8 +20,8 @@ from headspec.seeds import derive
 from headspec.training import parallel, store
 from headspec.training.adapting import adapt
 from headspec.training.bleu_log import validation_beside
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
-from headspec.training.loop import TRAINING, train
+from headspec.training.checkpoint import Checkpoint, resumable
+from headspec.training.loop import TRAINING, Setup, train
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
@@ -34,18 +34,16 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         features = {task: examples[task].vectors(frame) for task, frame in stored.items()}
     if params.trains != "all":
         origin = job.reference()
-    settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
-    identity = fingerprint([settings, params.version, params.code], snakemake.input)
+    setup = Setup(examples, training, job.seed, job.device, job.microbatches, features)
     reserve = params.get("reserve", 0.0)
 
     folder = Path(snakemake.output.history).parent
-    with exclusive(folder / "training.lock"):
+    with resumable(job, folder / "checkpoint.pt", "tasks") as checkpoint:
         encoder, pooling = job.pretrained()
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
-        seconds = snakemake.resources.checkpoint_seconds
-        checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
-        kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
+        whole = f"{checkpoint.fingerprint}, reserve {reserve}"
+        kept = Checkpoint(folder / "kept.pt", whole, checkpoint.seconds)
         trunk = kept if snakemake.output.get("trunk") else None
         entry = store.entry(
             job,
@@ -62,22 +60,9 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         if history is None:
             if params.trains == "adapters":
                 adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
-            history = parallel.run(
-                job.gpus,
-                folder,
-                train,
-                model,
-                examples,
-                training,
-                features,
-                job.seed,
-                job.device,
-                checkpoint,
-                job.microbatches,
-                trunk,
-                reserve,
-                validation_beside(paths, classes),
-            )
+            watched = validation_beside(paths, classes)
+            run = setup, checkpoint, trunk, reserve, watched
+            history = parallel.run(job.gpus, folder, train, model, *run)
             model.save(folder / "model", origin)
         footer = job.footer()
         if trunk:
@@ -88,4 +73,3 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         if not resumed:
             entry.put({*snakemake.output, *map(str, saved.paths(folder / "model"))})
         kept.remove()
-        checkpoint.remove()

@@ -13,22 +13,18 @@ from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training.checkpoint import resumable
 from headspec.training.transfer import TRANSFERRED, Fitting, Target, transfer
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
     job = ModelStage(snakemake)
     task, output = wildcards.task, Path(snakemake.output[0])
-    fitted, training = Transfer.from_params(params.transfer), Training.from_params(params.training)
-    settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]
-    with exclusive(output.with_suffix(".lock")):
+    with resumable(job, output.with_suffix(".pt"), "metrics", "transfer") as checkpoint:
         if snakemake.input.model:
             encoder, pooling = read_encoder(Path(snakemake.input.model[0]).parent)
         else:
             encoder, pooling = job.pretrained()
-        identity = fingerprint([settings, params.model, params.version, params.code], snakemake.input)
-        checkpoint = Checkpoint(output.with_suffix(".pt"), identity, snakemake.resources.checkpoint_seconds)
         inputs = snakemake.input
         train, validation, draws = map(tables.read, (inputs.train, inputs.validation, inputs.draws))
         frame = transfer(
@@ -44,4 +40,3 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
             job.microbatches,
         )
         tables.write(output, TRANSFERRED, frame, job.footer())
-        checkpoint.remove()

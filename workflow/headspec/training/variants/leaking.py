@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import torch
 
-from headspec.models.head_parameters import Slice, head_slices
-from headspec.training.loop import Trainer
+from headspec.models.head_parameters import Slice
 from headspec.training.updates import Updates, clip, gradient
-from headspec.training.variants.owned import plain
+from headspec.training.variants.own import Own
 
 
 class LeakingUpdates:
@@ -45,27 +39,10 @@ class LeakingUpdates:
         self.updates.load_state_dict(state)
 
 
-@dataclass(frozen=True)
-class Leaking:
-    """Batches have gradients for the heads that their task owns, and the optimizer moves all.
+class Leaking(Own):
+    """Batches have gradients for the heads that their task owns, and the optimizer moves all."""
 
-    `heads` is the result of `owned_heads`; `projections` is "qkv" or "qkvo", with W_O.
-    """
-
-    heads: dict[str, np.ndarray]
-    projections: str
-
-    @contextmanager
-    def applied(self, run: Trainer) -> Iterator[None]:
-        """Give batches of `run` gradients only for the heads that their task owns, inside the context."""
-        if not plain(self.heads, run.model.gates.exists):
-            assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.gates, self.projections)
-            run.updates = LeakingUpdates(run.updates, slices, self.heads)
-        yield
+    updates = LeakingUpdates
 
 
-def restriction(
-    heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]
-) -> Leaking:
-    return Leaking(heads, projections)
+RESTRICTION = Leaking

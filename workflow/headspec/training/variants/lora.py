@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import nn
@@ -20,6 +18,7 @@ from headspec.seeds import derive
 from headspec.training.adapting import insert
 from headspec.training.loop import Trainer
 from headspec.training.updates import Updates
+from headspec.training.variants.owned import Restriction
 
 
 def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:
@@ -50,18 +49,12 @@ def _size(s: Slice) -> int:
     return s.view(s.parameter.detach()).numel()
 
 
-@dataclass(frozen=True)
-class LoRA:
+class LoRA(Restriction):
     """Low-rank adapters in the attention projections, whose weights and biases are frozen.
 
-    They have the learning rate of all other parameters, and moments that start at zero. `heads`, bool
-    (layers, heads), are those that each task would own in IAT, which determine the `rank`; `projections` is
-    "qkv" or "qkvo", with W_O; `seed` determines the initial A.
+    They have the learning rate of all other parameters, and moments that start at zero. `heads` are those
+    that each task would own in IAT, which determine the `rank`; `seed` determines the initial A.
     """
-
-    heads: dict[str, np.ndarray]
-    projections: str
-    seed: int
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
@@ -92,5 +85,4 @@ class LoRA:
         encoder.requires_grad_(True)
 
 
-def restriction(heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]) -> LoRA:
-    return LoRA(heads, projections, seed)
+RESTRICTION = LoRA

@@ -5,18 +5,17 @@ The other rows of W_Q, W_K and W_V stay the same to the bit, and so do their mom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.training.loop import Trainer
-from headspec.training.updates import Updates, clip, gradient
-from headspec.training.variants.owned import plain
+from headspec.training.updates import UpdateRule, Updates, clip, gradient
+from headspec.training.variants.owned import Restriction, plain
 
 #: a slice's moments (n,) and step count in an optimizer; empty before its first step
 Moments = dict[str, torch.Tensor]
@@ -119,25 +118,18 @@ class OwnHeads:
             group.read()
 
 
-@dataclass(frozen=True)
-class Own:
-    """Batches update only the heads that their task owns.
+class Own(Restriction):
+    """Batches update only the heads that their task owns."""
 
-    `heads` is the result of `owned_heads`; `projections` is "qkv" or "qkvo", with W_O.
-    """
-
-    heads: dict[str, np.ndarray]
-    projections: str
+    updates: ClassVar[Callable[[Updates, list[Slice], dict[str, np.ndarray]], UpdateRule]] = OwnHeads
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Let batches of `run` update only the heads that their task owns, inside the context."""
         if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
-            run.updates = OwnHeads(run.updates, slices, self.heads)
+            run.updates = type(self).updates(run.updates, slices, self.heads)
         yield
 
 
-def restriction(heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]) -> Own:
-    return Own(heads, projections)
+RESTRICTION = Own

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from headspec.attention import existing
@@ -11,8 +17,33 @@ from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.registry import require
 from headspec.seeds import derive
 
+if TYPE_CHECKING:
+    from headspec.training.loop import Trainer
+
 #: heads that a task may own
 CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all")
+
+
+@dataclass(frozen=True)
+class Restriction(ABC):
+    """What batches may update after the branch; `RESTRICTION` of a module of variants is a subclass.
+
+    Attributes
+    ----------
+    heads : result of `owned_heads`
+    projections : "qkv" or "qkvo", with W_O
+    seed : seed of the run
+    variant : settings of a variant (`headspec.config.variants.settings`)
+    """
+
+    heads: dict[str, np.ndarray]
+    projections: str
+    seed: int = 0
+    variant: Mapping[str, Any] = field(default_factory=dict)
+
+    @abstractmethod
+    def applied(self, run: Trainer) -> AbstractContextManager[None]:
+        """Train `run` under the restriction inside the context; on exit the model is an ordinary one."""
 
 
 def owned_heads(

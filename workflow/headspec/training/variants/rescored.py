@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,11 @@ import torch
 
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
-from headspec.models.head_parameters import head_slices
 from headspec.progress import log
 from headspec.seeds import derive
 from headspec.training.loop import Trainer
-from headspec.training.updates import Updates
-from headspec.training.variants.own import Moments, OwnHeads
-from headspec.training.variants.owned import owned_heads, plain
+from headspec.training.variants.own import Moments, Own, OwnHeads
+from headspec.training.variants.owned import owned_heads
 
 
 class ChangingHeads(OwnHeads):
@@ -48,39 +45,25 @@ class ChangingHeads(OwnHeads):
         self.own({task: mask.numpy() for task, mask in state["owned"].items()}, moved)
 
 
-@dataclass(frozen=True)
-class Rescored:
+class Rescored(Own):
     """Batches update only the heads that their task owns, chosen again by importance every few steps.
 
-    Attributes
-    ----------
-    heads : result of `owned_heads`, the initial choice
-    projections : "qkv" or "qkvo", with W_O
-    alpha : fraction of all heads that a task owns
-    rescorings : how often heads are scored again, at equal distances
-    samples : training examples per task for importance, drawn with `seed`
+    `heads` are the initial choice. Of the `variant`, `alpha` is the fraction of all heads that a task owns,
+    `rescorings` how often heads are scored again, at equal distances, and `samples` the number of training
+    examples per task for importance.
     """
 
-    heads: dict[str, np.ndarray]
-    projections: str
-    alpha: float
-    rescorings: int
-    samples: int
-    seed: int
+    updates = ChangingHeads
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Let batches of `run` update only the heads that their task owns by then, inside the context."""
-        if not plain(self.heads, run.model.gates.exists):
-            assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.gates, self.projections)
-            run.updates = ChangingHeads(run.updates, slices, self.heads)
-            point, n = len(run.history), len(run.steps)
-            parts = self.rescorings + 1
-            run.gating = Rescoring(
-                self, {point + (n - point) * i // parts for i in range(1, parts)} - {point}
-            )
-        yield
+        with super().applied(run):
+            if isinstance(run.updates, ChangingHeads):
+                point, n = len(run.history), len(run.steps)
+                parts = self.variant["rescorings"] + 1
+                steps = {point + (n - point) * i // parts for i in range(1, parts)} - {point}
+                run.gating = Rescoring(self, steps)
+            yield
         run.gating = None
 
 
@@ -93,11 +76,11 @@ class Rescoring:
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
         if number in self.steps:
             assert isinstance(run.updates, ChangingHeads)
-            seed, alpha = self.settings.seed, self.settings.alpha
+            seed, variant = self.settings.seed, self.settings.variant
             rng = np.random.default_rng(derive(seed, "iat rescored", number))
-            frame = importance(run.model, run.examples, self.settings.samples, rng, run.device)
+            frame = importance(run.model, run.examples, variant["samples"], rng, run.device)
             maps = {task: importance_map(frame, task) for task in run.examples}
-            run.updates.own(owned_heads(maps, "top", alpha, seed), run.updates.moments())
+            run.updates.own(owned_heads(maps, "top", variant["alpha"], seed), run.updates.moments())
             log.info("heads scored again before step %d", number + 1)
         return []
 
@@ -111,8 +94,4 @@ class Rescoring:
         """Do nothing: there is no state."""
 
 
-def restriction(
-    heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]
-) -> Rescored:
-    more = {name: variant[name] for name in ("alpha", "rescorings", "samples")}
-    return Rescored(heads, projections, seed=seed, **more)
+RESTRICTION = Rescored
