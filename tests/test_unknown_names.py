@@ -20,7 +20,7 @@ from headspec.gates.learnt import learnt_gates
 from headspec.tasks.kinds import KINDS as TYPES
 from headspec.tasks.metrics import metric, score
 from headspec.training import adapting, pruned_runs
-from headspec.training.gated import Sets
+from headspec.training.pruned.gated import Sets
 from headspec.training.schedule import learning_rate, schedule
 from headspec.training.variants.owned import CHOICES, owned_heads
 

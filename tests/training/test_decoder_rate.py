@@ -13,9 +13,9 @@ import torch
 from headspec.config.sections.training import Training
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.training.gated import Fixed, Sets
 from headspec.training.iat import End
 from headspec.training.loop import Setup, Trainer, trainer
+from headspec.training.pruned.gated import Fixed, Sets
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own

@@ -21,9 +21,8 @@ from headspec.data import planned
 from headspec.data.few_shot import check_draws, few_shot
 from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
-from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.transfer import Fitting, Target, batches, transfer
+from headspec.training.transfer import Fitting, Target, batches, probed, transfer
 from support.running.studies import CONFIG, Folder, texts
 from support.schemas import SCHEMAS
 from support.tiny import CPU, encoder
@@ -53,9 +52,9 @@ def model(seed: int = 0, classes: list[str] | None = CLASSES, **settings: Any) -
 
 def run(folder: Path, net: MultiTask, settings: Transfer = SETTINGS, seconds: float = 1e9) -> pd.DataFrame:
     torch.set_num_threads(1)
-    regression = net.classes["t"] is None
-    train, validation = data(60, 1, regression), data(40, 2, regression)
-    metrics = ["spearman", "pearson"] if regression else ["accuracy", "f1"]
+    scores = net.classifier("t").out_features == 1
+    train, validation = data(60, 1, scores), data(40, 2, scores)
+    metrics = ["spearman", "pearson"] if scores else ["accuracy", "f1"]
     checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
     target = Target("t", train, validation, drawn(train, settings), metrics)
     return transfer(net, target, Fitting(settings, TRAINING, 0, CPU), checkpoint)
@@ -139,6 +138,14 @@ def test_a_linear_probe_does_not_change_the_encoder(tmp_path, monkeypatch):
     assert all(torch.equal(value, before[name]) for name, value in weights(net).items())
 
 
+def test_a_linear_probe_of_any_kind_of_scores_is_ridge_regression(tmp_path):
+    """Not only of regression: a plugin's kind may predict scores, too."""
+    linear = SETTINGS.model_copy(update={"tuning": ["linear"], "samples": [60]})
+    expected, net = run(tmp_path, model(classes=None), linear), model(classes=None)
+    net.classes = {"t": {"type": "poisson"}}  # whose head is that of regression
+    assert run(tmp_path, net, linear).equals(expected)
+
+
 def test_initial_classifiers_are_the_same_for_every_encoder(tmp_path, monkeypatch):
     """The classifiers of the model that is passed in are not used."""
     initial: list[list[torch.Tensor]] = []
@@ -218,7 +225,7 @@ def test_ridge_in_closed_form():
     train, test = vectors(20, 5, 0), vectors(30, 5, 1)
     labels = train[:, 0] + 3
     weights = np.linalg.solve(train.T @ train + 2 * np.eye(5), train.T @ (labels - labels.mean()))
-    predicted = linear_probe.predictions(train, labels, test, True, 2.0)
+    predicted = probed(train, labels, test, True, 2.0)
     np.testing.assert_allclose(predicted, labels.mean() + test @ weights, atol=1e-8)
 
 
@@ -226,7 +233,7 @@ def test_ridge_in_closed_form():
 def test_a_large_penalty_predicts_the_most_frequent_class(penalty, fitted):
     train = vectors(40, 12, 0)
     labels = (train[:, 0] > 0.6).astype(float)
-    predicted = linear_probe.predictions(train, labels, train, False, penalty)
+    predicted = probed(train, labels, train, False, penalty)
     assert 0 < labels.mean() < 0.5 and (predicted == labels).all() == fitted
     assert fitted or (predicted == 0).all()
 
@@ -235,16 +242,16 @@ def test_a_large_penalty_predicts_the_most_frequent_class(penalty, fitted):
 def test_location_and_scale_of_the_vectors_do_not_matter(scores):
     train, test = vectors(12, 8, 0), vectors(50, 8, 1)
     labels = (np.arange(12) % 3).astype(float)
-    one = linear_probe.predictions(train, labels, test, scores, 1.0)
-    other = linear_probe.predictions(1000 * train + 7, labels, 1000 * test + 7, scores, 1.0)
+    one = probed(train, labels, test, scores, 1.0)
+    other = probed(1000 * train + 7, labels, 1000 * test + 7, scores, 1.0)
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_vectors_that_are_all_the_same():
     same = np.ones((4, 3))
     labels = np.array([0.0, 1.0, 1.0, 1.0])
-    assert (linear_probe.predictions(same, labels, same, False, 1.0) == 1).all()
-    np.testing.assert_allclose(linear_probe.predictions(same, labels, same, True, 1.0), 0.75)
+    assert (probed(same, labels, same, False, 1.0) == 1).all()
+    np.testing.assert_allclose(probed(same, labels, same, True, 1.0), 0.75)
 
 
 # --- the config ---------------------------------------------------------------------------------

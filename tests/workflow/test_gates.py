@@ -265,7 +265,7 @@ def test_an_edit_reaches_the_budgets_that_use_it(copy, key):
 @pytest.mark.parametrize(
     ("module", "rules"),
     [
-        ("headspec/training/gated.py", {"pruned_run", "learn_gates"}),
+        ("headspec/training/pruned/gated.py", {"pruned_run", "learn_gates"}),
         ("headspec/gates/subset.py", {"pruned_run", "learn_gates"}),
         ("headspec/config/pruning_methods.py", set()),
         ("headspec/atlas/ablation.py", {"ablation", "pruned_run"}),

@@ -139,7 +139,7 @@ GROUPS = {
     "Dissociation": ("statistics.dissociation", "heads.reliability"),
     "Similarity": ("data.sources.sentences", "similarity", "statistics.similarity"),
     "Head atlas": ("data.sources.treebank", "atlas", "statistics.atlas"),
-    "Gates": ("training.gated", "statistics.gates"),
+    "Gates": ("training.pruned", "statistics.gates"),
     "Probes": ("probes", "statistics.probes", "statistics.training.sharing"),
     "IAT and transfer": ("statistics.training",),
     "Grouping": ("statistics.grouping",),

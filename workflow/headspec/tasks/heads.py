@@ -70,6 +70,7 @@ class Head(nn.Module):
     longest, beams : most tokens of a text that it writes, 0 for none; and texts followed at once meanwhile
     reads_again : whether predictions may take more passes of the encoder than `pool`
     whole_vocabulary : whether embeddings of tokens count that no example has
+    regresses : whether it predicts scores
     smoothing : share of the probability of written tokens that training spreads over all tokens
     """
 
@@ -78,6 +79,7 @@ class Head(nn.Module):
     beams = 1
     reads_again = False
     whole_vocabulary = False
+    regresses = False
     smoothing = 0.0
 
     def __init__(self, model: MultiTask, classes: Any) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
@@ -22,7 +23,6 @@ from headspec.progress import Progress
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import chance, score
-from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward
 from headspec.training.schedule import learning_rate
@@ -32,6 +32,8 @@ from headspec.training.vocabulary import can_be_compact, compact_vocabulary
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
     from headspec.config.sections.transfer import Transfer
+
+Floats = NDArray[np.float64]
 
 TRANSFERRED = Schema(
     {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
@@ -133,10 +135,25 @@ def linear_predictor(
 
     def predicted(chosen: pd.DataFrame) -> np.ndarray:
         few, labels = target.drawn.index.get_indexer(chosen.index), chosen["label"].to_numpy()
-        scores = model.classes[target.task] is None
-        return linear_probe.predictions(train[few], labels, test, scores, fitting.settings.penalty)
+        scores = model.classifier(target.task).regresses
+        return probed(train[few], labels, test, scores, fitting.settings.penalty)
 
     return predicted
+
+
+def probed(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: float) -> Floats:
+    """Fit a linear probe to `train` (n, d); return its class indices, or scores, (m,), for `test` (m, d).
+
+    The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the weights,
+    without the intercept. Vectors are centred and scaled to a mean variance of 1 over dimensions, so that the
+    penalty means the same for every encoder. For `scores`, the loss is half the squared error.
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge  # slow to import, and only needed here
+
+    centre = train.mean(axis=0)
+    scale = np.sqrt(((train - centre) ** 2).mean()) or 1.0  # 0 if all vectors are the same
+    probe = Ridge(alpha=penalty) if scores else LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000)
+    return probe.fit((train - centre) / scale, labels).predict((test - centre) / scale)
 
 
 def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, microbatches: int) -> int:

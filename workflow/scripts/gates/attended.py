@@ -12,7 +12,7 @@ from headspec.atlas.attended import ATTENDED, attended
 from headspec.models.stage import ModelStage
 from headspec.models.tokens import tokenization
 from headspec.progress import stage
-from headspec.training.gated import Sets, last_kept
+from headspec.training.pruned.gated import Sets, last_kept
 
 wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.input
 with stage(snakemake, f"attended {snakemake.output[0]}"):

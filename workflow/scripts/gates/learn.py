@@ -13,10 +13,10 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, resumable
-from headspec.training.gated import Sets
-from headspec.training.kept_heads import fixed_layers
 from headspec.training.loop import Setup
-from headspec.training.pruned_runs import Plan, learn, learning_steps, starting_model
+from headspec.training.pruned.gated import Sets
+from headspec.training.pruned.kept_heads import fixed_layers
+from headspec.training.pruned.runs import Plan, learn, learning_steps, starting_model
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, f"learn {snakemake.output[0]}"):

@@ -21,10 +21,10 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
-from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
-from headspec.training.kept_heads import count_kept, fixed_layers
 from headspec.training.loop import Setup
-from headspec.training.pruned_runs import Plan, evaluation, finish, learning_steps, starting_model
+from headspec.training.pruned.gated import GATES_OF_RUN, Sets, last_kept
+from headspec.training.pruned.kept_heads import count_kept, fixed_layers
+from headspec.training.pruned.runs import Plan, evaluation, finish, learning_steps, starting_model
 
 params, files = snakemake.params, snakemake.input
 

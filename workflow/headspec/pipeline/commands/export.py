@@ -26,7 +26,7 @@ from headspec.models.tokens import tokenization
 from headspec.provenance import files
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS
-from headspec.training.gated import Sets, last_kept
+from headspec.training.pruned.gated import Sets, last_kept
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

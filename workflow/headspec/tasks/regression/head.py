@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class Score(Linear):
     """The score is the only logit."""
 
+    regresses = True
+
     def __init__(self, model: MultiTask, classes: None) -> None:
         super().__init__(model.hidden, 1)
 

@@ -23,9 +23,9 @@ from headspec.registry import require
 from headspec.seeds import derive
 from headspec.tasks.classes import Classes
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.gated import Fixed, Learning, Sets, Stepwise
-from headspec.training.kept_heads import drawn, plugged, ranked
 from headspec.training.loop import Setup, Trainer, trainer
+from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise
+from headspec.training.pruned.kept_heads import drawn, plugged, ranked
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:

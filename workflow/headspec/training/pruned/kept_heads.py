@@ -13,7 +13,7 @@ from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.gates import HeadGates
 from headspec.seeds import derive
-from headspec.training.gated import Sets, fixed_first
+from headspec.training.pruned.gated import Sets, fixed_first
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:

@@ -16,10 +16,10 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
 from headspec.models.head_parameters import head_slices
 from headspec.statistics.gates.targets import counts
-from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
-from headspec.training.kept_heads import count_kept, drawn, ranked
 from headspec.training.loop import Setup, train, trainer
-from headspec.training.pruned_runs import Plan, evaluation, finish, learn, learning_steps, starting_model
+from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise, last_kept
+from headspec.training.pruned.kept_heads import count_kept, drawn, ranked
+from headspec.training.pruned.runs import Plan, evaluation, finish, learn, learning_steps, starting_model
 from support.tiny import CPU, HEADS, LAYERS, by_family
 from support.two_tasks import CLASSES, data, model, never
 

@@ -1,0 +1,1 @@
+"""Training of runs whose heads are pruned to a number."""
