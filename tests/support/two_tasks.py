@@ -1,7 +1,11 @@
-"""A tiny model of two tasks, their examples, and a checkpoint that is never due."""
+"""A tiny model of two tasks, their examples, and checkpoints that are never due, or after which jobs die."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 import torch
 
 from headspec.models.multitask import MultiTask
@@ -23,3 +27,29 @@ def data() -> dict:
 
 def never(folder) -> Checkpoint:
     return Checkpoint(folder / "checkpoint.pt", "f", 1e9)
+
+
+@contextmanager
+def dies_after(rows: int, key: str = "history") -> Iterator[None]:
+    """A job that is killed once its checkpoint has this many rows."""
+    save = Checkpoint.save
+
+    def save_then_die(self: Checkpoint, state: dict) -> None:
+        save(self, state)
+        if len(state[key]) == rows:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Checkpoint, "save", save_then_die)
+        yield
+
+
+def weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of a model's weights."""
+    return {name: value.clone() for name, value in net.state_dict().items()}
+
+
+def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    """Whether two models have the same weights, bit by bit."""
+    state = other.state_dict()
+    return all(torch.equal(value, state[name]) for name, value in one.state_dict().items())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from headspec.training.loop import Setup, train, trainer
 from support.models import make
 from support.tiny import CPU
 from support.translators import translator
+from support.two_tasks import dies_after, same
 
 SETTINGS = Training(batch_size=8, epochs=10, learning_rate=3e-3)
 WATCHED = 10
@@ -51,32 +51,19 @@ def trained(folder: Path, kept: Path, watch: bool, seconds: float = 1e9) -> Mult
     return model
 
 
-def same(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> bool:
-    return all(torch.equal(value, b[name]) for name, value in a.items())
-
-
 @pytest.mark.slow
-def test_weights_are_the_same_to_the_byte(folder, tmp_path, caplog, monkeypatch):
+def test_weights_are_the_same_to_the_byte(folder, tmp_path, caplog):
     """With dropout, without BLEU as with it, and with BLEU before and after a kill."""
     alone = trained(folder, tmp_path / "alone", watch=False)
     assert alone.encoder.config.dropout > 0
     with caplog.at_level(logging.INFO, "headspec"):
         watched = trained(folder, tmp_path / "watched", watch=True)
     assert len(re.findall(r"; BLEU: a [\d.]+$", caplog.text, re.MULTILINE)) > 1
-    assert same(alone.state_dict(), watched.state_dict())
+    assert same(alone, watched)
 
-    save, half = Checkpoint.save, len(trained_steps(folder)) // 2
-
-    def save_then_die(self, state):
-        save(self, state)
-        if len(state["history"]) == half:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_die)
-    with pytest.raises(KeyboardInterrupt):
+    with dies_after(len(trained_steps(folder)) // 2):
         trained(folder, tmp_path / "killed", watch=True, seconds=0)
-    monkeypatch.undo()
-    assert same(alone.state_dict(), trained(folder, tmp_path / "killed", watch=True).state_dict())
+    assert same(alone, trained(folder, tmp_path / "killed", watch=True))
 
 
 def trained_steps(folder: Path) -> list:

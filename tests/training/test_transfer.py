@@ -26,6 +26,7 @@ from headspec.training.transfer import Fitting, Target, batches, probed, transfe
 from support.running.studies import CONFIG, Folder, texts
 from support.schemas import SCHEMAS
 from support.tiny import CPU, encoder
+from support.two_tasks import dies_after, weights
 
 CLASSES = ["low", "high"]
 TRAINING = Training(learning_rate=2e-3)
@@ -113,17 +114,13 @@ def test_batches_use_every_row_equally_often(n, size, steps):
 # --- fits ---------------------------------------------------------------------------------------
 
 
-def weights(net: MultiTask) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in net.encoder.state_dict().items()}
-
-
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_every_fit_starts_from_the_same_encoder(tmp_path, monkeypatch, decay):
     monkeypatch.setitem(globals(), "TRAINING", Training(learning_rate=2e-3, weight_decay=decay))
     net = model()
-    before = weights(net)
+    before = weights(net.encoder)
     several = run(tmp_path, net)
-    for name, value in weights(net).items():
+    for name, value in weights(net.encoder).items():
         assert torch.equal(value, before[name]), name
     alone = run(tmp_path, model(), SETTINGS.model_copy(update={"samples": [16], "tuning": ["full"]}))
     chosen = several[(several["samples"] == 16) & (several["tuning"] == "full")].reset_index(drop=True)
@@ -133,9 +130,9 @@ def test_every_fit_starts_from_the_same_encoder(tmp_path, monkeypatch, decay):
 def test_a_linear_probe_does_not_change_the_encoder(tmp_path, monkeypatch):
     monkeypatch.setattr("headspec.training.transfer.tune", None)
     net = model()
-    before = weights(net)
+    before = weights(net.encoder)
     run(tmp_path, net, SETTINGS.model_copy(update={"tuning": ["linear"]}))
-    assert all(torch.equal(value, before[name]) for name, value in weights(net).items())
+    assert all(torch.equal(value, before[name]) for name, value in weights(net.encoder).items())
 
 
 def test_a_linear_probe_of_any_kind_of_scores_is_ridge_regression(tmp_path):
@@ -185,25 +182,12 @@ def test_scores_are_learnt(tmp_path):
     assert table["chance"].eq(0).all()
 
 
-class Killed(Exception):
-    pass
-
-
 @pytest.mark.slow
-def test_a_job_that_was_killed_continues_to_the_same_table(tmp_path, monkeypatch):
+def test_a_job_that_was_killed_continues_to_the_same_table(tmp_path):
     with_dropout = {"hidden_dropout_prob": 0.1}
     undisturbed = run(tmp_path, model(**with_dropout))
-    save_state = Checkpoint.save
-
-    def save_then_die(self, state):
-        save_state(self, state)
-        if len(state["rows"]) == 2 * 5:  # two metrics; all linear fits and one full fit
-            raise Killed
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_die)
-    with pytest.raises(Killed):
+    with dies_after(2 * 5, "rows"):  # two metrics; all linear fits and one full fit
         run(tmp_path, model(**with_dropout), seconds=0)
-    monkeypatch.undo()
     resumed = run(tmp_path, model(**with_dropout))
     for name, frame in {"a": undisturbed, "b": resumed}.items():
         tables.write(tmp_path / name, SCHEMAS["transferred"], frame, {})

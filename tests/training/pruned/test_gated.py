@@ -21,7 +21,7 @@ from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise, last
 from headspec.training.pruned.kept_heads import count_kept, drawn, ranked
 from headspec.training.pruned.runs import Plan, evaluation, finish, learn, learning_steps, starting_model
 from support.tiny import CPU, HEADS, LAYERS, by_family
-from support.two_tasks import CLASSES, data, model, never
+from support.two_tasks import CLASSES, data, model, never, same, weights
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
 SETUP = Setup(data(), SETTINGS, 0, CPU)
@@ -36,14 +36,6 @@ def learning(kind: str, per_task: bool = False, count: int | None = 5, steps: in
     sets = Sets(list(CLASSES), per_task)
     gates = [learnt_gates(kind, SHAPE, count, 0.1) for _ in sets.names]
     return Learning(sets, gates, steps, count, 0.1, 0)
-
-
-def weights(net) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in net.state_dict().items()}
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
 
 
 def trained(gating, folder, net=None, microbatches: int = 1, until: int = STEPS):
@@ -62,7 +54,7 @@ def test_open_gates_change_nothing(tmp_path):
     plain = model()
     train(plain, SETUP, never(tmp_path))
     gated, _ = trained(Fixed(Sets(list(CLASSES), False), np.ones((1, *SHAPE), dtype=bool)), tmp_path)
-    assert equal(weights(plain), weights(gated))
+    assert same(plain, gated)
 
 
 def test_closed_heads_do_not_learn(tmp_path):
@@ -156,7 +148,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
             second.gating = learning(kind)
             second.restore(state)
             second.run(STEPS, never(tmp_path))
-        assert equal(weights(whole), weights(net)), stop
+        assert same(whole, net), stop
         assert second.gating.frame(STEPS, EVERY).equals(frame), stop
 
 
@@ -275,7 +267,7 @@ def test_gates_that_learn_once_end_as_if_learnt_for_a_number(tmp_path):
         at_once, Setup(data(), training, 0, CPU), planned.gating(None, None), None, never(tmp_path)
     )
     assert np.array_equal(kept, again) and kept.sum() == 4
-    assert equal(weights(net), weights(at_once))
+    assert same(net, at_once)
     assert frame.equals(expected)
 
 
@@ -383,9 +375,9 @@ def test_weights_begin_as_the_way_says():
         tokenizer=lambda classes: None,
     )
     pretrained = starting_model(job, PRUNING_METHODS["dynamic"], CLASSES, True)
-    assert equal(weights(net.encoder), weights(pretrained.encoder))
+    assert same(net.encoder, pretrained.encoder)
     fresh, again = (starting_model(job, PRUNING_METHODS["fresh"], CLASSES, True) for _ in range(2))
-    assert equal(weights(fresh), weights(again))
+    assert same(fresh, again)
     name = "encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(weights(fresh.encoder)[name], weights(net.encoder)[name])
     static = starting_model(job, PRUNING_METHODS["static"], CLASSES, True)

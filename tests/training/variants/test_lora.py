@@ -14,7 +14,6 @@ from headspec.errors import ConfigError
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
-from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.variants.lora import LoRA
@@ -124,13 +123,6 @@ def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
         assert len(added) == 2 * len(matrices)
 
 
-def test_rank_in_closed_form(caplog):
-    """A third of the heads of three layers, each 3 matrices (32, 32) with biases: 3 x 32 x 33 of 9 x 64 r."""
-    net = model()
-    with trainer(net, SETUP) as run, lora(net).applied(run):
-        assert {min(p.shape) for p in adapters(run).values()} == {round(3 * 32 * 33 / (9 * 64))}
-
-
 def test_fewer_parameters_than_rank_one_are_refused():
     net = model(hidden_size=4, intermediate_size=4, num_hidden_layers=1)
     with (
@@ -171,36 +163,6 @@ def test_initial_adapters_depend_on_the_seed(tmp_path):
         with trainer(net, Setup(data(), SETTINGS, 1, CPU)) as run, LoRA(heads(net), "qkv", seed).applied(run):
             drawn.append(next(p.detach().clone() for name, p in adapters(run).items() if "lora_A" in name))
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
-
-
-class Killed(Exception):
-    pass
-
-
-def test_resumed_adapters_end_in_the_same_weights(tmp_path, monkeypatch):
-    state = branched(model(), tmp_path)
-
-    def trained(seconds: float = 1e9) -> dict[str, torch.Tensor]:
-        net = model()
-        checkpoint = Checkpoint(tmp_path / "lora.pt", "f", seconds)
-        retrain(net, SETUP, lora(net), deepcopy(state), checkpoint)
-        return net.state_dict()
-
-    undisturbed = trained()
-    save = Checkpoint.save
-
-    def save_then_die(self, state):
-        save(self, state)
-        if len(state["history"]) == 15:
-            raise Killed
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_die)
-    with pytest.raises(Killed):
-        trained(seconds=0)
-    monkeypatch.undo()
-    resumed = trained()
-    assert undisturbed.keys() == resumed.keys() == model().state_dict().keys()
-    assert all(torch.equal(value, resumed[name]) for name, value in undisturbed.items())
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "gpt2"])

@@ -14,18 +14,18 @@ from headspec.config.sections.training import Training
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
 from headspec.models.head_parameters import head_slices
-from headspec.models.multitask import MultiTask
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import End, branch, retrain
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import learning_rate
 from headspec.training.variants.leaking import Leaking
+from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
 from headspec.training.variants.owned import owned_heads
 from headspec.training.variants.rescored import Rescored
 from support.tiny import CPU, HEADS, LAYERS
-from support.two_tasks import CLASSES, data, model, never
+from support.two_tasks import CLASSES, data, dies_after, model, never, same
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, warmup=0.25)
 SEED, POINT, STEPS = 7, 9, 18
@@ -34,7 +34,10 @@ OWNED = {"a": np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) < 4}
 OWNED["b"] = OWNED["a"][::-1, ::-1].copy()
 EVERY = dict.fromkeys(CLASSES, np.ones((LAYERS, HEADS), dtype=bool))
 RESCORED = Rescored(OWNED, "qkv", SEED, {"alpha": 0.3, "rescorings": 2, "samples": 20})
-RESTRICTIONS = {"own": Own(OWNED, "qkv"), "leaking": Leaking(OWNED, "qkv"), "rescored": RESCORED}
+RESTRICTIONS = {
+    "own": Own(OWNED, "qkv"), "own with W_O": Own(OWNED, "qkvo"), "leaking": Leaking(OWNED, "qkv"),
+    "rescored": RESCORED, "lora": LoRA(OWNED, "qkv", SEED),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +123,11 @@ def test_a_leaking_step_is_that_of_adamw_with_masked_gradients(branched):
         assert part.parameter.dim() == 1 or not torch.equal(plain, leaking)
 
 
-@pytest.mark.parametrize("name", ["own", "leaking", "rescored"])
-def test_every_head_owned_is_plain_training_to_the_byte(branched, tmp_path, name):
-    restriction = {"own": Own, "leaking": Leaking}.get(
-        name, lambda *a: Rescored(*a, SEED, RESCORED.variant | {"alpha": 1.0})
-    )
+@pytest.mark.parametrize("restriction", [Leaking, Rescored])
+def test_every_head_owned_is_plain_training_to_the_byte(branched, tmp_path, restriction):
     plain, _ = finished(branched, tmp_path, Own(EVERY, "qkv"))
-    other, _ = finished(branched, tmp_path, restriction(EVERY, "qkv"))
-    assert all(torch.equal(v, other.state_dict()[k]) for k, v in plain.state_dict().items())
+    other, _ = finished(branched, tmp_path, restriction(EVERY, "qkv", SEED, RESCORED.variant))
+    assert same(plain, other)
 
 
 def test_unshared_heads_are_top_heads_of_one_task_alone():
@@ -241,39 +241,16 @@ def test_rates_go_up_again_and_fall_as_in_training(branched, tmp_path, decay):
     assert again["loss"][: POINT + 1].tolist() == went_on["loss"][: POINT + 1].tolist()
 
 
-def test_decays_in_closed_form():
-    for decay, total in (("linear", 5.5), ("cosine", 5.5), ("constant", 10)):
-        rates = [learning_rate(n, 10, 1.0, 0.0, decay) for n in range(10)]
-        assert rates[0] == 1 and sum(rates) == pytest.approx(total)
-        assert sorted(rates, reverse=True) == rates
-    assert learning_rate(6, 12, 1.0, 0.0, "cosine") == pytest.approx(0.5)
-    warm = [learning_rate(n, 10, 1.0, 0.5, "cosine") for n in range(10)]
-    assert warm[:6] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])
-
-
 # --- resumed
 
 
-@pytest.mark.parametrize("name", ["leaking", "rescored"])
 @pytest.mark.parametrize("last", [10, 13, 16])
-def test_interrupted_ends_give_the_same_bytes(branched, tmp_path, monkeypatch, name, last):
+@pytest.mark.parametrize("name", RESTRICTIONS)
+def test_interrupted_ends_give_the_same_bytes(branched, tmp_path, name, last):
     end = End(RESTRICTIONS[name], dropout=name == "rescored", peak=2e-3)
     undisturbed, history = finished(branched, tmp_path, end)
-    save, every = Checkpoint.save, Checkpoint(tmp_path / "c.pt", "f", 0)
-
-    def save_then_die(self, state):
-        save(self, state)
-        if len(state["history"]) == last:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "save", save_then_die)
-    with pytest.raises(KeyboardInterrupt):
+    every = Checkpoint(tmp_path / "c.pt", "f", 0)
+    with dies_after(last):
         finished(branched, tmp_path, end, checkpoint=every)
-    monkeypatch.undo()
     resumed, again = finished(branched, tmp_path, end, checkpoint=every)
     assert same(undisturbed, resumed) and history["learning_rate"].equals(again["learning_rate"])
-
-
-def same(one: MultiTask, other: MultiTask) -> bool:
-    state = other.state_dict()
-    return all(torch.equal(value, state[name]) for name, value in one.state_dict().items())
