@@ -2,7 +2,6 @@
 
 import pytest
 
-from headspec.data.sources.cells import list_items, one_per_word
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts, matched, parsed, word_task, written
@@ -54,17 +53,6 @@ def test_units_match_once_each():
 
 def test_tags_and_their_blind_guess():
     tags = word_task("tags")
-    assert tags.units(["a", "b"], "X Y") == [(0, "X"), (1, "Y")]
+    assert tags.units(["a", "b"], "X  Y") == [(0, "X"), (1, "Y")]
     assert tags.blind([[(0, "X"), (1, "Y")]], [2]) == [[(0, "X"), (1, "X")]]  # a tie
     assert gold_counts(tags, [[(0, "X"), (1, "Y")]], [2]).tolist() == [[2, 1, 2]]
-
-
-def test_cells():
-    assert list_items("a  b") == ["a", "b"] == list_items(("a", "b"))
-    with pytest.raises(ValueError, match="it has None, expected a list"):
-        list_items(None)
-    with pytest.raises(ValueError, match="it has 2 words and 3 tags"):
-        one_per_word(["a", "b"], "X Y Z", "tags")
-    for missing in (None, "", "_", float("nan")):
-        with pytest.raises(ValueError, match="word 2 has no tag"):
-            one_per_word(["a", "b"], ["X", missing], "tags")

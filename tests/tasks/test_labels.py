@@ -164,12 +164,6 @@ def test_scores_are_those_of_scikit_learn(metric, sample):
     assert score(metric, label, likely, counts) == pytest.approx(repeated)
 
 
-def test_the_published_example_of_ranking():
-    """From scikit-learn's guide."""
-    label, likely = [[1, 0, 0], [0, 0, 1]], [[0.75, 0.5, 1], [1, 0.2, 0.1]]
-    assert score("lrap", label, likely) == pytest.approx(0.416, abs=1e-3)
-
-
 @pytest.mark.parametrize("metric", ["micro_f1", "macro_f1"])
 @given(samples())
 def test_chance_is_the_best_constant_set(metric, sample):

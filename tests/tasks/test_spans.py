@@ -1,13 +1,14 @@
 """Spans from BIO tags, and their F1, compared with seqeval's rules and examples."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 
 from headspec.tasks.metrics import score
 from headspec.tasks.spans.units import TASK
-from headspec.tasks.words import bio
+from headspec.tasks.words import bio, bio_classes
 from headspec.tasks.words.base import gold_counts
 
 #: tags of a sentence, with any I-
@@ -72,3 +73,30 @@ def test_consistent_tags_are_read_and_others_refused(sentence):
 def test_no_spans(cell, reason):
     with pytest.raises(ValueError, match=reason):
         TASK.units(["a", "b", "c"], cell)
+
+
+# --- classes of words
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=10))
+def test_spans_of_classes_come_back(best):
+    """Classes of spans give the same spans, each of which starts with a beginning."""
+    spans = bio_classes.spans(best)
+    again = bio_classes.word_classes(
+        torch.zeros(len(spans), dtype=torch.long),
+        torch.tensor(spans, dtype=torch.long).reshape(-1, 3),
+        (1, len(best)),
+    )
+    assert bio_classes.spans(again[0].tolist()) == spans
+    assert [each > 0 for each in best] == (again[0] > 0).tolist()
+
+
+def test_classes_of_spans():
+    assert bio_classes.classes(2) == 5
+    rows, spans = torch.tensor([1, 1]), torch.tensor([[0, 1, 1], [2, 2, 0]])
+    assert bio_classes.word_classes(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
+    assert bio_classes.spans([0, 4, 4, 2, 1]) == [
+        (1, 2, 1),
+        (3, 3, 0),
+        (4, 4, 0),
+    ]  # each begins where the type changes

@@ -10,7 +10,6 @@ from sacrebleu.metrics import BLEU, CHRF
 from headspec import per_example, tables
 from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
-from headspec.statistics.resampling import permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, chance, score
 from headspec.tasks.tokens import SIGNATURES
 from headspec.tasks.translation import counting
@@ -68,18 +67,6 @@ def test_chance_is_a_constant_prediction(metric):
     found = chance(metric, counting.labels(REFERENCES))
     assert found == pytest.approx(expected(metric, [constant] * 60, np.ones(60, dtype=int)))
     assert found > 0
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_predictions_are_shuffled_within_sentences(metric):
-    label = counting.labels(REFERENCES)
-    alternatives = np.array([[counted(p, REFERENCES) for p in PREDICTED[:2]]], dtype=float)
-    found = permuted_scores(metric, label, alternatives, 5, np.random.default_rng(0))
-    rng = np.random.default_rng(0)
-    first = (rng.integers(2**32, size=(5, 60), dtype=np.uint32) & 1).astype(bool)
-    for row, swapped in zip(found, ~first, strict=True):
-        mixed = [PREDICTED[int(swap)][i] for i, swap in enumerate(swapped)]
-        assert row[0, 0] == pytest.approx(expected(metric, mixed, np.ones(60, dtype=int)), abs=1e-12)
 
 
 def test_tables_keep_counts_and_texts(tmp_path):

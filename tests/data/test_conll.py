@@ -61,12 +61,3 @@ def test_a_wrong_line_is_named(tmp_path, name, text, problem):
     with pytest.raises(DataError) as error:
         conll.read_sentences(file(tmp_path, name, text), "tasks.pos.source")
     assert str(error.value) == f"tasks.pos.source: {problem}"
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path):
-    path = tmp_path / "a.conll"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(
-        DataError, match=r"tasks\.pos\.source: line 1 of a\.conll has the byte 0xFF, which is no UTF-8"
-    ):
-        conll.read_sentences(path, "tasks.pos.source")
