@@ -103,7 +103,7 @@ def read(folder, name: str, tokenizer, own: bool = True):
 def own_losses(whole, examples: Examples, causal: bool) -> np.ndarray:
     """The loss that transformers' model gives of each text, in nats, and how many tokens are likeliest."""
     found = []
-    for ids, targets in zip(examples.ids, examples.gold.columns["targets"], strict=True):
+    for ids, targets in zip(examples.ids, examples.gold.columns["rows"], strict=True):
         ids, labels = torch.tensor([ids]), torch.tensor([targets])
         labels = labels.roll(1, 1) if causal else labels  # transformers moves them back
         labels = labels.masked_fill(labels == tokens.NONE, -100)
@@ -149,7 +149,7 @@ def test_a_trained_head_begins_as_the_pretrained_one_of_tied_models(folders, tok
 
 def test_chance_is_the_most_frequent_token_and_the_entropy_of_tokens(folders, tokenizers):
     _, _, examples = read(folders["bert"], "bert", tokenizers["bert"])
-    found = np.concatenate([[t for t in of if t != tokens.NONE] for of in examples.gold.columns["targets"]])
+    found = np.concatenate([[t for t in of if t != tokens.NONE] for of in examples.gold.columns["rows"]])
     shares = np.unique(found, return_counts=True)[1] / len(found)
     assert chance("token_accuracy", examples.label) == pytest.approx(shares.max())
     entropy = -(shares * np.log2(shares)).sum()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from headspec.tasks import load_part
 from headspec.tasks.classes import Classes, type_of
@@ -138,6 +139,20 @@ class Head(nn.Module):
     def bleu(self, values: np.ndarray) -> float:
         """Return BLEU of written texts, from `Predicted.values`."""
         raise NotImplementedError(f"{type(self).__name__} writes no texts")
+
+
+class TokenHead(Head):
+    """A head on the states of all tokens."""
+
+    @classmethod
+    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
+        """Return the states of all tokens, (batch, tokens, hidden)."""
+        return model.output(batch).last_hidden_state
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+    """Return rows of numbers as a matrix, with `fill` after the end of each."""
+    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], True, fill)
 
 
 def small(layer: nn.Linear) -> nn.Linear:

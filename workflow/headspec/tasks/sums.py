@@ -29,6 +29,11 @@ def columns(*rows: NDArray) -> NDArray:
     return np.moveaxis(np.stack(rows), 0, -1)
 
 
+def taken(places: int | slice, label: Floats, predictions: Floats) -> tuple[NDArray[np.bool_], Floats]:
+    """Return `each` label, and the numbers of predictions (..., n, numbers) at these places."""
+    return each(label), predictions[..., places if isinstance(places, slice) else [places]]
+
+
 def each(label: Floats) -> NDArray[np.bool_]:
     """Return a column of labels whose sum is the number of examples."""
     return np.ones((len(label), 1), dtype=bool)

@@ -225,8 +225,7 @@ class Trainer:
 
     def frame(self) -> pd.DataFrame:
         """Return the table `training`, one row per step done."""
-        columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
-        return pd.DataFrame(self.history, columns=columns)
+        return pd.DataFrame(self.history, columns=list(TRAINING.columns))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from headspec.models.batching import Batch, put
 from headspec.tasks import heads
 from headspec.tasks.answer.metrics import agreement
 from headspec.tasks.answer.tokens import NONE, Pair
-from headspec.tasks.heads import Gold, Head, Predicted, small, unless_broken
+from headspec.tasks.heads import Gold, Predicted, TokenHead, small, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
     return Spans(values, start, start + places % LONGEST)
 
 
-class Answers(Head):
+class Answers(TokenHead):
     """Two logits per token; no answer may be predicted if `unanswerable`."""
 
     reads_again = True
@@ -128,11 +128,6 @@ class Answers(Head):
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
         return Gold(Targets.padded, questions=[Question.from_row(row) for row in frame.itertuples()])
-
-    @classmethod
-    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """Return the states of all tokens, (batch, tokens, hidden)."""
-        return model.output(batch).last_hidden_state
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         """Return the mean cross-entropy of both ends, among tokens of the context and of no answer."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import each, mean
+from headspec.tasks.sums import mean, taken
 
 Floats = NDArray[np.float64]
 
@@ -43,16 +43,12 @@ def _f1(found: list[str], expected: list[str]) -> float:
     return 2 * same / (len(found) + len(expected))
 
 
-def _agreeing(place: int, label: Floats, predictions: Floats) -> tuple[NDArray, Floats]:
-    return each(label), predictions[..., [place]]
-
-
 def _none(label: Floats) -> Floats:
     """Predict no answer to any question, since no other text answers many."""
     return np.repeat(label, 2, axis=-1)
 
 
 METRICS = {
-    "answer_f1": Metric("F1 of answers", partial(_agreeing, 0), mean, _none, several=True),
-    "answer_exact_match": Metric("exact match of answers", partial(_agreeing, 1), mean, _none, several=True),
+    "answer_f1": Metric("F1 of answers", partial(taken, 0), mean, _none, several=True),
+    "answer_exact_match": Metric("exact match of answers", partial(taken, 1), mean, _none, several=True),
 }

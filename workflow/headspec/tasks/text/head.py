@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from headspec.tasks.heads import Gold, Head, Predicted, unless_broken
+from headspec.tasks.heads import Gold, Head, Predicted, TokenHead, padded, unless_broken
 from headspec.tasks.text.tokens import NONE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headspec.models.batching import Batch
     from headspec.models.multitask import MultiTask
 
 #: most logits at once, so that memory does not grow with the vocabulary
 LOGITS = 2**26
 
 
-def _padded(targets: list[list[int]]) -> torch.Tensor:
-    """Return the tokens that states predict, (batch, tokens), `NONE` elsewhere."""
-    found = np.full((len(targets), max(map(len, targets))), NONE, dtype=np.int64)
-    for row, tokens in zip(found, targets, strict=True):
-        row[: len(tokens)] = tokens
-    return torch.from_numpy(found)
-
-
-class Tokens(Head):
+class Tokens(TokenHead):
     """Losses and predictions from logits; the loss of a text is the mean cross-entropy of its tokens."""
 
     whole_vocabulary = True
@@ -44,12 +35,7 @@ class Tokens(Head):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
-        return Gold(_padded, targets=[list(targets) for targets in frame["targets"]])
-
-    @classmethod
-    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """Return the states of all tokens, (batch, tokens, hidden)."""
-        return model.output(batch).last_hidden_state
+        return Gold(partial(padded, fill=NONE), rows=[list(targets) for targets in frame["targets"]])
 
     def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
         """Return logits of tokens, (n, vocabulary) float32, from states (n, hidden)."""

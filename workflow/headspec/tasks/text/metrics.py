@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import ratio
+from headspec.tasks.sums import mean
 
 Floats = NDArray[np.float64]
 
@@ -26,16 +26,12 @@ def _sums(place: int, by: int, label: Floats, predictions: Floats) -> tuple[Floa
     return label[..., [by]], predictions[..., [place]]
 
 
-def _ratio(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    return ratio(prediction_sums[..., 0], label_sums[..., 0])
-
-
 def _constant(label: Floats) -> Floats:
     return label[..., BLIND]
 
 
 METRICS = {
-    "token_accuracy": Metric("accuracy of tokens", partial(_sums, RIGHT, TOKENS), _ratio, _constant, True),
-    "bits_per_token": Metric("bits per token", partial(_sums, BITS, TOKENS), _ratio, _constant, True),
-    "bits_per_byte": Metric("bits per byte", partial(_sums, BITS, BYTES), _ratio, _constant, True),
+    "token_accuracy": Metric("accuracy of tokens", partial(_sums, RIGHT, TOKENS), mean, _constant, True),
+    "bits_per_token": Metric("bits per token", partial(_sums, BITS, TOKENS), mean, _constant, True),
+    "bits_per_byte": Metric("bits per byte", partial(_sums, BITS, BYTES), mean, _constant, True),
 }

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -43,10 +42,7 @@ class Targets(heads.Targets):
         """Return the targets of sources with these numbers of tokens."""
         lengths = torch.tensor(sources)
         source = torch.arange(int(lengths.max())) < lengths[:, None]
-        padded = np.full((len(ids), max(map(len, ids))), NONE, dtype=np.int64)
-        for row, tokens in zip(padded, ids, strict=True):
-            row[: len(tokens)] = tokens
-        return cls(source.long(), torch.from_numpy(padded), texts)
+        return cls(source.long(), heads.padded(ids, NONE), texts)
 
 
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:

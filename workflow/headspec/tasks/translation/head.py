@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
-from headspec.tasks.heads import Gold, Head, Predicted, unless_broken
+from headspec.tasks.heads import Gold, Predicted, TokenHead, unless_broken
 from headspec.tasks.metrics import score
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.classes import UNSPACED
@@ -31,7 +31,7 @@ class GoldTexts(Gold):
         return np.array([len(ids) for ids in self.columns["ids"]])
 
 
-class Writer(Head):
+class Writer(TokenHead):
     """The model's own decoder and language-model head, without further weights."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
@@ -43,11 +43,6 @@ class Writer(Head):
         sources, ids = frame["input_ids"].str.len().tolist(), frame["target_ids"].tolist()
         texts = frame["target"].tolist()
         return GoldTexts(decoding.Targets.padded, sources=sources, ids=ids, texts=texts)
-
-    @classmethod
-    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """Return the states of the tokens of sources, (batch, tokens, hidden)."""
-        return model.output(batch).last_hidden_state
 
     @classmethod
     def read(cls, model: MultiTask, batch: Batch) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import each, mean
+from headspec.tasks.sums import mean, ratio, taken
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +26,6 @@ CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
 SAME = slice(CHRF.stop, CHRF.stop + 1)
 
 
-def _counts(places: slice, label: Floats, predictions: Floats) -> tuple[NDArray, Floats]:
-    return each(label), predictions[..., places]
-
-
 def _bleu(_: Floats, sums: Floats) -> Floats:
     """Return BLEU, smoothed exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k."""
     length, reference = sums[..., 0], sums[..., 1]
@@ -38,8 +34,8 @@ def _bleu(_: Floats, sums: Floats) -> Floats:
     smoothed = np.where(none, 0.5 ** np.cumsum(none, axis=-1), right)
     defined = (right.any(axis=-1)) & (total > 0).all(axis=-1) & (length > 0)
     precision = np.divide(smoothed, total, out=np.ones_like(smoothed), where=defined[..., None])
-    ratio = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
-    return defined * np.exp(np.minimum(0, 1 - ratio) + np.log(precision).mean(axis=-1))
+    longer = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
+    return defined * np.exp(np.minimum(0, 1 - longer) + np.log(precision).mean(axis=-1))
 
 
 def _chrf(_: Floats, sums: Floats) -> Floats:
@@ -48,12 +44,8 @@ def _chrf(_: Floats, sums: Floats) -> Floats:
     predicted, reference, right = np.moveaxis(by_order, -1, 0)
     both = (predicted > 0) & (reference > 0)
     orders = np.maximum(both.sum(axis=-1), 1)
-    precision, recall = (
-        np.divide(right, every, out=np.zeros_like(right), where=both).sum(axis=-1) / orders
-        for every in (predicted, reference)
-    )
-    weighted = 4 * precision + recall
-    return np.divide(5 * precision * recall, weighted, out=np.zeros_like(weighted), where=weighted > 0)
+    precision, recall = (ratio(right * both, every).sum(axis=-1) / orders for every in (predicted, reference))
+    return ratio(5 * precision * recall, 4 * precision + recall)
 
 
 def _constant(label: Floats) -> Floats:
@@ -61,9 +53,9 @@ def _constant(label: Floats) -> Floats:
 
 
 METRICS = {
-    "chrf": Metric("chrF", partial(_counts, CHRF), _chrf, _constant, several=True),
-    "bleu": Metric("BLEU", partial(_counts, BLEU), _bleu, _constant, several=True),
-    "exact_match": Metric("exact match", partial(_counts, SAME), mean, _constant, several=True),
+    "chrf": Metric("chrF", partial(taken, CHRF), _chrf, _constant, several=True),
+    "bleu": Metric("BLEU", partial(taken, BLEU), _bleu, _constant, several=True),
+    "exact_match": Metric("exact match", partial(taken, SAME), mean, _constant, several=True),
 }
 """What is counted.
 
