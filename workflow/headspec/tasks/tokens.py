@@ -44,7 +44,7 @@ class Encoding:
         """Return `Classes` with what a model of this `family` needs beside them; errors name `key`."""
         return classes
 
-    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
+    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any) -> str:
         """Set a tokenizer's languages and return the text before sources; EncoderError if one is missing."""
         return ""
 

@@ -42,7 +42,7 @@ FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
 
 
-def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
+def read_treebank(settings: Any) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the sentences of a treebank (`atlas.treebank`) as table 'treebank', and counts.
 
     In a table, a row is a sentence; a column holds lists or, in CSV and TSV, text split at spaces. Counts are
@@ -50,18 +50,18 @@ def read_treebank(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str
     DataError if data cannot be read, or have fewer than `FEWEST` sentences or one that is not a tree.
     """
     source = str(settings.source)
-    paths = [] if source.startswith("hub:") else _files(settings, key)
+    paths = [] if source.startswith("hub:") else _files(settings)
     if paths and all(map(conll.is_conllu, paths)):
-        documents = [conll.read_sentences(path, f"{key}.source") for path in paths]
+        documents = [conll.read_sentences(path, f"{KEY}.source") for path in paths]
         frame = pd.concat([document for document, _ in documents], ignore_index=True)
         counts = {name: sum(counts[name] for _, counts in documents) for name in documents[0][1]}
         names = frame[conll.NAME].fillna("line " + frame[conll.LINE].astype(str))
         frame = frame[["words", "head", "deprel"]].set_axis(["words", "head", "relation"], axis="columns")
         frame.insert(0, "name", names)
     else:
-        frame, counts = _table(settings, paths, key), {}
-    _check_number(frame, f"{key}.source: '{source}' has")
-    _check(frame, f"{key}.source", source)
+        frame, counts = _table(settings, paths), {}
+    _check_number(frame, f"{KEY}.source: '{source}' has")
+    _check(frame, source)
     frame["head"] = [[int(head) for head in heads] for heads in frame["head"]]
     frame.insert(0, "sentence", np.arange(len(frame)))
     return frame, {"sentences": len(frame), "words": int(frame["words"].str.len().sum()), **counts}
@@ -76,7 +76,7 @@ def check_treebank(study: Study) -> None:
 def files(settings: Any, where: str = "") -> list[Path]:
     """Return the files of a treebank at a local path, or at `where` in a ``package:``; else none."""
     place = next((prefix for prefix in ("package:", "hub:") if settings.source.startswith(prefix)), "")
-    return _files(settings, KEY) if place == where else []
+    return _files(settings) if place == where else []
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -101,30 +101,30 @@ def _check_number(frame: pd.DataFrame, where: str) -> None:
         raise DataError(f"{where} {len(frame)} sentences; expected at least {FEWEST}, to find roles of heads")
 
 
-def _files(settings: Any, key: str) -> list[Path]:
+def _files(settings: Any) -> list[Path]:
     """Return the treebank's files: the source, or the table of the split in a folder."""
-    path = locate(str(settings.source), f"{key}.source")
-    tables = split_files.find_splits(path, f"{key}.source", settings.split)
-    split = split_files.match_validation(settings.split, tables, f"{key}.split")
+    path = locate(str(settings.source), f"{KEY}.source")
+    tables = split_files.find_splits(path, f"{KEY}.source", settings.split)
+    split = split_files.match_validation(settings.split, tables, f"{KEY}.split")
     if split is None:
-        raise _no_split(settings, tables, key)
+        raise _no_split(settings, tables)
     return list(tables[split].files)
 
 
-def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
+def _no_split(settings: Any, present: Iterable[str]) -> DataError:
     return DataError(
-        f"{key}.split: '{settings.source}' has no split '{settings.split}'; it has {listing(present)}."
+        f"{KEY}.split: '{settings.source}' has no split '{settings.split}'; it has {listing(present)}."
         f"{nearest(settings.split, present)}"
     )
 
 
-def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
+def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
     """Return sentences from a table with a column of lists each for words, heads and relations."""
     columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
 
     def needed(present: list[str]) -> list[str]:
         missing = [
-            f"{key}.{name}: no column '{column}' in {settings.source}; it has {listing(present)}."
+            f"{KEY}.{name}: no column '{column}' in {settings.source}; it has {listing(present)}."
             f"{nearest(column, present)}"
             for name, column in columns.items()
             if column not in present
@@ -135,18 +135,18 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
         return list(dict.fromkeys([*columns.values(), *names[:1]]))
 
     if not paths:
-        dataset = readers.hub_dataset(settings.source, settings.subset, f"{key}.source")
+        dataset = readers.hub_dataset(settings.source, settings.subset, f"{KEY}.source")
         if settings.split not in dataset:
-            raise _no_split(settings, dataset, key)
+            raise _no_split(settings, dataset)
         dataset = dataset[settings.split]
         stored = dataset.select_columns(needed(dataset.column_names)).to_pandas()
     else:
-        stored = registry.table(paths, needed, Options(f"{key}.source"))
+        stored = registry.table(paths, needed, Options(f"{KEY}.source"))
     named = [column for column in stored if column not in columns.values()]
     try:
         lists = {name: cells.parse_lists(stored[column]) for name, column in columns.items()}
     except ValueError as error:
-        raise DataError(f"{key}.source: {settings.source}: {error}") from None
+        raise DataError(f"{KEY}.source: {settings.source}: {error}") from None
     frame = pd.DataFrame({name: column.map(_items) for name, column in lists.items()})
     rows = [f"row {row}" for row in range(1, len(stored) + 1)]
     frame.insert(0, "name", stored[named[0]].astype("str") if named else rows)
@@ -162,7 +162,7 @@ def _items(cell: Any) -> list:
     return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats
 
 
-def _check(frame: pd.DataFrame, key: str, source: str) -> None:
+def _check(frame: pd.DataFrame, source: str) -> None:
     """Raise DataError if a sentence is not a tree."""
     rows = zip(frame["name"], frame["words"], frame["head"], frame["relation"], strict=True)
     wrong = [
@@ -174,6 +174,6 @@ def _check(frame: pd.DataFrame, key: str, source: str) -> None:
         shown = "; ".join(f"sentence {number} ({name}): {clause}" for number, name, clause in wrong[:SHOWN])
         more = "; ..." if len(wrong) > SHOWN else ""
         raise DataError(
-            f"{key}: {len(wrong)} of {len(frame)} sentences of '{source}' are not dependency trees: "
+            f"{KEY}.source: {len(wrong)} of {len(frame)} sentences of '{source}' are not dependency trees: "
             f"{shown}{more}"
         )

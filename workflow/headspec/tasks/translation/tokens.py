@@ -58,9 +58,9 @@ class PairEncoding(Encoding):
     columns = COLUMNS
     writes = True
 
-    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> str:
+    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]) -> str:
         """Set the languages and return the prefix; raise as `set_languages`."""
-        set_languages(tokenizer, classes, key)
+        set_languages(tokenizer, classes)
         return classes["prefix"] or ""
 
     def marks(self, classes: dict[str, Any]) -> list[int]:
