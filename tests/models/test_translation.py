@@ -268,17 +268,3 @@ def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(model_folder)
     assert str(caught.value).startswith(
         "gates.attention: got encoder, expected none, because models.m.source"
     )
-
-
-def test_what_takes_no_translation(model_folder):
-    tasks = {name: {"source": "x", "label": name, "type": "translation"} for name in ("de", "fr", "cs")}
-    config = CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["tuned", "frozen"]}
-    config |= {"iat": {"mixtures": ["de+fr"]}, "similarity": {"measures": ["top-heads"]}}
-    config |= {"transfer": {"tasks": ["cs"], "methods": ["pretrained"]}}
-    with pytest.raises(HeadspecError) as caught:
-        study(config)
-    message = str(caught.value)
-    assert "methods.1: got 'frozen', which does not take a task of translation, such as tasks.de" in message
-    assert "iat.mixtures.0: got 'de+fr', expected no mixture with a task of translation." in message
-    assert "transfer.tasks.0: got 'cs', expected no task of translation." in message
-    assert "similarity.measures: got top-heads, expected none with a task of translation" in message

@@ -7,8 +7,10 @@ import os
 import pytest
 from snakemake.iocontainers import Wildcards
 
+from headspec.config.loading import load
 from headspec.config.sections.task import LATER, Task
 from headspec.config.study import Study
+from headspec.errors import ConfigError
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import PARTS
@@ -46,6 +48,44 @@ def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
     assert {*kind.keys, *kind.unused, *kind.defaults} <= {*fields}
     assert {*kind.evaluated} <= {*kind.keys} and {*kind.evaluated} <= LATER
     assert {key: fields[key].default for key in kind.defaults} != kind.defaults or not kind.defaults
+
+
+def refused(name: str, **more: object) -> str:
+    """What is said of a study of a task of this kind, beside one of classes."""
+    tasks = {"a": {"source": "a.csv", "type": name}, "c": {"source": "c.csv"}}
+    config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["a", "c"]}}
+    tasks["a"] |= more.pop("task", {})
+    with pytest.raises(ConfigError) as caught:
+        load(config | {"tasks": tasks} | more)
+    return str(caught.value)
+
+
+#: parts of a study that are no methods: how it has them, and what is said where a kind refuses them
+REFUSED = {
+    "transfer": ({"tasks": ["a"]}, "transfer.tasks.0: got 'a', a"),
+    "iat": ({"mixtures": ["a+c"]}, "iat.mixtures.0: got 'a+c', expected no mixture with a"),
+    "similarity": ({"measures": ["top-heads"]}, "similarity.measures: got top-heads, expected none with a"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [(name, part) for name, kind in KINDS.items() for part in sorted(kind.refuses)]
+)
+def test_what_a_kind_refuses_is_refused(name, part):
+    if part in REFUSED:
+        section, said = REFUSED[part]
+        message = refused(name, **{part: section})
+    else:
+        said = f"methods.0: got '{part}', which does not take a"
+        message = refused(name, methods=[part])
+    assert f"{said} task {KINDS[name].called}" in message
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_metrics_of_other_kinds_are_refused(name):
+    other = "accuracy" if name == "regression" else "pearson"
+    said = f"tasks.a.metrics.0: got '{other}' for type {name}, expected"
+    assert said in refused(name, task={"metrics": [other]})
 
 
 @pytest.mark.parametrize(

@@ -231,12 +231,12 @@ def test_what_is_not_finite_is_no_prediction(model):
 # --- config
 
 
-def problems(settings, study=(), **tasks):
+def problems(settings, **tasks):
     """What is wrong with a task of labels beside one of classes."""
     both = {"a": {"source": "a.csv", "type": "labels", **settings}, "b": {"source": "b.csv"}, **tasks}
     base = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["a", "b"]}}
     with pytest.raises(ConfigError) as error:
-        load(base | {"tasks": both} | dict(study))
+        load(base | {"tasks": both})
     return str(error.value)
 
 
@@ -254,7 +254,6 @@ def problems(settings, study=(), **tasks):
             {"label": ["joy", "love"], "labels": ["joy", "love", "lov"]},
             "tasks.a.labels: got 'lov', no column of tasks.a.label; expected its columns",
         ),
-        ({"metrics": ["accuracy"]}, "got 'accuracy' for type labels, expected micro_f1, macro_f1, lrap"),
         ({"test": {"CoLA": "test"}}, "tasks.a.test: got a value for a task of labels, expected none"),
         ({"prompt": "{text_a}?"}, "tasks.a.prompt: got one for a labels task"),
     ],
@@ -263,11 +262,5 @@ def test_keys_that_make_no_task(settings, message):
     assert message in problems(settings)
 
 
-def test_what_takes_no_such_task():
-    prompted = problems({}, {"methods": ["prompted"]})
-    assert (
-        "methods.0: got 'prompted', which does not take a task with several labels, such as tasks.a"
-        in prompted
-    )
-    assert "transfer.tasks.0: got 'a'" in problems({}, {"transfer": {"tasks": ["a"]}})
+def test_sets_of_labels_are_not_paired():
     assert "tasks.c.pairs_of: got 'a', a labels task" in problems({}, c={"pairs_of": "a"})

@@ -9,9 +9,8 @@ import torch
 from transformers import AutoTokenizer
 
 from headspec.config.checks.task_consistency import task_problems
-from headspec.config.loading import load
 from headspec.config.sections.task import Task
-from headspec.errors import ConfigError, EncoderError
+from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -199,10 +198,3 @@ def test_texts_without_labels_take_no_columns_of_them():
     task = Task(source="a.csv", type="text", label=["p", "q"])
     expected = "tasks.t.label: has no effect on a task of text; expected none."
     assert [*task_problems("t", task, {})] == [expected]
-
-
-def test_transfer_takes_no_texts_without_labels():
-    tasks = {"t": {"source": "a.csv", "type": "text"}, "c": {"source": "b.csv"}}
-    config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["t", "c"]}}
-    with pytest.raises(ConfigError, match=r"transfer.tasks.0: got 't'"):
-        load(config | {"tasks": tasks, "transfer": {"tasks": ["t"]}})

@@ -260,10 +260,6 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
             ["transfer.tasks.0: got 'topic-pair', which has the texts of 'topic', a task of 'tone+topic'"],
         ),
         (
-            config({"methods": ["pretrained", "tuned"]}, mixtures=[]),
-            ["transfer.methods: got tuned, expected a mixture under iat.mixtures to train on."],
-        ),
-        (
             config({"methods": ["iat-bottom"]}),
             ["transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."],
         ),
@@ -273,7 +269,6 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
         ),
         (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
         (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
-        (config({"samples": []}), ["transfer.samples: got [], expected non-empty list of integer >= 1"]),
         (config({"samples": [4, 4]}), ["transfer.samples: 4 is listed twice"]),
     ],
 )
