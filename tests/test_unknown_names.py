@@ -20,7 +20,7 @@ from headspec.gates.learnt import learnt_gates
 from headspec.tasks.kinds import KINDS as TYPES
 from headspec.tasks.metrics import metric, score
 from headspec.training import adapting
-from headspec.training.pruned import runs
+from headspec.training.pruned import pruned_run
 from headspec.training.pruned.gated import Sets
 from headspec.training.schedule import learning_rate, schedule
 from headspec.training.variants.owned import CHOICES, owned_heads
@@ -29,7 +29,7 @@ MAPS = {"a": np.arange(8.0).reshape(2, 4), "b": -np.arange(8.0).reshape(2, 4)}
 RNG = np.random.default_rng(0)
 METHOD = SimpleNamespace(chosen="rankd", start="traind")
 NOTHING = cast(Any, SimpleNamespace())
-PLAN = runs.Plan(cast(Any, METHOD), NOTHING, 0, Sets(["a"], False), (2, 4), np.zeros(2, bool), 4, 0, 0)
+PLAN = pruned_run.Plan(cast(Any, METHOD), NOTHING, 0, Sets(["a"], False), (2, 4), np.zeros(2, bool), 4, 0, 0)
 
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "shfited": (lambda: owned_heads(MAPS, "shfited", 0.25, 0), ""),
@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "squrt": (lambda: schedule({}, 4, 1, "squrt", RNG), "sqrt"),
     "cosin": (lambda: learning_rate(0, 10, 1.0, 0.5, "cosin"), "cosine"),
     "rankd": (lambda: PLAN.gating(MAPS, None), "ranked"),
-    "traind": (lambda: runs.starting_model(NOTHING, cast(Any, METHOD), {}, True), "trained"),
+    "traind": (lambda: pruned_run.starting_model(NOTHING, cast(Any, METHOD), {}, True), "trained"),
     "atention": (lambda: adapting.targets(NOTHING, "atention"), "attention"),
     "subset-hrd": (lambda: learnt_gates("subset-hrd", (2, 4), 4, 0.1), "subset-hard"),
     "botom": (lambda: rescored(NOTHING, {}, {}, [], NOTHING, "botom"), "bottom"),

@@ -19,7 +19,14 @@ from headspec.statistics.gates.targets import counts
 from headspec.training.loop import Setup, train, trainer
 from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.pruned.kept_heads import count_kept, drawn, ranked
-from headspec.training.pruned.runs import Plan, evaluation, finish, learn, learning_steps, starting_model
+from headspec.training.pruned.pruned_run import (
+    Plan,
+    evaluation,
+    finish,
+    learn,
+    learning_steps,
+    starting_model,
+)
 from support.tiny import CPU, HEADS, LAYERS, by_family
 from support.two_tasks import CLASSES, data, model, never, same, weights
 

@@ -17,7 +17,7 @@ from headspec.tasks.metrics import score
 from headspec.training.loop import Setup
 from headspec.training.pruned.gated import Sets
 from headspec.training.pruned.kept_heads import count_kept, fixed_layers
-from headspec.training.pruned.runs import Plan, evaluation, finish, learning_steps, starting_model
+from headspec.training.pruned.pruned_run import Plan, evaluation, finish, learning_steps, starting_model
 from support.models import make
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import translator

@@ -1,10 +1,8 @@
 """Gates of a run that learn without a target number of heads: model and tokens -> state of training."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec.config.pruning_method import PruningMethod
 from headspec.config.sections.gates import Gates
@@ -16,8 +14,9 @@ from headspec.training.checkpoint import Checkpoint, resumable
 from headspec.training.loop import Setup
 from headspec.training.pruned.gated import Sets
 from headspec.training.pruned.kept_heads import fixed_layers
-from headspec.training.pruned.runs import Plan, learn, learning_steps, starting_model
+from headspec.training.pruned.pruned_run import Plan, learn, learning_steps, starting_model
 
+snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, f"learn {snakemake.output[0]}"):
     job = ModelStage(snakemake)

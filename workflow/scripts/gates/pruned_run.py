@@ -2,12 +2,9 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.cumulative import half_maps
@@ -24,8 +21,9 @@ from headspec.training.checkpoint import read, resumable
 from headspec.training.loop import Setup
 from headspec.training.pruned.gated import GATES_OF_RUN, Sets, last_kept
 from headspec.training.pruned.kept_heads import count_kept, fixed_layers
-from headspec.training.pruned.runs import Plan, evaluation, finish, learning_steps, starting_model
+from headspec.training.pruned.pruned_run import Plan, evaluation, finish, learning_steps, starting_model
 
+snakemake: Snakemake
 params, files = snakemake.params, snakemake.input
 
 
