@@ -5,16 +5,16 @@ The other rows of W_Q, W_K and W_V stay the same to the bit, and so do their mom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.training.loop import Trainer
-from headspec.training.updates import UpdateRule, Updates, clip, gradient
+from headspec.training.updates import Updates, clip, gradient
 from headspec.training.variants.owned import Restriction, plain
 
 #: a slice's moments (n,) and step count in an optimizer; empty before its first step
@@ -121,14 +121,14 @@ class OwnHeads:
 class Own(Restriction):
     """Batches update only the heads that their task owns."""
 
-    updates: ClassVar[Callable[[Updates, list[Slice], dict[str, np.ndarray]], UpdateRule]] = OwnHeads
+    updates: ClassVar[type[Any]] = OwnHeads  # an `UpdateRule` from updates, slices and owned heads
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
         if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
-            run.updates = type(self).updates(run.updates, slices, self.heads)
+            run.updates = self.updates(run.updates, slices, self.heads)
         yield
 
 
