@@ -1,11 +1,7 @@
 """Ablation of each head of a run: model and validation tokens -> loss increases, predictions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.ablation import ABLATED, ablate, heads_table, predictions_table
@@ -13,6 +9,7 @@ from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "ablation {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

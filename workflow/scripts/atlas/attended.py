@@ -1,9 +1,6 @@
 """What heads of a model attend to most: model and table treebank -> table attended."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
@@ -11,6 +8,7 @@ from headspec.models.stage import ModelStage
 from headspec.models.tokens import tokenization
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)

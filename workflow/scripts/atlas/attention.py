@@ -1,9 +1,6 @@
 """What heads of a model attend to: model and validation tokens -> statistics of each head."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.attention import attention_measures
@@ -13,6 +10,7 @@ from headspec.models.tokens import tokenization
 from headspec.models.tokens.word_tokens import separators
 from headspec.progress import stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, f"attention {snakemake.output[0]}"):
     job = ModelStage(snakemake)

@@ -1,11 +1,7 @@
 """Cumulative pruning of a run: model, tables of heads, gates, validation tokens -> predictions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.cumulative import (
@@ -23,6 +19,7 @@ from headspec.config.table_values import BOTTOM, RESCORED, TOP
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

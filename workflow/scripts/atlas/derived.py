@@ -1,14 +1,12 @@
 """A measure of heads with its own function: another table of heads -> table of heads."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.atlas.sample import HEAD_FOLDS
 from headspec.progress import stage
 
+snakemake: Snakemake
 name = snakemake.wildcards.measure
 measure = plugins.function(snakemake.params.function)
 with stage(snakemake, f"measure {snakemake.output[0]}"):

@@ -1,11 +1,7 @@
 """Measures of all heads: fold tables and roles of all runs -> heads, their roles, agreement, differences."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import Run
@@ -14,6 +10,7 @@ from headspec.statistics.atlas.measures import AGREEMENT, HEADS, agreement, head
 from headspec.statistics.atlas.roles import HEAD_ROLES, one_role
 from headspec.statistics.atlas.task_differences import TASK_DIFFERENCES, task_differences
 
+snakemake: Snakemake
 params, files = snakemake.params, snakemake.input
 with stage(snakemake, "heads"):
     runs = [Run(**run) for run in params.runs]

@@ -1,12 +1,8 @@
 """A measure of heads with its own function: model and validation tokens -> table of heads."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import numpy as np
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.atlas.sample import HEAD_FOLDS, fold_means, sampled
@@ -14,6 +10,7 @@ from headspec.models.finite import require
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 params, name = snakemake.params, snakemake.wildcards.measure
 measure = plugins.function(params.function)
 with stage(snakemake, f"measure {snakemake.output[0]}"):

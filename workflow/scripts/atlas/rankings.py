@@ -1,9 +1,6 @@
 """Which ranking finds the heads that matter: tables cumulative of all runs -> curves, areas, dissociation."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.shared_texts import grouped
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.dissociation.resampled import evaluations
 
+snakemake: Snakemake
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
 with stage(snakemake, "rankings"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))

@@ -1,9 +1,6 @@
 """Importance and relevance of the heads of a run: model and validation tokens -> table of heads."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.relevance import relevance_measures
@@ -11,6 +8,7 @@ from headspec.atlas.sample import HEAD_FOLDS
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "relevance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,15 +1,13 @@
 """How the metric changes without each head: tables ablated of all runs -> table single_heads."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.progress import stage
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
 from headspec.statistics.dissociation.resampled import evaluations
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "single heads"):
     runs = evaluations(params.runs, params.metrics, map(tables.read, snakemake.input))

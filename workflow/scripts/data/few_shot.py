@@ -1,15 +1,12 @@
 """Few-shot draws of a task, the same for every encoder: training table -> draws."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.few_shot import DRAWS, few_shot, strata
 from headspec.progress import stage
 
+snakemake: Snakemake
 task, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"few-shot {task}"):
     train = tables.read(snakemake.input[0])

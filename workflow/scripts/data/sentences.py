@@ -1,15 +1,14 @@
 """Sentences to compare models on: the user's text file, or validation tables -> sentences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.sources import sentences
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "sentences"):
     if params.source:

@@ -1,15 +1,13 @@
 """A further split or test set of a task: source -> data table."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare, splits
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
     task, classes = TaskKeys.from_params(params.task), tables.footer(snakemake.input.data)["classes"]

@@ -1,17 +1,15 @@
 """Prediction files for the test server: tables `submission` -> TSV files and their zip."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data import submission
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 label = "submission {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
 with stage(snakemake, label):
     predictions = pd.concat([tables.read(path) for path in snakemake.input])

@@ -1,9 +1,6 @@
 """Tokens of a task for a model: data tables -> tables of tokens."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.model import Model
@@ -17,6 +14,7 @@ from headspec.models.tokens.tokenization import encode, job_tokenizer, kinds_of_
 from headspec.progress import log, stage
 from headspec.tasks.tokens import SIGNATURES, encoding
 
+snakemake: Snakemake
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
     model = Model.from_params(params.model)

@@ -1,9 +1,6 @@
 """Tokens of unlabelled texts, sentences or stimuli, for a model."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.model import Model
@@ -15,6 +12,7 @@ from headspec.models.tokens.tokenization import TOKENS, job_tokenizer
 from headspec.progress import log, stage
 from headspec.tasks.texts.tokens import ENCODING
 
+snakemake: Snakemake
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
     model = Model.from_params(params.model)

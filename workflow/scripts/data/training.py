@@ -1,12 +1,8 @@
 """Training texts of a task: its source, or the training table that pairs are made of -> data table."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import numpy as np
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
@@ -14,6 +10,7 @@ from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 from headspec.tasks.classes import Classes
 
+snakemake: Snakemake
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):
     task = TaskKeys.from_params(params.task)

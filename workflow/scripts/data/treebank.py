@@ -1,15 +1,13 @@
 """Sentences for the roles of heads: treebank, or otherwise validation texts -> table treebank."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.treebank import Treebank
 from headspec.data.sources import treebank
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "treebank"):
     if params.treebank:

@@ -1,9 +1,6 @@
 """Validation texts of a task: its source, or the validation table that pairs are made of -> data table."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
@@ -11,6 +8,7 @@ from headspec.data import prepare
 from headspec.progress import log, stage
 from headspec.tasks.classes import Classes
 
+snakemake: Snakemake
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"validation {name}"):
     task = TaskKeys.from_params(params.task)

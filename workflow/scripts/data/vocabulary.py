@@ -1,16 +1,14 @@
 """Vocabulary of a model with fresh weights: training tables of all tasks -> pieces."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 from importlib import metadata
+
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.tokens.vocabulary import VOCABULARY, pieces
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 model, params = snakemake.wildcards.model, snakemake.params
 with stage(snakemake, f"vocabulary {model}"):
     frames = [tables.read(path) for path in snakemake.input]

@@ -1,9 +1,6 @@
 """The explorer: tables -> one page."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.explorer.page import build_page
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.provenance import files
 from headspec.provenance.files import atomic
 
+snakemake: Snakemake
 with stage(snakemake, "explorer"):
     html = build_page(snakemake.input, snakemake.params.glossary, snakemake.params.config)
     record = tables.record_text(tables.job_record(snakemake))

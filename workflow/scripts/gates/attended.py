@@ -1,11 +1,7 @@
 """What the kept heads attend to most: model, gates, table treebank -> table attended."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import torch
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
@@ -14,6 +10,7 @@ from headspec.models.tokens import tokenization
 from headspec.progress import stage
 from headspec.training.pruned.gated import Sets, last_kept
 
+snakemake: Snakemake
 wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.input
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)

@@ -1,11 +1,7 @@
 """Head importance of a run: model and tokens of training samples -> table importance."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.heads.importance import IMPORTANCE, importance
@@ -13,6 +9,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "importance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,11 +1,7 @@
 """Pruning of listed heads: model, importance and validation tokens -> predictions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.heads import listed
@@ -14,6 +10,7 @@ from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,9 +1,6 @@
 """Pruning of a run: model, importance and validation tokens -> metrics and predictions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.heads.masks import masks
@@ -13,6 +10,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
 from headspec.statistics.chance import warnings
 
+snakemake: Snakemake
 params, pruning = snakemake.params, dict(snakemake.params.pruning)
 with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,15 +1,13 @@
 """Reliability of head importance: importance of all runs -> table reliability."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.heads.reliability import RELIABILITY, reliability
 from headspec.progress import stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "reliability"):
     importances = ((Run(**run), path) for run, path in zip(params.runs, snakemake.input, strict=True))

@@ -2,15 +2,14 @@
 
 import inspect
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.plots.drawing.style import save, wildcard_rows
 from headspec.progress import stage
 
+snakemake: Snakemake
 params, wildcards = snakemake.params, snakemake.wildcards
 module = import_module(f"headspec.plots.{params.figure.replace('/', '.')}")
 with stage(snakemake, f"figure {params.figure}"):

@@ -1,9 +1,6 @@
 """What the heads of a model know of a task's labels: model, tokens and texts -> table probed."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.stage import ModelStage
@@ -12,6 +9,7 @@ from headspec.probes.cases import PROBED, cases, label_chances
 from headspec.progress import log, stage
 from headspec.tasks.words.base import word_task
 
+snakemake: Snakemake
 params, files, task = snakemake.params, snakemake.input, snakemake.wildcards.task
 with stage(snakemake, f"probe {snakemake.output[0]}"):
     job = ModelStage(snakemake)

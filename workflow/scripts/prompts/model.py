@@ -1,10 +1,8 @@
 """Model of a run without training: a language model and prompts -> encoder and classifiers of answers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.model import Model
@@ -17,6 +15,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.prompts.head import calibrate, prompted
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

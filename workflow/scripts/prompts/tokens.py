@@ -1,11 +1,7 @@
 """Prompts of a task for a model and seed: data tables -> tables of tokens."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.model import Model
@@ -20,6 +16,7 @@ from headspec.seeds import derive
 from headspec.tasks import prompts
 from headspec.tasks.texts.wording import Wording, demonstrations
 
+snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     model, key = Model.from_params(params.model), f"models.{wildcards.model}"

@@ -1,12 +1,9 @@
 """Brain encoding for a model and seed: vectors of stimuli and responses -> r of every voxel."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.progress import log, stage
@@ -14,6 +11,7 @@ from headspec.seeds import derive
 from headspec.similarity.brain import folds, responses, voxelwise
 from headspec.similarity.brain.stimuli import units
 
+snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
     stimuli, nuisance = tables.read(snakemake.input.stimuli), tables.read(snakemake.input.nuisance)

@@ -1,10 +1,8 @@
 """Vectors of texts from all single-task models: models and tokens -> table of vectors."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.batching import Examples
@@ -13,6 +11,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 with stage(snakemake, "representations {model}/{texts}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     texts = Examples(tables.read(snakemake.input.tokens))

@@ -1,10 +1,8 @@
 """One measure by all weights: single-task models and training samples' tokens -> values of pairs of tasks."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.models.stage import ModelStage
@@ -12,6 +10,7 @@ from headspec.progress import stage
 from headspec.similarity.affinity import seed_table
 from headspec.similarity.single_runs import SingleRuns, sampled
 
+snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
     job = ModelStage(snakemake)

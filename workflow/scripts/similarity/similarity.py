@@ -1,17 +1,14 @@
 """Similarity of tasks: traits of all tasks, by model and seed -> tables of similarity and affinity."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.progress import stage
 from headspec.similarity.affinity import AFFINITY, affinity, both_ways
 from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
 
+snakemake: Snakemake
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
 measures, subject_measures = (

@@ -1,14 +1,12 @@
 """Stimuli of the brain experiment: the user's table -> id, text and passage of each."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.progress import log, stage
 from headspec.similarity.brain import stimuli
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "stimuli"):
     frame = stimuli.read_stimuli(params.source)

@@ -1,11 +1,7 @@
 """TextEmb: pretrained model and tokens of training samples -> a mean vector per task."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.internals.representations import REPRESENTATIONS, task_means
@@ -14,6 +10,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, f"text embedding {snakemake.wildcards.model}"):
     job = ModelStage(snakemake)

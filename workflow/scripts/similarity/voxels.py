@@ -1,12 +1,9 @@
 """Voxels of the brain responses: stimuli, texts and responses -> nuisance, reliability and ceiling."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.errors import DataError
@@ -14,6 +11,7 @@ from headspec.progress import log, stage
 from headspec.similarity.brain import ceiling, nuisance, responses
 from headspec.similarity.brain.stimuli import read_stimuli, units
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "voxels"):
     stimuli = read_stimuli(params.source, params.regressors)

@@ -1,9 +1,6 @@
 """Contrasts of dissociations: predictions of all runs -> table."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.shared_texts import grouped
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.dissociation.contrasts import CONTRASTS, contrasts
 from headspec.statistics.dissociation.resampled import evaluations
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "contrasts"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))

@@ -1,9 +1,6 @@
 """Correlation over pairs of tasks: similarity and dissociation -> table correlation."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.errors import listing
@@ -11,6 +8,7 @@ from headspec.progress import log, stage
 from headspec.statistics.similarity.correlation import CORRELATION, correlation
 from headspec.statistics.similarity.paired import paired
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}

@@ -1,9 +1,6 @@
 """Dissociation of a study: predictions of all runs -> tables of scores, intervals and tests."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.shared_texts import grouped
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
 from headspec.statistics.dissociation.resampled import evaluations
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "dissociation"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))

@@ -1,12 +1,8 @@
 """Predicted gains: measured gains, similarity and affinity -> predictions for tasks left out, and scores."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
 import pyarrow.parquet as pq
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.table_values import SIZE
@@ -14,6 +10,7 @@ from headspec.progress import log, stage
 from headspec.statistics.grouping.gains import features, measured_gains, sizes
 from headspec.statistics.grouping.prediction import GAIN_PREDICTION_SCORES, GAIN_PREDICTIONS, predict
 
+snakemake: Snakemake
 params, inputs = snakemake.params, snakemake.input
 with stage(snakemake, "gain predictions"):
     sharing = tables.read(inputs.gains)

@@ -1,9 +1,6 @@
 """Comparison of pruning methods: gates and predictions of all pruned runs -> gates, budgets, kept heads."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import PrunedRun
@@ -14,6 +11,7 @@ from headspec.statistics.gates.kept import KEPT_KINDS, KEPT_LAYERS, kept_kinds, 
 from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, overlap
 from headspec.statistics.gates.targets import counts
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "budgets"):
     pruned_runs = [PrunedRun(**pruned) for pruned in params.pruned_runs]

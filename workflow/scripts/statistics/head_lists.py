@@ -1,9 +1,6 @@
 """Verdicts on listed heads: predictions of all runs with them pruned -> table head_lists."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.shared_texts import grouped
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.dissociation.listed import HEAD_LISTS, head_lists
 from headspec.statistics.dissociation.resampled import evaluations
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "head lists"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))

@@ -1,9 +1,6 @@
 """Training methods, and their comparison with plain training: predictions -> tables iat, improvement."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import Run, Variant
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.training.improvement import IAT, IMPROVEMENT, improvement, scores
 from headspec.training.schedule import rate_share
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "improvement over multi-task training"):
     runs = [Run(**run) for run in params.runs]

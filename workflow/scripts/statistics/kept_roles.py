@@ -1,9 +1,6 @@
 """Roles of kept heads: gates and roles of all runs -> tables kept_roles, role_counts."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import PrunedRun
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, one_role
 from headspec.statistics.gates.kept_roles import KEPT_ROLES, ROLE_COUNTS, kept_roles, role_counts
 
+snakemake: Snakemake
 params, files = snakemake.params, snakemake.input
 with stage(snakemake, "kept_roles"):
     pruned_runs = [PrunedRun(**pruned) for pruned in params.pruned_runs]

@@ -1,15 +1,13 @@
 """What tasks gain or lose by sharing an encoder: predictions of all runs -> table sharing."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
 from headspec.statistics.training.sharing import SHARING, sharing
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "sharing"):
     runs = [Run(**run) for run in params.runs]

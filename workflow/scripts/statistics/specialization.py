@@ -1,9 +1,6 @@
 """Dissociation before and after IAT: predictions of both -> table specialization."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data.shared_texts import grouped
@@ -11,6 +8,7 @@ from headspec.progress import stage
 from headspec.statistics.dissociation.resampled import evaluations
 from headspec.statistics.training.specialization import SPECIALIZATION, specialization
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "specialization before and after IAT"):
     groups = grouped(params.sources, map(tables.read, snakemake.input.texts))

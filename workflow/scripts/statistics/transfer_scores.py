@@ -1,15 +1,13 @@
 """Few-shot transfer of all encoders: scores of all fits -> tables transfer and transfer_summary."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
 from headspec.statistics.training.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "scores of few-shot transfer"):
     keys = ((Run(**run), task) for run in params.runs for task in params.tasks)

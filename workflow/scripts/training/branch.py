@@ -1,12 +1,9 @@
 """Branch of a run: trunk and tokens -> state where IAT begins, and importance there."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import numpy as np
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.training import Training
@@ -20,6 +17,7 @@ from headspec.training.checkpoint import Checkpoint, read, resumable
 from headspec.training.iat import branch
 from headspec.training.loop import Setup
 
+snakemake: Snakemake
 wildcards, params, paths = snakemake.wildcards, snakemake.params, snakemake.input.tokens
 title = "branch {model}/{mixture}/{method}/seed{seed} at {delta}".format(**wildcards)
 with stage(snakemake, title):

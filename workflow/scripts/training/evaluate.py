@@ -1,11 +1,7 @@
 """Evaluation of a run: model, tokens of validation sets and further splits -> predictions."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.heads.pruning import EVALUATION, evaluation_table
@@ -13,6 +9,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
 from headspec.statistics.chance import warnings
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "evaluate {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,9 +1,6 @@
 """Features of a task: tokens of its training set -> vectors from the frozen encoder."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.internals.representations import REPRESENTATIONS, representations
@@ -11,6 +8,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
+snakemake: Snakemake
 task = snakemake.wildcards.task
 with stage(snakemake, "features {model}/{task}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,11 +1,7 @@
 """Predictions of a run for test sets: model and tokens -> table submission."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
 import pandas as pd
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.data import submission
@@ -13,6 +9,7 @@ from headspec.heads.pruning import evaluation_table
 from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
 
+snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "predict {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

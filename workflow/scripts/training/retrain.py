@@ -2,11 +2,8 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
-
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.training import Training
@@ -20,6 +17,7 @@ from headspec.training.iat import End, retrain
 from headspec.training.loop import TRAINING, Setup
 from headspec.training.variants.owned import owned_heads
 
+snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -2,12 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
 
 import torch
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.training import Training
@@ -23,6 +20,7 @@ from headspec.training.bleu_log import validation_beside
 from headspec.training.checkpoint import Checkpoint, resumable
 from headspec.training.loop import TRAINING, Setup, train
 
+snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)

@@ -1,10 +1,8 @@
 """Few-shot transfer of an encoder to a task: tokens and draws -> scores of all fits."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from snakemake.iocontainers import snakemake
+from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.training import Training
@@ -16,6 +14,7 @@ from headspec.progress import stage
 from headspec.training.checkpoint import resumable
 from headspec.training.transfer import TRANSFERRED, Fitting, Target, transfer
 
+snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
     job = ModelStage(snakemake)
