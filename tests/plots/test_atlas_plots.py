@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, NAMED
@@ -82,36 +82,21 @@ def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
     table, roles = heads_table(3), roles_table(3)
     figure = heads.draw(table, roles, SMALL)
-    shown = majority(roles)["role"]
+    looks = {to_rgba(look["facecolor"]): (role, look["area"]) for role, look in heads.ROLES.items()}
     for axes, task in zip(figure.axes, SMALL, strict=True):
         assert axes.get_title() == task
         share = mean_map(table, task, "importance")
-        share /= share.max()
-        drawn, areas, expected = 0, [], []
+        drawn, areas = {}, np.zeros(share.shape)
         for scatter in axes.collections:
-            places = scatter.get_offsets().astype(int)
-            if not len(places):  # of the legend
-                continue
-            role = label_of(figure, scatter)
-            for (head, layer), area in zip(places, scatter.get_sizes(), strict=True):
-                assert shown[layer, head] == role
-                areas.append(area / heads.ROLES[role]["area"])
-                expected.append(share[layer, head])
-                drawn += 1
-        assert drawn == 72
-        areas, expected = np.array(areas), np.array(expected)
-        largest, smallest = areas.max(), heads.SMALLEST**2
-        np.testing.assert_allclose(areas, np.maximum(expected * largest, smallest))
-        assert largest > 10 * smallest
-
-
-def label_of(figure, scatter) -> str:
-    """Legend entry of the same colour, as the name of a role."""
-    entries = zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
-    same = [
-        label for handle, label in entries if np.array_equal(handle.get_facecolor(), scatter.get_facecolor())
-    ]
-    return "none" if same[0] == "no role" else same[0]
+            for (head, layer), area in zip(
+                scatter.get_offsets().astype(int), scatter.get_sizes(), strict=False
+            ):
+                drawn[layer, head], equal = looks[tuple(scatter.get_facecolor()[0])]
+                areas[layer, head] = area / equal
+        assert drawn == majority(roles)["role"].to_dict() and len(drawn) == 72
+        expected = np.maximum(share / share.max() * areas.max(), heads.SMALLEST**2)
+        np.testing.assert_allclose(areas, expected)
+        assert areas.max() > 10 * heads.SMALLEST**2
 
 
 def test_role_of_most_seeds():

@@ -14,7 +14,7 @@ from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
 from headspec.plots.drawing import marks
 from headspec.plots.drawing.style import number
-from support.figures import LARGE, SMALL, frame, labelled, made
+from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made
 
 FRACTION = 0.3
 FRACTIONS = [0.1, 0.2, 0.3, 0.5]
@@ -23,8 +23,8 @@ METRICS = dict.fromkeys(SMALL, "accuracy")
 PAIR = {"+".join(SMALL): SMALL}
 
 
-def importances(n: int, layers: int = 6) -> dict[int, pd.DataFrame]:
-    places = dict(task=SMALL, fold=range(2), layer=range(layers), head=range(12), n=10)
+def importances(n: int, layers: int = 6, tasks: list[str] = SMALL) -> dict[int, pd.DataFrame]:
+    places = dict(task=tasks, fold=range(2), layer=range(layers), head=range(12), n=10)
     return {seed: made("importance", seed, **places) for seed in range(n)}
 
 
@@ -88,10 +88,13 @@ def test_importance_outlines_the_pruned_heads(layers, pruned):
 
 
 def test_importance_of_many_seeds_shows_their_mean_and_three():
-    seeds = importances(5)
-    first_row = [axes for axes in importance.draw(seeds, SMALL, FRACTION).axes if axes.images][:4]
-    assert [axes.get_title("right") for axes in first_row] == ["mean of 5", "seed 0", "seed 1", "seed 2"]
-    mean = np.mean([importance_map(table, SMALL[0]) for table in seeds.values()], axis=0)
+    seeds = importances(5, tasks=LONG)
+    figure = importance.draw(seeds, LONG, FRACTION)
+    assert_readable(figure)
+    first_row = [axes for axes in figure.axes if axes.images][:4]
+    columns = ["mean of 5", "seed 0", "seed 1", "seed 2"]
+    assert [axes.get_title("left") for axes in first_row] == [f"{LONG[0]}\n{column}" for column in columns]
+    mean = np.mean([importance_map(table, LONG[0]) for table in seeds.values()], axis=0)
     np.testing.assert_allclose(first_row[0].images[0].get_array(), mean / mean.max())
 
 

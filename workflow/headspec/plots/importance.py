@@ -45,8 +45,11 @@ def draw(
             pruned = top_heads(heat, prune_count(fraction, int(existing(heat).sum())))
             line_width = min(0.9, 6 * width / heads)
             image = draw_heads(axes, heat / np.nanmax(heat), pruned, attention, line_width=line_width)
-            axes.set_title(task, loc="left")
-            axes.set_title(column, loc="right", fontsize="small", color="0.3")
+            if 0.058 * (len(task) + len(column)) > width:  # inches: the two do not fit in a line
+                axes.set_title(f"{task}\n{column}", loc="left", fontsize="small")
+            else:
+                axes.set_title(task, loc="left")
+                axes.set_title(column, loc="right", fontsize="small", color="0.3")
             divide(axes, attention, named=axes is row[-1])
         row[0].set_ylabel("layer")
     for axes in grid[-1]:
