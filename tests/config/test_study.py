@@ -253,6 +253,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"pruning.fraction": 1, "atlas.rankings": ["l0", "subset"]},
         ".1: got 'subset', gates that keep the heads which pruning.fraction leaves; expected that to be...",
     ),
+    ({"atlas.rankings": ["importanse"]}, ".0: got 'importanse'...Did you mean 'importance'?"),
+    ({"atlas.mixtures": ["al"]}, ".0: no mixture 'al'...Did you mean 'all'?"),
+    (
+        {"atlas.rankings": ["importance"], "gates.pruning_methods": ["mean_ablation"]},
+        ".0: got 'mean_ablation', expected it in atlas.rankings, which measures it.",
+    ),
+    ({"gates.pruning_methods": ["subsets"]}, ".0: got 'subsets'...Did you mean 'subset'?"),
+    ({"gates.keep_models": ["subste"]}, ".0: got 'subste'...Did you mean 'subset'?"),
+    (
+        {"gates": {"pruning_methods": ["subset"], "keep_models": ["random"]}},
+        ".keep_models.0: got 'random', expected it in gates.pruning_methods as well.",
+    ),
+    ({"gates.kept": [1.0]}, ".0: got 1.0, expected number > 0 and < 1."),
+    ({"gates.mixtures": ["al"]}, ".0: no mixture 'al'...Did you mean 'all'?"),
+    ({"gates.penalty": 0}, ": got 0, expected number > 0."),
+    ({"gates.source": "random"}, ": got 'random', expected importance, rescored..."),
+    (
+        {"gates": {"pruning_methods": ["importance"], "source": "l0"}},
+        ".source: not used; expected pretrained, fresh in gates.pruning_methods, which keep its heads.",
+    ),
     (
         WORDS_TASK | {"probes.methods": ["tuned", "iat"]},
         ".1: got 'iat', expected a mixture under iat.mixtures.",

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.slow
 #: environment variables: how often to kill, and with which random numbers
 KILLS, SEED = int(os.environ.get("KILLS", 2)), int(os.environ.get("SEED", 0))
 #: what is killed: stages that train or learn, go on from checkpoints, and are made from each other
-KILLED = "iat", "gates"
+KILLED = "results/tiny/tables/improvement.parquet", "results/tiny/tables/budgets.parquet"
 CHANGES = 120 // KILLS  # of files between two kills
-TUNED, FROZEN = "runs/bert/tone+topic/tuned/seed0", "runs/bert/topic+match/frozen/seed0"
+TUNED, FROZEN = "runs/bert/tone+topic/tuned/seed0", "runs/bert/topic+pos/frozen/seed0"
 #: a result: one of those that are made from it
 DAMAGED = {
-    "tokens/bert/match/validation.parquet": f"{FROZEN}/predictions.parquet",
+    "tokens/bert/pos/validation.parquet": f"{FROZEN}/predictions.parquet",
     f"{TUNED}/model/model.safetensors": f"{TUNED}/atlas/ablation.parquet",
     f"{FROZEN}/importance.parquet": "tables/reliability.parquet",
 }
@@ -68,7 +68,7 @@ def test_damaged_results_are_named_and_made_again(every_stage_finished, tmp_path
 def test_a_disk_that_fails_at_a_random_moment_loses_nothing(every_stage_finished, tmp_path, disk):
     rng = np.random.default_rng([SEED, len(disk)])
     study = every_stage_finished.copy(tmp_path / "study")
-    run = "runs/bert/tone+topic/tuned/seed0"
+    run = "runs/bert/tone+pos/tuned/seed0"
     shutil.rmtree(study.results / run)
     targets = [f"results/tiny/{run}/{name}.parquet" for name in ("predictions", "evaluation")]
     fail, message = DISKS[disk]

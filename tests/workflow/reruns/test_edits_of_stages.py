@@ -1,0 +1,116 @@
+"""Which jobs of IAT, similarity, head atlas and gates run again after an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from support.data.treebanks import conllu, sentences
+from support.running.edits import constant, setting
+from support.running.every_stage import TARGETS
+from support.running.studies import Folder
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def study(every_stage_finished, tmp_path) -> Folder:
+    return every_stage_finished.copy(tmp_path / "study")
+
+
+def responses(study: Folder) -> None:
+    path = study.path / "brain" / "responses.parquet"
+    frame = pd.read_parquet(path)
+    frame.assign(voxels=[2 * voxels for voxels in frame["voxels"]]).to_parquet(path)
+
+
+def other_trees(study: Folder) -> None:
+    conllu(Path(study.path, "texts", "more.conllu"), sentences(60, 2))
+    study.set("atlas.treebank.source", "texts/more.conllu")
+
+
+#: jobs after those that train and measure
+COMPARED = {"similarity": 1, "correlation": 1}
+ENCODED = {"voxels": 1, "brain_encoding": 1} | COMPARED
+AFTER_IAT = {"importance": 1, "prune": 1, "iat_dissociation": 1, "specialization": 1, "improvement": 1}
+RANKED = {"cumulative": 2, "rankings": 1, "belief": 1}
+KEPT = {"gate_tables": 1, "kept_roles": 1}
+ROLES_AFTER = {"attended_after": 3, "roles_after": 3, "kept_roles": 1}
+EVERY_PRUNED_RUN = {"learn_gates": 2, "pruned_run": 12, "pruned_run_and_keep": 2} | KEPT | ROLES_AFTER
+#: edit: the target, the change, and the jobs that would run, but for those of figures
+EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
+    # the sweep uses this value for its other key
+    "alpha": ("iat", setting("iat.alpha", 0.5), {"retrain": 3, "evaluate": 3} | AFTER_IAT),
+    "a control added": ("iat", setting("iat.controls", ["random", "bottom"]),
+                        {"retrain": 1, "evaluate": 1, "improvement": 1}),
+    "a sampling added": ("iat", setting("iat.samplings", ["annealed"]),
+                         {"train_and_keep": 1, "branch": 1, "retrain": 1, "evaluate": 2, "improvement": 1}),
+    "where the kept state is": (
+        "iat", setting("iat.reserve", 0.3),
+        {"train_and_keep": 1, "branch": 2, "retrain": 5, "evaluate": 6, "transfer": 1, "transfer_scores": 1}
+        | AFTER_IAT | {"importance": 2, "prune": 2}),
+    "IAT's module": ("iat", constant("headspec/training/iat.py"),
+                     {"branch": 2, "retrain": 5, "evaluate": 5} | AFTER_IAT),
+    "a variant that the study lacks": ("iat", constant("headspec/training/variants/rescored.py"), {}),
+    "comparison of methods": ("iat", constant("headspec/statistics/training/improvement.py"),
+                              {"improvement": 1}),
+    "number of sentences": ("all", setting("similarity.max_sentences", 45),
+                            {"sentences": 1, "tokenize_texts": 1, "representations": 1} | COMPARED),
+    "samples": ("all", setting("similarity.samples", 25),
+                {"text_embedding": 1, "sensitivity": 4} | COMPARED),
+    "nuisance regressors": ("all", setting("brain.nuisance", []), ENCODED),
+    "responses": ("all", responses, ENCODED),
+    "a measure of affinity": ("all", constant("headspec/similarity/grad_tag.py"),
+                              {"sensitivity": 1} | COMPARED),
+    "the permutation test": ("all", constant("headspec/statistics/similarity/mantel.py"), {"correlation": 1}),
+    "draws": ("atlas", setting("atlas.draws", 3), RANKED),
+    "rules of relevance": ("atlas", setting("atlas.relevance", "attnlrp"),
+                           {"relevance": 2, "heads": 1} | RANKED),
+    "confidence": ("atlas", setting("dissociation.confidence", 0.9),
+                   {"heads": 1, "single_heads": 1, "rankings": 1, "belief": 1}),
+    "treebank": ("atlas", other_trees, {"treebank": 1, "attended": 2, "roles": 2, "heads": 1, "belief": 1}),
+    "roles": ("atlas", constant("headspec/statistics/atlas/roles.py"), {"roles": 2, "heads": 1, "belief": 1}),
+    "gates that rank": ("atlas", setting("gates.penalty", 0.1),
+                        {"learn_gates": 2, "pruned_run": 2} | RANKED),
+    "numbers of heads that rank none": ("atlas", setting("gates.kept", [0.25]), {}),
+    "penalty": ("gates", setting("gates.penalty", 0.04), {"learn_gates": 2, "pruned_run": 4} | KEPT),
+    "rescorings": ("gates", setting("gates.rescorings", 3), {"pruned_run": 2} | KEPT),
+    "a number of heads added": ("gates", setting("gates.kept", [0.25, 0.5]),
+                                {"pruned_run": 8, "pruned_run_and_keep": 2} | KEPT | ROLES_AFTER),
+    "source": ("gates", setting("gates.source", "l0"), {"pruned_run": 2} | KEPT),
+    "a model that is to be kept": ("gates", setting("gates.keep_models", ["subset", "ablation"]),
+                                   {"pruned_run_and_keep": 2} | KEPT | ROLES_AFTER),
+    "sentences of roles": ("gates", setting("atlas.sentences", 55),
+                           {"attended": 1, "roles": 1} | ROLES_AFTER),
+    "gates that learn": ("gates", constant("headspec/training/pruned/gated.py"), EVERY_PRUNED_RUN),
+    "the list of pruning methods": ("gates", constant("headspec/config/pruning_methods.py"), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "change", "expected"), EDITS.values(), ids=EDITS)
+def test_an_edit_reruns_what_depends_on_it(study, target, change, expected):
+    change(study)
+    rules = study.plan(target).rules.items()
+    made = {rule: n for rule, n in rules if rule not in TARGETS and not rule.startswith("figure_")}
+    assert made == expected
+
+
+#: edit of the registry of measures: the old and the new text, and the figures that are drawn again
+REGISTERED = {
+    "an entry that is not used": ('"cka": ', '"new": SimilarityMeasure("new"), "cka": ', {}),
+    "a label that is not shown": ('"RSA"', '"CRA"', {}),
+    "a label": (
+        '"CKA"',
+        '"linear CKA"',
+        {"figure_correlation": 1, "figure_scatter": 9, "figure_similarity": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), REGISTERED.values(), ids=REGISTERED)
+def test_an_entry_of_the_registry_reaches_the_figures_that_show_it(study, old, new, expected):
+    study.replace("workflow/headspec/config/measures/similarity.py", old, new)
+    assert study.plan("all").rules == expected
