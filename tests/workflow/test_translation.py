@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec import tables
+from headspec.models.tokens import vocabulary
 from support import models
 from support.running.studies import CONFIG, Folder
 from support.tiny import HEADS, KINDS
@@ -130,3 +131,84 @@ def test_heads_of_the_encoder_close_alone(finished):
 def test_figures_are_there(finished):
     drawn = {path.name.partition(".")[0] for path in (finished.results / "figures").rglob("*.svg")}
     assert {"believe", "heads", "confidence", "ablation", "budgets", "kept", "kept_roles"} <= drawn
+
+
+# --- a translator that the config describes, whose vocabulary is made from the texts of its tasks
+
+SIZES = {"layers": 1, "heads": 4, "hidden": 32, "dropout": 0.0, "vocabulary": 45}
+DESCRIBED: dict[str, Any] = STUDY | {
+    "methods": ["tuned"],
+    "models": {"fresh": {"transformer": SIZES, "max_length": 16}},
+    "tasks": {
+        name: TASK | {"label": name, "target_language": name, "validation_examples": 40}
+        for name in ("same", "back")
+    },
+    "training": {"epochs": 12, "batch_size": 16, "learning_rate": 5e-3, "warmup": 0.1},
+    "pruning": {"fraction": 0.3, "fractions": [], "draws": 2},
+    "gates": {"pruning_methods": ["importance", "fresh"], "kept": [0.5], "scope": ["shared"], "epochs": 1},
+}
+DESCRIBED_RUN = "runs/fresh/same+back/tuned/seed0"
+PRUNED = f"results/tiny/{DESCRIBED_RUN}/pruning.parquet"
+KEPT = f"results/tiny/{DESCRIBED_RUN}/gates/fresh/shared/0.5/evaluation.parquet"
+
+
+@pytest.fixture(scope="module")
+def described(shared) -> Folder:
+    def run(path: Path) -> None:
+        folder = Folder.new(path)
+        write_corpus(folder.path / "texts" / "pairs.tsv", 150)
+        folder.write(DESCRIBED)
+        folder.snakemake(PRUNED, f"results/tiny/{DESCRIBED_RUN}/atlas/attention.parquet", KEPT)
+
+    return Folder(shared("described", run))
+
+
+def test_it_learns_both_languages_from_its_own_vocabulary(described):
+    path = described.results / "vocabulary" / "fresh.parquet"
+    made = tables.read(path)
+    assert made["piece"].head(5).tolist() == ["<pad>", "</s>", "<unk>", ">>back<<", ">>same<<"]
+    frames = [table(described, f"data/{task}/train") for task in DESCRIBED["tasks"]]
+    texts = {text for frame in frames for side in ("text_a", "label") for text in frame[side]}
+    assert tables.footer(path)["texts"] == len(texts)
+    expected = vocabulary.pieces(dict.fromkeys(texts), 45, ["back", "same"], "")
+    pd.testing.assert_frame_equal(made, expected, check_dtype=False)
+
+    run = described.results / DESCRIBED_RUN
+    classes = json.loads((run / "model" / "classifiers.json").read_text())["classes"]
+    assert classes["back"]["prefix"] == ">>back<< "
+    assert {ids[0] for ids in table(described, "tokens/fresh/back/train")["input_ids"]} == {3}
+    losses = table(described, f"{DESCRIBED_RUN}/training")["loss"]
+    assert losses.tail(5).mean() < 0.7 * losses.head(5).mean()
+    assert table(described, f"{DESCRIBED_RUN}/pruning")["n_pruned"].max() == int(0.3 * 3 * 4)
+    kinds = dict.fromkeys(("encoder", "decoder", "cross"), 1)
+    assert tables.footer(run / "pruning.parquet")["attention"]["fresh"] == kinds
+
+
+def test_its_tokenizer_is_that_of_every_stage(described):
+    """Of one that begins with fresh weights again, and of one that must know which tokens are special."""
+    kept = tables.read(described.path / KEPT)
+    assert set(kept["task"]) == {"same", "back"} and kept["prediction_values"].notna().all()
+    attention = tables.read(described.results / DESCRIBED_RUN / "atlas" / "attention.parquet")
+    assert attention["layer"].nunique() == 3
+
+
+def test_beams_rerun_evaluations_alone(described, tmp_path):
+    folder = described.copy(tmp_path / "study")
+    folder.set("tasks.back.beams", 3)
+    assert {*folder.plan(PRUNED, KEPT).rules} == {"prune", "pruned_run"}
+
+
+def test_what_makes_its_vocabulary_again(described, tmp_path):
+    folder = described.copy(tmp_path / "study")
+    assert not folder.plan(PRUNED).rules
+    folder.set("models.fresh.transformer.hidden", 16)
+    rules = {*folder.plan(PRUNED).rules}
+    assert {"train", "tokenize"} <= rules and "vocabulary" not in rules
+    folder.write(
+        DESCRIBED | {"models": {"fresh": {"transformer": SIZES | {"vocabulary": 40}, "max_length": 16}}}
+    )
+    assert "vocabulary" in folder.plan(PRUNED).rules
+    folder.write(DESCRIBED)
+    texts = folder.path / "texts" / "pairs.tsv"
+    texts.write_text(texts.read_text().replace("boat", "ship"))
+    assert "vocabulary" in folder.plan(PRUNED).rules

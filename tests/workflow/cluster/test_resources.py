@@ -57,27 +57,20 @@ def runs_a_model(script: Path) -> bool:
     return "headspec/models/gates.py" in code_hash.closure(script)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "gpus", "of_models"),
-    [
-        (["--cores", "16"], "", ("0", "3")),  # few runs share the cores, those of IAT among them
-        (["--cores", "8", "--resources", "gpu=2"], "0,1", ("1", "2")),
-        (["--workflow-profile", "none"], "0", ("1", "2")),  # no limit on GPUs, as in submitted jobs
-        (["--profile", "profiles/slurm"], "", ("1", "2")),
-        (["--profile", "profiles/slurm"], "0", ("1", "2")),
-        (["--profile", "profiles/slurm", "--default-resources", "slurm_partition=big"], "", ("1", "2")),
-        (["--profile", "profiles/slurm", "--set-resource-scopes", "gpu=excluded"], "0", ("0", "4")),
-    ],
-    ids=[
-        "no GPU",
-        "two GPUs",
-        "no limit",
-        "slurm",
-        "slurm from a GPU",
-        "slurm's partition",
-        "slurm without GPUs",
-    ],
-)
+#: arguments, GPUs here, and the GPUs and threads that jobs which run a model request
+REQUESTS = {
+    # few runs share the cores, those of IAT among them
+    "no GPU": (["--cores", "16"], "", ("0", "3")),
+    "two GPUs": (["--resources", "gpu=2"], "0,1", ("1", "2")),
+    "no limit, as in submitted jobs": (["--workflow-profile", "none"], "0", ("1", "2")),
+    "slurm": (["--profile", "profiles/slurm"], "", ("1", "2")),
+    "slurm without GPUs": (
+        ["--profile", "profiles/slurm", "--set-resource-scopes", "gpu=excluded"], "0", ("0", "4")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "gpus", "of_models"), REQUESTS.values(), ids=REQUESTS)
 def test_every_job_that_runs_a_model_requests_the_same(whole, arguments, gpus, of_models):
     requested = requests(whole, *TARGETS, "--cores", "8", *arguments, CUDA_VISIBLE_DEVICES=gpus)
     known = scripts()
@@ -97,12 +90,7 @@ def test_jobs_of_a_cluster_request_the_time_that_the_plan_counts(whole):
     minutes = {rule: int(resources["runtime"]) for rule, resources in of_models.items()}
     unknown = {rule: n for rule, n in minutes.items() if n != LEAST}
     assert unknown.pop("predict") == 240  # test sets are not read
-    of_other_texts = {
-        "representations",
-        "probe",
-        "probe_pretrained",
-        "probe_random",
-    }  # nor are stimuli and treebanks
+    of_other_texts = {"representations", "probe", "probe_pretrained", "probe_random"}  # stimuli, treebanks
     assert set(unknown) <= of_other_texts and set(unknown.values()) <= {240}
 
 

@@ -1,4 +1,4 @@
-"""A tiny study of every stage on a real SLURM cluster of one node: requests, groups, the same tables."""
+"""A tiny study on a real SLURM cluster of one node: requests, groups, the same tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from support.running import slurm
@@ -18,33 +17,24 @@ from support.running.studies import CONFIG, Folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("SLURM")]
 
-TASKS: dict[str, Any] = CONFIG["tasks"]
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
-    "tasks": TASKS | {"tone": TASKS["tone"] | {
-        "labels": {"bad": "negative", "good": "positive"}, "test": {"SST-2": "test"},
-    }},
-    "mixtures": {"pairs": ["tone", "topic", "match"]},
-    "methods": ["tuned", "frozen"],
+    "mixtures": {"pairs": ["tone", "topic"]},
     "training": CONFIG["training"] | {"epochs": 1, "frozen": {"epochs": 1}},
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 10},
     "dissociation": {"resamples": 100},
-    "similarity": {"measures": ["text", "cka", "fisher"], "samples": 30, "max_sentences": 40},
     "iat": {"mixtures": ["tone+topic"], "controls": []},
-    "transfer": {"tasks": ["match"], "samples": [4], "draws": 2},
-    "atlas": {"examples": 40, "rankings": ["importance", "relevance"], "fractions": [0.5], "draws": 2},
     "figures": {"dpi": 50, "formats": ["png"]},
 }  # fmt: skip
-RUN = "runs/bert/tone+topic/tuned/seed0"
-FROZEN = "runs/bert/tone+topic/frozen/seed0"
-#: of every stage one result; figures of one run, which are one group
+RUNS = "runs/bert/tone+topic"
+RUN = f"{RUNS}/tuned/seed0"
+#: trainings of three kinds, importance and pruning, a table, and figures of one run, which are one group
 TARGETS = [f"results/tiny/{name}" for name in (
-    "preview/tables/dissociation.parquet", "tables/similarity.parquet", "tables/iat.parquet",
-    f"{FROZEN}/training.parquet",
-    f"{RUN}/transfer/match.parquet", f"{RUN}/submission.parquet", f"{RUN}/atlas/cumulative.parquet",
+    "preview/tables/dissociation.parquet", f"{RUNS}/frozen/seed0/training.parquet",
+    f"{RUNS}/iat/seed0/training.parquet",
     "figures/importance.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+topic.tuned.png",
 )]  # fmt: skip
-ON_THE_LOGIN_NODE = {"validation", "data", "tokenize", "split", "tokenize_split", "tokenize_texts"}
+ON_THE_LOGIN_NODE = {"validation", "data", "tokenize"}
 GROUPS = {"heads": {"importance", "prune"}, "figures": {"figure_importance", "figure_matrix"}}
 
 
@@ -68,8 +58,6 @@ def cluster() -> Iterator[slurm.Cluster]:
 @pytest.fixture(scope="module")
 def runs(cluster, tmp_path_factory) -> Runs:
     local = Folder.new(tmp_path_factory.mktemp("slurm") / "local")
-    texts = local.path / "texts" / "tone"
-    pd.read_parquet(texts / "validation.parquet").to_parquet(texts / "test.parquet")
     local.write(STUDY)
     remote = local.copy(local.path.parent / "cluster")
     # as many threads as on the cluster, so that sums have the same order
@@ -106,7 +94,7 @@ def test_every_job_gets_what_its_rule_requests(runs):
         days, hours = divmod(hours, 24)
         assert job["TimeLimit"] == f"{days}-{hours:02}:{minutes:02}:00".removeprefix("0-"), name
     assert set(expected) - submitted == ON_THE_LOGIN_NODE
-    assert {"train", "retrain", "transfer", "cumulative", "predict"} | GROUPS["heads"] <= submitted
+    assert {"features", "train", "train_and_keep", "branch", "retrain"} | GROUPS["heads"] <= submitted
 
 
 def test_what_the_cluster_says_of_a_failure_is_shown(cluster, tmp_path):

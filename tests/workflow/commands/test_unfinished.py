@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from support.running import warm
-from support.running.studies import Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,8 @@ def small(shared) -> Folder:
 
     def make(path) -> None:
         folder = Folder.new(path)
-        folder.set("seeds", [0])
+        small = {"seeds": [0], "mixtures": {"pairs": ["tone", "topic"]}, "figures": {"formats": ["png"]}}
+        folder.write(CONFIG | small)
         folder.snakemake("runs")
 
     return Folder(shared("unfinished", make))

@@ -16,8 +16,11 @@ from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
-OF_PAIR = [f"bert/tone+topic/{method}/seed0" for method in ("tuned", "frozen", "lora")]
-RUNS = [*OF_PAIR, "bert/match/single/seed0"]
+RUNS = [
+    f"bert/{run}/seed0"
+    for run in ("tone+topic/tuned", "tone+topic/frozen", "tone+topic/lora", "match/single")
+]
+IAT = "bert/tone+topic/iat/seed0"  # which continues the state that the tuned run has kept
 STUDY = CONFIG | {
     "seeds": [0],
     "methods": ["tuned", "frozen", "lora", "iat"],
@@ -26,16 +29,14 @@ STUDY = CONFIG | {
 }
 
 
-def targets(name: str) -> list[str]:
-    """Importance of every run, and a run that IAT trains from the state that another one has kept."""
-    found = [f"results/{name}/runs/{run}/importance.parquet" for run in RUNS]
-    return [*found, f"results/{name}/runs/bert/tone+topic/iat/seed0/importance.parquet"]
-
-
-def make(folder: Folder, name: str, store: str | None, **settings: object) -> None:
-    """Run the study `name`, with a store or without."""
+def make(folder: Folder, name: str, store: str | None, *runs: str, **settings: object) -> None:
+    """Train runs of the study `name`, with a store or without."""
     folder.write(STUDY | {"study": name} | settings)
-    folder.snakemake(*targets(name), **({"HEADSPEC_STORE": store} if store else {}))
+    folder.snakemake(*targets(name, *runs), **({"HEADSPEC_STORE": store} if store else {}))
+
+
+def targets(name: str, *runs: str) -> list[str]:
+    return [f"results/{name}/runs/{run}/training.parquet" for run in runs or (*RUNS, IAT)]
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +54,9 @@ def made(shared) -> Folder:
 
 
 @pytest.fixture
-def studies(made, tmp_path, monkeypatch) -> Folder:
-    """A copy in which files of studies and store are no links, and in which the test runs."""
-    monkeypatch.chdir(tmp_path)
-    return made.copy(Path("copy").absolute())
+def studies(made, tmp_path) -> Folder:
+    """A copy in which files of studies and store are no links."""
+    return made.copy(tmp_path / "copy")
 
 
 def taken(folder: Folder, name: str) -> list[str]:
@@ -129,8 +129,7 @@ def test_weights_are_stored_once(made):
 @pytest.mark.parametrize("store", ["", "store", "empty"])
 def test_the_store_is_no_reason_to_run_a_job(made, store):
     (made.path / "empty").mkdir(exist_ok=True)
-    for name in ("first", "second", "alone"):
-        assert made.plan(*targets(name), "--config", f"study={name}", HEADSPEC_STORE=store).rules == {}
+    assert made.plan(*targets("second"), "--config", "study=second", HEADSPEC_STORE=store).rules == {}
 
 
 def test_records_of_a_taken_run_can_be_restored(studies):
@@ -143,17 +142,7 @@ def test_a_store_that_is_not_there_is_refused_before_any_job(made):
     assert "HEADSPEC_STORE: no folder 'stoer' here; expected the folder that holds trained runs." in output
 
 
-def test_a_study_outlives_the_other_and_the_store(studies, monkeypatch):
-    """Where files are linked, which a copy is not."""
-    make(studies, "third", "store")
-    shutil.rmtree(studies.path / "results" / "first")
-    shutil.rmtree(studies.path / "store")
-    monkeypatch.chdir(studies.path)
-    for run in RUNS:
-        MultiTask.load(Path("results/third/runs", run, "model"))
-
-
-def test_damaged_entries_are_trained_again(studies):
+def test_damaged_entries_are_trained_again_and_a_study_outlives_the_store(studies, monkeypatch):
     for entry in (studies.path / "store").iterdir():
         path = entry / ("trunk.pt" if (entry / "trunk.pt").exists() else "model.safetensors")
         data = bytearray(path.read_bytes())
@@ -164,19 +153,25 @@ def test_damaged_entries_are_trained_again(studies):
     logs = [studies.path / "results/third/logs/runs" / run / "train.log" for run in RUNS]
     assert all("training again, because the store has lost the run: " in log.read_text() for log in logs)
     assert_same(contents(studies, "third"), contents(studies, "alone"))
-    make(studies, "fourth", "store")
+    make(studies, "fourth", "store", *RUNS)
     assert taken(studies, "fourth") == sorted(RUNS)
+    for name in ("store", "results/third"):  # whose files are links
+        shutil.rmtree(studies.path / name)
+    monkeypatch.chdir(studies.path)
+    for run in RUNS:
+        MultiTask.load(Path("results/fourth/runs", run, "model"))
 
 
 def test_what_differs_is_trained(studies):
+    pair, single = runs = RUNS[0], RUNS[-1]
     path = studies.path / "texts" / "topic.tsv"
     lines = path.read_text().splitlines()
     lines[1] = lines[1].replace(" ", " lovely ", 1)
     path.write_text("\n".join(lines) + "\n")
-    make(studies, "third", "store")
-    assert taken(studies, "third") == ["bert/match/single/seed0"]  # which does not read the text
-    found = tables.footer(studies.path / "results/third/runs" / RUNS[0] / "training.parquet")["precision"]
-    make(studies, "fourth", "store", precision=found)  # as "auto" was resolved
-    assert taken(studies, "fourth") == sorted(RUNS)
-    make(studies, "fifth", "store", precision={"fp32": "bf16", "bf16": "fp32"}[found])
+    make(studies, "third", "store", *runs)
+    assert taken(studies, "third") == [single]  # which does not read the text
+    found = tables.footer(studies.path / "results/third/runs" / pair / "training.parquet")["precision"]
+    make(studies, "fourth", "store", *runs, precision=found)  # as "auto" was resolved
+    assert taken(studies, "fourth") == sorted(runs)
+    make(studies, "fifth", "store", *runs, precision={"fp32": "bf16", "bf16": "fp32"}[found])
     assert taken(studies, "fifth") == []

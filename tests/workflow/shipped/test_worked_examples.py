@@ -21,10 +21,10 @@ pytestmark = pytest.mark.slow
 BLOCKS = [block for block in blocks(ROOT / "docs" / "architecture.md") if block.title]
 STUDY: dict[str, Any] = CONFIG | {
     "tasks": CONFIG["tasks"] | {"replies": {"source": "texts/replies.tsv", "type": "poisson"}},
-    "mixtures": {"pairs": ["tone", "topic", "match"], "groups": {"counted": ["tone", "replies"]}},
+    "mixtures": {"pairs": ["tone", "topic", "replies"]},
     "methods": ["tuned"],
     "training": CONFIG["training"] | {"epochs": 1},
-    "similarity": {"measures": ["text", "shared-importance"]},
+    "similarity": {"measures": ["shared-importance"]},
     "atlas": {
         "mixtures": ["tone+topic"], "examples": 40, "rankings": ["importance", "gate_fisher"],
         "fractions": [0.5], "draws": 2,
@@ -38,7 +38,7 @@ STUDY: dict[str, Any] = CONFIG | {
 }  # fmt: skip
 NEW = ["figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
        "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
-       "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.counted.tuned.png",
+       "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+replies.tuned.png",
        "tables/dissociation.parquet"]  # fmt: skip
 TARGETS = [f"results/tiny/{name}" for name in NEW]
 
@@ -84,8 +84,7 @@ def test_they_run(finished):
     )
     assert set(kept.groupby("layer")["kept"].sum()) == {HEADS // 2}
     layers = pd.read_parquet(tables / "layers.parquet")
-    # seeds; tasks of each pair and of the group, and each task of pairs alone
-    assert len(layers) == 2 * (3 * 2 + 2 + 3) * LAYERS
+    assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
     assert (layers["importance"] > 0).all()
     assert all((finished.results / name).exists() for name in NEW)
 
@@ -95,7 +94,7 @@ USING = {"measured": 2, "similarity": 1, "pruned_run": 2}
 
 
 def test_a_kind_of_task_is_learnt(finished):
-    run = finished.results / "runs/bert/counted/tuned/seed0"
+    run = finished.results / "runs/bert/tone+replies/tuned/seed0"
     predictions = pd.read_parquet(run / "predictions.parquet").query("task == 'replies'")
     counts, expected = predictions["label"], predictions["prediction"]
     assert {*counts} == {0, 2, 4} and (expected > 0).all()
@@ -104,14 +103,14 @@ def test_a_kind_of_task_is_learnt(finished):
     right = (unpruned["prediction"].round() == unpruned["label"]).mean()
     assert pruning.set_index("metric")["value"]["exact_count"] == pytest.approx(right)
     dissociation = pd.read_parquet(finished.results / "tables/dissociation.parquet")
-    assert "exact_count" in {*dissociation.query("mixture == 'counted'")["metric"]}
+    assert "exact_count" in {*dissociation.query("mixture == 'tone+replies'")["metric"]}
 
 
 def test_an_edit_of_a_kind_reruns_the_jobs_of_its_tasks(finished, tmp_path):
     study = finished.copy(tmp_path / "study")
     study.replace("poisson/head.py", "values.exp()", "values.exp() + 1")
     rules = study.plan(*TARGETS).rules
-    assert {rule: n for rule, n in rules.items() if rule in ("data", "tokenize", "train")} == {"train": 2}
+    assert {rule: n for rule, n in rules.items() if rule in ("data", "tokenize", "train")} == {"train": 6}
 
 
 def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
