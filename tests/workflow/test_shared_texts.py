@@ -11,6 +11,7 @@ import pytest
 from headspec import tables
 from headspec.data.overlap import occurs, with_keys
 from support.data.hub import cache_dataset
+from support.running.edits import setting
 from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
@@ -120,10 +121,6 @@ def touched(study: Folder) -> None:
 def local_task(study: Folder) -> None:
     study.set("tasks.match", CONFIG["tasks"]["match"])
     study.set("mixtures.groups.here", ["tone", "topic", "match"])
-
-
-def setting(key: str, value: object) -> Callable[[Folder], None]:
-    return lambda study: study.set(key, value)
 
 
 CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], set[str]]] = [

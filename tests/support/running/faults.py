@@ -1,31 +1,21 @@
-"""Jobs killed or stopped at a certain moment, and the comparison of results."""
+"""Processes at work on a study, and the comparison of results."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import psutil
 
 from headspec import tables
 
-#: a module for the path of a job; stops or kills the job just before a file gets its final name
-FAULT = """
-import os, signal, sys
-name, times, what = os.environ.get("FAULT", "-:0:-").rsplit(":", 2)
-seen = 0
-def fault(event, arguments):
-    global seen
-    if event == "os.rename" and str(arguments[1]).endswith(name):
-        seen += 1
-        if seen == int(times):
-            os.kill(os.getpid(), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
-sys.addaudithook(fault)
-"""
-
-
+SECONDS = 600  # that tests wait for a moment of a run
 TIMES = ["examples_per_second", "memory_mb"]
 
 
@@ -56,3 +46,14 @@ def at_work(folder: Path, status: str | None = None) -> list[psutil.Process]:
         except psutil.Error:  # it ended meanwhile
             continue
     return processes
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+    """Wait for `condition`; fails if `process` ends first."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert not process or process.poll() is None, (
+            process.stdout.read() if process.stdout else process.args
+        )
+        time.sleep(0.02)

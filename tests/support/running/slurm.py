@@ -13,11 +13,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from support.running.faults import until
 
 CONFIG = """
 ClusterName=test
@@ -65,13 +65,6 @@ OPTIONS = [
 GPUS = "AutoDetect=off\nName=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
 #: jobs start `srun` with no variable of SLURM but a few, so it would look for the cluster in /etc
 SRUN = '#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {srun} "$@"\n'
-
-
-def until(condition: Callable[[], object], process: subprocess.Popen[Any]) -> None:
-    """Wait for `condition`; fails if `process` ends first."""
-    while not condition():
-        assert process.poll() is None, f"{process.args} ended with {process.returncode}"
-        time.sleep(0.1)
 
 
 @dataclass

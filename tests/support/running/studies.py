@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from headspec.config.loading import load
 from headspec.config.study import Study
+from headspec.provenance import files, hashes
 from support.paths import ROOT
 from support.running import warm
 
@@ -102,20 +106,6 @@ def texts(folder: Path, n: int = 200) -> None:
             file.write(json.dumps(pair | {"label": "same" if left == right else "other"}) + "\n")
 
 
-def trees(path: Path, sentences: int = 60) -> None:
-    """Sentences in which every word depends on the next, and a multi-word token in the first."""
-    rng = np.random.default_rng(0)
-    blocks = []
-    for i in range(sentences):
-        words = rng.choice(WORDS[5:], rng.integers(4, 8))
-        lines = [f"# sent_id = s{i}", *(["1-2\tof-it\t_\t_\t_\t_\t_\t_\t_\t_"] if i == 0 else [])]
-        for number, word in enumerate(words, 1):
-            head, relation = (number + 1, "dep") if number < len(words) else (0, "root")
-            lines.append(f"{number}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_")
-        blocks.append("\n".join(lines))
-    path.write_text("\n\n".join(blocks) + "\n\n")
-
-
 def tokenizer() -> PreTrainedTokenizerFast:
     """BERT's tokenizer for the words of `texts`."""
     word_pieces = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
@@ -169,6 +159,19 @@ class Plan:
         return cls(rules, re.findall(r"^Job \d+: (.+)$", output, re.MULTILINE))
 
 
+def keep_hashes_of_code(original: Path, made: Path) -> None:
+    """Let a copy know the hashes of its code, which take a second, from its original."""
+    cache = made / hashes.FOLDER / "code.json"
+    if not cache.exists():
+        return
+    stored = json.loads(cache.read_text())
+    known = {name: entry for name, entry in stored["entries"].items() if hashes.stat_key(name) == entry[0]}
+    known = json.loads(json.dumps(known).replace(f'"{original}/', f'"{made}/'))
+    entries = {name: [hashes.stat_key(name), *rest] for name, (_, *rest) in known.items()}
+    cache.write_text(json.dumps(stored | {"entries": entries, "sha256": files.PLACEHOLDER}))
+    files.embed_sha256(cache)
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder to run `snakemake` in: a copy of the workflow, a config, texts and a model."""
@@ -177,19 +180,12 @@ class Folder:
 
     @classmethod
     def new(cls, path: Path) -> Folder:
-        path.mkdir(parents=True)
-        for name in ("workflow", "profiles", "envs"):
-            shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "Snakefile", path)
-        texts(path / "texts")
-        local_model(path / "models" / "tiny-bert")
-        folder = cls(path)
-        folder.write(CONFIG)
-        return folder
+        return template().copy(path)
 
     def copy(self, path: Path, *without: str) -> Folder:
         """A copy at `path` that keeps times and leaves out the top-level names `without`."""
         shutil.copytree(self.path, path, ignore=lambda at, _: without if Path(at) == self.path else ())
+        keep_hashes_of_code(self.path, path)
         return Folder(path)
 
     def write(self, config: dict[str, Any], name: str = "config.yaml") -> None:
@@ -216,9 +212,9 @@ class Folder:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `snakemake` in a new session, with all output in one pipe.
 
-        With variables that a package reads as it is imported, or FAULT, all its processes start anew.
+        With variables that a package reads as it is imported, all its processes start anew.
         """
-        passed_on = {"CUDA_VISIBLE_DEVICES", "HEADSPEC_STORE", "HF_TOKEN", "PYTHONPATH"}
+        passed_on = {"CUDA_VISIBLE_DEVICES", "FAULT", "HEADSPEC_STORE", "HF_TOKEN", "PATH", "PYTHONPATH"}
         python = warm.python() if set(environment) <= passed_on else sys.executable
         command = [python, "-m", "snakemake", "--cores", "1", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}
@@ -237,3 +233,24 @@ class Folder:
     def plan(self, *arguments: str, **environment: str) -> Plan:
         """The jobs that would run, from a dry run."""
         return Plan.read(self.snakemake(*arguments, "--dry-run", "--quiet", "host", **environment))
+
+
+@functools.cache
+def template() -> Folder:
+    """What new studies are copies of, with the hashes of its code."""
+    path = Path(tempfile.mkdtemp(prefix="study-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    for name in ("workflow", "profiles", "envs"):
+        shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", path)
+    texts(path / "texts")
+    local_model(path / "models" / "tiny-bert")
+    folder = Folder(path)
+    folder.write(CONFIG)
+    folder.plan()
+    cache = path / hashes.FOLDER / "code.json"
+    known = cache.read_bytes()
+    shutil.rmtree(path / ".snakemake")
+    cache.parent.mkdir(parents=True)
+    cache.write_bytes(known)
+    return folder

@@ -6,6 +6,9 @@ Jobs of a tiny study take milliseconds, and their imports seconds.
 from __future__ import annotations
 
 import functools
+from pathlib import Path
+
+import pytest
 
 from headspec.pipeline import warm
 
@@ -15,9 +18,13 @@ SNAKEMAKE = (
     "snakemake.storage", "docutils.core", "nbformat", "pyarrow.dataset", "requests", "rich.live",
     "rich.table", "smart_open",
 )  # fmt: skip
+SERVER = Path(__file__).with_name("server")  # on whose path sitecustomize.py obeys FAULT
 
 
 @functools.cache
 def python() -> str:
     """A command that runs Python as `python` does. The process that is forked ends with the caller's."""
-    return warm.start([*warm.PACKAGES, *SNAKEMAKE], nested=True)
+    environment = warm._environment() | {"PYTHONPATH": str(SERVER)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warm, "_environment", lambda: environment)
+        return warm.start([*warm.PACKAGES, *SNAKEMAKE], nested=True)

@@ -11,6 +11,7 @@ import socket
 import pytest
 
 from support.running import slurm
+from support.running.faults import until
 from support.running.studies import CONFIG, Folder
 
 pytestmark = [pytest.mark.storm, pytest.mark.needs("SLURM")]
@@ -55,17 +56,17 @@ def test_a_training_outlives_what_a_cluster_does_to_it(tmp_path):
             "--set-resources", f"train:mem_mb={MEGABYTES}*attempt",
             PYTHONPATH=str(tmp_path / "fault"), **cluster.environment,
         )  # fmt: skip
-        slurm.until(first.exists, process)
+        until(first.exists, process)
         (job,) = shown(0)
         cluster.run("scontrol", "update", f"JobId={job['JobId']}", "TimeLimit=1")
-        slurm.until(second.exists, process)
+        until(second.exists, process)
         cluster.stop("slurmctld")
         cluster.start("slurmctld", "-D")
-        slurm.until(lambda: cluster.run("sinfo", "--noheader", check=False), process)
+        until(lambda: cluster.run("sinfo", "--noheader", check=False), process)
         (job,) = shown(0, "RUNNING")
         cluster.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
         cluster.run("scancel", job["JobId"])
-        slurm.until(lambda: shown(0, "PENDING"), process)
+        until(lambda: shown(0, "PENDING"), process)
         cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
         output, _ = process.communicate()
         assert process.returncode == 0, output

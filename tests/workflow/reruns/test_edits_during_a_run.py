@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from support.running.faults import FAULT, at_work, contents
+from support.running.faults import at_work, contents, until
 from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
@@ -36,19 +34,9 @@ def study(finished, tmp_path, monkeypatch) -> Folder:
     return study
 
 
-def until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
-        time.sleep(0.01)
-
-
 def while_stopped(study: Folder, file: str, change: Callable[[], object], fails: bool) -> str:
     """Train the run, with a change while the job stands before it gives `file` its name."""
-    fault = study.path.parent / "fault"
-    fault.mkdir()
-    (fault / "sitecustomize.py").write_text(FAULT)
-    process = study.start(TARGET, FAULT=f"{file}:1:stop", PYTHONPATH=str(fault))
+    process = study.start(TARGET, FAULT=f"{file}:1:stop")
     until(lambda: at_work(study.path, psutil.STATUS_STOPPED), process)
     change()
     for job in at_work(study.path, psutil.STATUS_STOPPED):

@@ -1,0 +1,101 @@
+"""Runs that are killed, and two at once: nothing is lost, and nothing is made twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+
+import psutil
+import pytest
+
+from headspec import tables
+from support.running.faults import at_work, contents, until
+from support.running.studies import Folder
+
+pytestmark = pytest.mark.slow
+
+PAIR = "runs/bert/tone+topic"
+
+
+@pytest.fixture
+def interruptible(study) -> Folder:
+    """A finished study, with a checkpoint after every training step."""
+    study.set("training.checkpoint_minutes", 0)
+    return study
+
+
+def test_a_job_left_running_is_waited_for(finished, interruptible):
+    """Only the snakemake process is killed; its training job still runs when the next one starts."""
+    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed1"
+    shutil.rmtree(run)
+    target = f"results/tiny/{PAIR}/tuned/seed1/training.parquet"
+    first = study.start(target, FAULT="checkpoint.pt:40:stop")
+    until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
+    (job,) = at_work(study.path, psutil.STATUS_STOPPED)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    second = study.start(target)
+    try:
+        log = study.results / "logs" / PAIR / "tuned" / "seed1" / "train.log"
+        until(lambda: log.exists() and "waiting for another process" in log.read_text())
+        assert second.poll() is None
+    finally:
+        job.send_signal(signal.SIGCONT)
+        output, _ = second.communicate()
+        first.communicate()
+    assert second.returncode == 0, output
+    until(lambda: not at_work(study.path))
+    trained = {
+        k: v for k, v in contents(finished.results / PAIR / "tuned" / "seed1").items() if "model/" in k
+    }
+    expected = trained | {
+        "training.parquet": contents(finished.results)[f"{PAIR}/tuned/seed1/training.parquet"]
+    }
+    assert len(expected) == 4
+    assert contents(run) == expected
+
+
+def test_a_job_killed_for_its_memory_is_retried_with_smaller_batches(finished, interruptible):
+    """As on a cluster: the next attempt continues with batches in microbatches, and gets the same numbers."""
+    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed0"
+    shutil.rmtree(run)
+    target = f"results/tiny/{PAIR}/tuned/seed0/training.parquet"
+    output = study.snakemake(target, "--retries", "1", FAULT="checkpoint.pt:60:kill")
+    assert "Trying to restart job" in output
+    log = (study.results / "logs" / PAIR / "tuned" / "seed0" / "train.log").read_text()
+    assert "continuing after step 59 of 104" in log and "batches in 2 microbatches" in log
+    expected, retried = (
+        tables.read(f.results / PAIR / "tuned" / "seed0" / "training.parquet") for f in (finished, study)
+    )
+    assert retried["loss"][:59].equals(expected["loss"][:59])
+    # microbatches are rounded differently from the whole batch
+    assert retried["loss"].to_numpy() == pytest.approx(expected["loss"].to_numpy(), rel=0.05, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("locks", "message", "deleted"),
+    [
+        ("nolock: true\n", "another snakemake is running", ""),
+        ("nolock: true\n", "another snakemake is running", ".snakemake"),
+        ("", "Directory cannot be locked", ""),
+    ],
+    ids=["one machine", "without records", "machines without common locks"],
+)
+def test_two_at_once_are_refused(interruptible, locks, message, deleted):
+    """By the lock of headspec; or by the file that Snakemake leaves for other machines, as in the docs."""
+    study = interruptible
+    study.replace("profiles/default/profile.yaml", "nolock: true\n", locks)
+    shutil.rmtree(study.results / "data" / "tone")
+    target = "results/tiny/data/tone/train.parquet"
+    first = study.start(target, FAULT="train.parquet:1:stop")
+    until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
+    if deleted:
+        shutil.rmtree(study.path / deleted)
+    try:
+        assert message in study.snakemake(target, fails=True)
+    finally:
+        for process in at_work(study.path):
+            process.send_signal(signal.SIGCONT)
+        output, _ = first.communicate()
+    assert deleted or first.returncode == 0, output  # Snakemake keeps the script of its job there
