@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.atlas.attention import attention_measures
+from headspec.atlas.relevance import loss_gradients, relevances
 from headspec.config.sections.training import Training
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -26,7 +28,6 @@ from support.tiny import CPU, by_family, encoder, examples
 pytestmark = pytest.mark.needs("GPU")
 
 GPU = Device("cuda", None, 32_768, 4096)
-MEASURES = (ABLATION, MEAN_ABLATION)
 DATA = {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
 
 
@@ -56,32 +57,32 @@ def history(folder, net: MultiTask, device: Device, seconds: float = 1e9, microb
     return train(net, Setup(DATA, settings, 7, device, microbatches), checkpoint)
 
 
+#: what is measured on a device, of a model and rows of its task `a`
+MEASURES: dict[str, Callable[[MultiTask, np.ndarray, Device], np.ndarray]] = {
+    "importance": lambda net, rows, device: gate_gradients(net, "a", DATA["a"], rows, device),
+    "by token": lambda net, rows, device: loss_gradients(net, "a", DATA["a"], rows, device),
+    "relevance": lambda net, rows, device: relevances(net, "a", DATA["a"], rows, device),
+    # in float32 at any precision of training
+    "attention": lambda net, rows, device: attention_measures(
+        net, DATA, len(rows), {7}, replace(device, autocast="bfloat16")
+    )["value"].to_numpy(),
+    "ablation": lambda net, rows, device: np.stack(
+        [*ablate(net, "a", DATA["a"], rows, device, (ABLATION, MEAN_ABLATION)).increase.values()]
+    ),
+}
+
+
 @pytest.mark.parametrize("kind", by_family())
-def test_importance_and_predictions_agree_with_a_cpu(kind):
+def test_numbers_are_those_of_a_cpu(kind):
     net, rows = model(kind), np.arange(40)
-    gradients = [gate_gradients(net, "a", DATA["a"], rows, device) for device in (CPU, GPU)]
-    assert np.abs(gradients[0]).max() > 0
-    np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-4 * np.abs(gradients[0]).max())
-    planned = masks({"a": np.abs(gradients[0]).mean(axis=0)}, 0.5, [0.5], draws=2, seed=0)
+    for name, measure in MEASURES.items():
+        expected, found = (measure(net, rows, device) for device in (CPU, GPU))
+        scale = np.abs(expected).max()
+        assert scale > 0, name
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * scale, err_msg=name)
+    planned = masks({"a": np.arange(12.0).reshape(3, 4)}, 0.5, [0.5], draws=2, seed=0)
     predicted = [predictions(net, DATA, planned, device)["a"] for device in (CPU, GPU)]
     assert (predicted[0] == predicted[1]).mean() > 0.99
-
-
-@pytest.mark.parametrize("kind", by_family())
-def test_attention_agrees_with_a_cpu(kind):
-    """Also where training is in bf16: attention is measured in float32."""
-    net, gpu = model(kind), Device("cuda", "bfloat16", 32_768, 4096)
-    frames = [attention_measures(net, DATA, 40, {7}, device) for device in (CPU, gpu)]
-    np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", by_family())
-def test_ablation_agrees_with_a_cpu(kind):
-    net = model(kind)
-    ablated = [ablate(net, "a", DATA["a"], np.arange(40), device, MEASURES) for device in (CPU, GPU)]
-    for measure in MEASURES:
-        increase = [device.increase[measure] for device in ablated]
-        np.testing.assert_allclose(*increase, rtol=1e-3, atol=1e-3 * np.abs(increase[0]).max())
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])
