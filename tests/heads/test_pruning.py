@@ -162,7 +162,8 @@ def test_windows_use_every_row_equally_often(size, n):
 
 def test_random_masks_on_some_of_the_examples(model, data, planned):
     on_all = predictions(model, data, planned, CPU)
-    on_some = evaluated(model, data, planned, CPU, draw_examples=5, seed=3).predictions
+    found = evaluated(model, data, planned, CPU, draw_examples=5, seed=3)
+    on_some = {task: answers.values for task, answers in found.items()}
     for task, of_task in data.items():
         for i, mask in enumerate(planned):
             used = ~on_some[task].mask[i]
@@ -175,7 +176,7 @@ def test_random_masks_on_some_of_the_examples(model, data, planned):
 
 def test_tables(model, data, planned):
     found = evaluated(model, data, planned, CPU)
-    predicted = found.predictions
+    predicted = {task: answers.values for task, answers in found.items()}
     table = pruning_table(planned, data, predicted, METRICS)
     assert len(table) == len(planned) * 4 and list(table) == list(PRUNING.columns)
     base = table[(table["pruned_for"] == "none") & (table["metric"] == "f1")].iloc[0]
@@ -196,9 +197,9 @@ def test_the_table_has_what_one_pass_per_mask_gives(model, data, planned, tmp_pa
     """Probabilities by class, of the regression none, and without them the same predictions."""
     plain = evaluated(model, data, planned, CPU, draw_examples=5)
     found = evaluated(model, data, planned, CPU, draw_examples=5, probabilities=True)
-    assert set(found.probabilities) == {"a", "b"}
-    for task, values in plain.predictions.items():
-        assert values.tobytes() == found.predictions[task].tobytes()
+    assert {task for task, answers in found.items() if answers.probabilities.size} == {"a", "b"}
+    for task, answers in plain.items():
+        assert answers.values.tobytes() == found[task].values.tobytes()
     path = tmp_path / "predictions.parquet"
     tables.write(path, PREDICTIONS, predictions_table(planned, data, plain), {})
     assert tables.read(path, probabilities=True)["probabilities"].isna().all()

@@ -48,25 +48,14 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}
 """
 
 
-class Evaluated(NamedTuple):
-    """A model's predictions under masks.
+class Answers(NamedTuple):
+    """Predictions for rows under masks; in `evaluated`, all rows, masked where not evaluated.
 
     Attributes
     ----------
-    predictions : task: (masks, n) class indices or scores, or (masks, n, values); masked where not evaluated
-    probabilities : task with classes: (recorded masks, n, classes), float32
-    texts : (masks, n), only for tasks that predict texts
-    """
-
-    predictions: dict[str, np.ma.MaskedArray]
-    probabilities: dict[str, np.ndarray]
-    texts: dict[str, np.ndarray]
-
-
-class Answers(NamedTuple):
-    """Predictions for rows under masks: values (masks, rows[, values]), and any texts (masks, rows).
-
-    Probabilities of classes are float32, (wanted masks, rows, classes).
+    values : (masks, rows) class indices or scores, or (masks, rows, values)
+    probabilities : of classes, float32, (wanted masks, rows, classes)
+    texts : (masks, rows), None for tasks that predict none
     """
 
     values: np.ndarray
@@ -81,9 +70,9 @@ def recorded(mask: Mask) -> bool:
 
 def predictions(
     model: MultiTask, examples: dict[str, Examples], masks: list[Mask], device: Device
-) -> dict[str, np.ma.MaskedArray]:
+) -> dict[str, np.ndarray]:
     """Return predictions of all examples under every mask, as in `evaluated`."""
-    return evaluated(model, examples, masks, device).predictions
+    return {task: found.values for task, found in evaluated(model, examples, masks, device).items()}
 
 
 @torch.no_grad()
@@ -95,7 +84,7 @@ def evaluated(
     draw_examples: int | None = None,
     seed: int = 0,
     probabilities: bool = False,
-) -> Evaluated:
+) -> dict[str, Answers]:
     """Evaluate every task under every mask.
 
     Each batch is padded once for all masks that are evaluated on the same examples. Raises NumericalError if
@@ -108,9 +97,7 @@ def evaluated(
     probabilities : whether to record probabilities of classes under recorded masks
     """
     model.to(device.name).eval()
-    predicted: dict[str, np.ma.MaskedArray] = {}
-    likely: dict[str, np.ndarray] = {}
-    texts: dict[str, np.ndarray] = {}
+    answers: dict[str, Answers] = {}
     work = []  # (task, rows, mask indices)
     for task, task_examples in examples.items():
         groups: dict[tuple, list[int]] = {}
@@ -127,15 +114,16 @@ def evaluated(
             selected = [masks[i] for i in indices]
             wanted = {i for i, mask in enumerate(selected) if probabilities and recorded(mask)}
             found = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
-            shape = len(masks), len(examples[task]), *found.values.shape[2:]
-            values = predicted.setdefault(task, np.ma.masked_all(shape, dtype=np.float64))
-            values[np.ix_(np.array(indices), rows)] = found.values
-            if found.probabilities.size:  # recorded masks are evaluated together, on all rows in order
-                likely[task] = found.probabilities
-            if found.texts is not None:
-                every = texts.setdefault(task, np.full(shape[:2], None, dtype=object))
-                every[np.ix_(np.array(indices), rows)] = found.texts
-    return Evaluated(predicted, likely, texts)
+            shape, places = (len(masks), len(examples[task])), np.ix_(np.array(indices), rows)
+            if task not in answers:  # without draws, so that recorded masks are here, on all rows in order
+                values = np.ma.masked_all((*shape, *found.values.shape[2:]), dtype=np.float64)
+                texts = None if found.texts is None else np.full(shape, None, dtype=object)
+                answers[task] = Answers(values, found.probabilities, texts)
+            every = answers[task]
+            every.values[places] = found.values
+            if every.texts is not None:
+                every.texts[places] = found.texts
+    return answers
 
 
 @torch.no_grad()
@@ -191,7 +179,7 @@ def under_masks(
 def pruning_table(
     masks: list[Mask],
     examples: dict[str, Examples],
-    predicted: dict[str, np.ma.MaskedArray],
+    predicted: dict[str, np.ndarray],
     metrics: dict[str, list[str]],
 ) -> pd.DataFrame:
     """Return the table `pruning`: every metric of every task under every mask."""
@@ -199,26 +187,27 @@ def pruning_table(
     for i, mask in enumerate(masks):
         for task, task_examples in examples.items():
             evaluated = ~np.ma.getmaskarray(predicted[task][i]).reshape(len(task_examples), -1)[:, 0]
-            label, prediction = task_examples.label[evaluated], predicted[task][i].data[evaluated]
+            label, prediction = task_examples.label[evaluated], np.ma.getdata(predicted[task][i])[evaluated]
             for metric in metrics[task]:
                 value = score(metric, label, prediction)
                 rows.append(
                     (mask.pruned_for, mask.order, mask.fraction, mask.draw, int(mask.closed.sum()))
                     + (task, metric, value, len(label))
                 )
-    columns = ["pruned_for", "order", "fraction", "draw", "n_pruned", "task", "metric", "value", "n"]
-    return pd.DataFrame(rows, columns=columns).astype({"draw": "Int32"})
+    return pd.DataFrame(rows, columns=list(PRUNING.columns)).astype({"draw": "Int32"})
 
 
-def predictions_table(masks: list[Mask], examples: dict[str, Examples], found: Evaluated) -> pd.DataFrame:
+def predictions_table(
+    masks: list[Mask], examples: dict[str, Examples], found: dict[str, Answers]
+) -> pd.DataFrame:
     """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
     frames = []
     for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask)):
         for task, task_examples in examples.items():
-            texts, likely = found.texts.get(task, [None] * len(masks)), found.probabilities.get(task)
-            frame = task_examples.predicted(task, found.predictions[task][i], texts[i])
+            values, likely, texts = found[task]
+            frame = task_examples.predicted(task, values[i], None if texts is None else texts[i])
             frame = frame.assign(pruned_for=mask.pruned_for, fraction=mask.fraction)
-            frame[PROBABILITIES] = None if likely is None else [*likely[place]]
+            frame[PROBABILITIES] = [*likely[place]] if likely.size else None
             frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 

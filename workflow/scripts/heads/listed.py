@@ -26,8 +26,8 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     found = evaluated(model, examples, every, job.device)
     frames = []
     for task, task_examples in examples.items():
-        texts = found.texts.get(task, [None] * len(every))
-        rows = zip(found.predictions[task], texts, strict=True)
+        values, _, texts = found[task]
+        rows = zip(values, [None] * len(every) if texts is None else texts, strict=True)
         for name, list_masks in planned.items():
             for mask in list_masks:
                 frame = task_examples.predicted(task, *next(rows))

@@ -21,7 +21,8 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     planned = masks(importances, seed=job.seed, **pruning)
     found = evaluated(job.trained(), examples, planned, job.device, draw_examples, job.seed, probabilities)
     footer = job.footer()
-    frame = pruning_table(planned, examples, found.predictions, params.metrics)
+    predicted = {task: answers.values for task, answers in found.items()}
+    frame = pruning_table(planned, examples, predicted, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
     frame = predictions_table(planned, examples, found)
     for warning in warnings(frame[frame["pruned_for"] == "none"], params.metrics):
