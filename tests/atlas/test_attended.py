@@ -18,7 +18,7 @@ from support import tiny
 from support.models import TEXTS, TRANSLATORS
 from support.running.studies import tokenizer
 from support.single_texts import alone, maps
-from support.tiny import CPU, HEADS, KINDS, LAYERS, by_family, encoder
+from support.tiny import CPU, HEADS, KINDS, LAYERS, encoder
 from support.translators import translator
 
 KEYS = ["sentence", "layer", "head"]
@@ -92,7 +92,7 @@ def test_roles_of_a_model(bert, tmp_path):
     assert len(read(tmp_path / "roles.parquet")) == len(frame)
 
 
-@pytest.mark.parametrize("made", by_family(TRANSLATORS), indirect=True)
+@pytest.mark.parametrize("made", TRANSLATORS, indirect=True)  # each has special tokens of its own
 def test_decoders_attend_to_target_texts(made):
     """After the sentences of a treebank, which the encoder reads, and without the marks of the texts."""
     model, texts = made

@@ -11,8 +11,9 @@ from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.devices import Device
 from headspec.tables import read, write
 from support import tiny
+from support.models import TRANSLATORS
 from support.single_texts import SEPARATORS, alone, heads, maps, separated, tokens
-from support.tiny import CPU, HEADS, LAYERS, multitask
+from support.tiny import CPU, HEADS, LAYERS, by_family, multitask
 
 
 def by_loop(weights: np.ndarray, attending: list[int], seen: list[int], ends: set[int]) -> dict[str, float]:
@@ -38,6 +39,7 @@ def by_loop(weights: np.ndarray, attending: list[int], seen: list[int], ends: se
     }
 
 
+@pytest.mark.parametrize("made", [*by_family(), *TRANSLATORS], indirect=True)
 def test_measures_equal_a_loop_without_batches(made):
     """In an encoder-decoder, whose cross-attention has no measures of places, with the ends of its texts."""
     model, texts = made
