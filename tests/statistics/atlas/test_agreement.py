@@ -137,6 +137,11 @@ def test_intervals_are_of_the_resampled_folds_of_the_task():
     assert row["spearman"] - row["spearman_low"] == pytest.approx(reach)
 
 
+def test_of_two_opposite_heads_one_is_on_top():
+    row = agreement([(run(), folds(np.tile([[0.0, 1], [1, 0]], (FOLDS, 1, 1))))], 0.3, 20, 0.95, 0).iloc[0]
+    assert row["spearman"] == pytest.approx(-1) and row["top_overlap"] == 0
+
+
 def test_of_heads_with_the_same_value_the_first_are_on_top():
     values = np.tile([-np.arange(float(HEADS)), np.zeros(HEADS)], (FOLDS, 1, 1))
     assert agreement([(run(), folds(values))], 0.3, 20, 0.95, 0)["top_overlap"].item() == 1

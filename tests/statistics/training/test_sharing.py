@@ -60,6 +60,13 @@ def test_one_task_gains_and_the_other_loses():
     assert mean["p_value"] > 0.05 and mean["p_holm"] == mean["p_value"]
 
 
+def test_p_over_three_seeds_covers_what_varies_between_them():
+    same = {"pos": 0.7, "ner": 0.7}
+    table = sharing(*study(np.random.default_rng(1), same, same, 3, 200, 0.1), METRICS, 200, 0.95, 0)
+    compared = table[table["difference"].notna()]
+    assert (compared["difference"].abs() > 0.01).any() and (compared["p_value"] > 0.05).all()
+
+
 def test_tasks_of_which_nothing_is_learnt_alone_or_together_are_marked():
     rng, label = np.random.default_rng(4), np.arange(100.0) % 2
 
