@@ -60,7 +60,7 @@ def runs_a_model(script: Path) -> bool:
 #: arguments, GPUs here, and the GPUs and threads that jobs which run a model request
 REQUESTS = {
     # few runs share the cores, those of IAT among them
-    "no GPU": (["--cores", "16"], "", ("0", "3")),
+    "no GPU": (["--cores", "16"], "", ("0", "4")),
     "two GPUs": (["--resources", "gpu=2"], "0,1", ("1", "2")),
     "no limit, as in submitted jobs": (["--workflow-profile", "none"], "0", ("1", "2")),
     "slurm": (["--profile", "profiles/slurm"], "", ("1", "2")),
