@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec import tables
-from headspec.heads.masks import masks, random_by_layer, random_heads, window
+from headspec.heads.masks import draw_rows, masks, random_by_layer, random_heads
 from headspec.heads.pruning import (
     EVALUATION,
     PREDICTIONS,
     PRUNING,
     evaluated,
     evaluation_table,
+    in_predictions,
     predictions,
     predictions_table,
     pruning_table,
-    recorded,
 )  # fmt: skip
 from headspec.heads.ranking import prune_count
 from headspec.seeds import derive
@@ -151,7 +151,7 @@ def test_random_masks_choose_every_head_equally_often():
 
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_windows_use_every_row_equally_often(size, n):
-    rows = [window(d, size, n, np.random.default_rng(0)) for d in range(n)]
+    rows = [draw_rows(d, size, n, np.random.default_rng(0)) for d in range(n)]
     counts = np.bincount(np.concatenate(rows), minlength=n)
     assert counts.min() == counts.max() == min(size, n)
     assert all(len(set(r)) == min(size, n) for r in rows)
@@ -207,7 +207,7 @@ def test_the_table_has_what_one_pass_per_mask_gives(model, data, planned, tmp_pa
     assert "probabilities" not in tables.read(path)
     kept = tables.read(path, probabilities=True)
     assert kept[kept["task"] == "r"]["probabilities"].isna().all()
-    for mask in filter(recorded, planned):
+    for mask in filter(in_predictions, planned):
         model.gates.values = torch.from_numpy(~mask.closed).float()
         for task, texts in data.items():
             rows = kept.query(

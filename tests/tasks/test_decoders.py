@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.tasks import heads
+from headspec.tasks import task_heads
 from headspec.tasks.constituents.units import PUNCTUATION
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.roles.units import PREDICATE
@@ -76,7 +76,7 @@ def example(request):
     name, rng = request.param, np.random.default_rng(1)
     annotations = annotations_of(LENGTHS, [annotation(name, rng, length) for length in LENGTHS])
     classes = {"type": name, "labels": LABELS[name]}
-    made = heads.head_class(classes).build(SimpleNamespace(hidden=HIDDEN), classes)
+    made = task_heads.head_class(classes).build(SimpleNamespace(hidden=HIDDEN), classes)
     states = torch.randn(len(LENGTHS), max(LENGTHS), HIDDEN)
     return name, made, states, annotations, given(name, annotations)
 

@@ -16,7 +16,7 @@ from headspec.errors import DataError
 from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
 from headspec.statistics.dissociation.resampled import (
     Evaluation,
-    Sampled,
+    ResampledDissociation,
     combine,
     resample_run,
     resample_runs,
@@ -150,7 +150,7 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     """At 95 % an interval reaches 1.96 standard errors; two that hold at once, 2.24."""
     d = np.array([[shift, -shift]])
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
-    sampled = Sampled(
+    sampled = ResampledDissociation(
         pair(rng=np.random.default_rng(0)).run, "", d[0], d[0], d, bootstrap, d, *[d[0] > 9] * 2
     )
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}

@@ -77,7 +77,7 @@ def masks(
     return planned
 
 
-def window(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
+def draw_rows(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return the rows, among `n`, on which random mask `draw` is evaluated: `size` of them, or all.
 
     Windows of consecutive draws follow one another around a permutation drawn with `rng` (the

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.heads.masks import Mask, window
+from headspec.heads.masks import Mask, draw_rows
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -48,7 +48,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}
 """
 
 
-class Answers(NamedTuple):
+class MaskedPredictions(NamedTuple):
     """Predictions for rows under masks; in `evaluated`, all rows, masked where not evaluated.
 
     Attributes
@@ -63,7 +63,7 @@ class Answers(NamedTuple):
     texts: np.ndarray | None
 
 
-def recorded(mask: Mask) -> bool:
+def in_predictions(mask: Mask) -> bool:
     """Return whether the table `predictions` has rows of a mask."""
     return mask.pruned_for == "none" or mask.order == "top"
 
@@ -84,7 +84,7 @@ def evaluated(
     draw_examples: int | None = None,
     seed: int = 0,
     probabilities: bool = False,
-) -> dict[str, Answers]:
+) -> dict[str, MaskedPredictions]:
     """Evaluate every task under every mask.
 
     Each batch is padded once for all masks that are evaluated on the same examples. Raises NumericalError if
@@ -92,18 +92,18 @@ def evaluated(
 
     Parameters
     ----------
-    draw_examples : examples per task on which a random mask is evaluated (`masks.window`); None for all
+    draw_examples : examples per task on which a random mask is evaluated (`masks.draw_rows`); None for all
     seed : seed of the run, which determines these examples
-    probabilities : whether to record probabilities of classes under recorded masks
+    probabilities : whether to record probabilities of classes under masks of the table `predictions`
     """
     model.to(device.name).eval()
-    answers: dict[str, Answers] = {}
+    answers: dict[str, MaskedPredictions] = {}
     work = []  # (task, rows, mask indices)
     for task, task_examples in examples.items():
         groups: dict[tuple, list[int]] = {}
         for i, mask in enumerate(masks):
             rng = np.random.default_rng(derive(seed, "draw examples", task))
-            rows = window(
+            rows = draw_rows(
                 mask.draw or 0, None if mask.draw is None else draw_examples, len(task_examples), rng
             )
             groups.setdefault(tuple(rows), []).append(i)
@@ -112,13 +112,13 @@ def evaluated(
     with device.cast():  # one context, so that weights are cast once
         for task, rows, indices in work:
             selected = [masks[i] for i in indices]
-            wanted = {i for i, mask in enumerate(selected) if probabilities and recorded(mask)}
+            wanted = {i for i, mask in enumerate(selected) if probabilities and in_predictions(mask)}
             found = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
             shape, places = (len(masks), len(examples[task])), np.ix_(np.array(indices), rows)
-            if task not in answers:  # without draws, so that recorded masks are here, on all rows in order
+            if task not in answers:  # masks without draws, those of `predictions` among them, on all rows
                 values = np.ma.masked_all((*shape, *found.values.shape[2:]), dtype=np.float64)
                 texts = None if found.texts is None else np.full(shape, None, dtype=object)
-                answers[task] = Answers(values, found.probabilities, texts)
+                answers[task] = MaskedPredictions(values, found.probabilities, texts)
             every = answers[task]
             every.values[places] = found.values
             if every.texts is not None:
@@ -136,7 +136,7 @@ def under_masks(
     device: Device,
     progress: Progress | None = None,
     wanted: Collection[int] = (),
-) -> Answers:
+) -> MaskedPredictions:
     """Predict `rows` under each of `masks`; a batch is padded once for all masks.
 
     Decoders that can do so read the shared beginning of a task's prompts once per batch and mask. The model
@@ -147,33 +147,34 @@ def under_masks(
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
 
     texts = np.full((len(masks), len(examples)), None, dtype=object)
-    several: list[int] = []
+    value_shape: list[int] = []
 
     def batch_values(batch: Batch) -> torch.Tensor:
-        by_gates, likely = [], []
+        by_gates, probabilities = [], []
         for i, values in enumerate(gates):
             model.gates.values = values
             answers = model.predict(task, model.pool(batch), batch.labels)
             by_gates.append(answers.values.reshape(len(batch.rows), -1))
-            likely += [answers.probabilities] if i in wanted and answers.probabilities is not None else []
+            if i in wanted and answers.probabilities is not None:
+                probabilities.append(answers.probabilities)
             if answers.texts is not None:
                 texts[i, batch.rows] = answers.texts
-        several[:] = answers.values.shape[1:]
-        return torch.cat([*by_gates, *likely], dim=1)  # (batch, masks * values + wanted * classes)
+        value_shape[:] = answers.values.shape[1:]
+        return torch.cat([*by_gates, *probabilities], dim=1)  # (batch, masks * values + wanted * classes)
 
     prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.classifier(task).beams)
     values = examples.values(batch_values, rows, held, progress, task, len(gates), prefix)
     model.gates.values = None
-    width = len(masks) * int(np.prod(several, dtype=int))
-    predicted = values[:, :width].reshape(len(rows), len(masks), *several).swapaxes(0, 1)
-    likely = values[:, width:].astype(np.float32)
+    width = len(masks) * int(np.prod(value_shape, dtype=int))
+    predicted = values[:, :width].reshape(len(rows), len(masks), *value_shape).swapaxes(0, 1)
+    probabilities = values[:, width:].astype(np.float32)
     for mask, answers in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
         require(answers, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
-    by_mask = likely.reshape(len(rows), len(wanted), -1) if wanted else likely[:, None]
+    by_mask = probabilities.reshape(len(rows), len(wanted), -1) if wanted else probabilities[:, None]
     written = texts[:, rows]
-    return Answers(predicted, by_mask.swapaxes(0, 1), None if (written == None).all() else written)  # noqa: E711
+    return MaskedPredictions(predicted, by_mask.swapaxes(0, 1), None if (written == None).all() else written)  # noqa: E711
 
 
 def pruning_table(
@@ -198,16 +199,16 @@ def pruning_table(
 
 
 def predictions_table(
-    masks: list[Mask], examples: dict[str, Examples], found: dict[str, Answers]
+    masks: list[Mask], examples: dict[str, Examples], found: dict[str, MaskedPredictions]
 ) -> pd.DataFrame:
     """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
     frames = []
-    for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask)):
+    for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if in_predictions(mask)):
         for task, task_examples in examples.items():
-            values, likely, texts = found[task]
+            values, probabilities, texts = found[task]
             frame = task_examples.predicted(task, values[i], None if texts is None else texts[i])
             frame = frame.assign(pruned_for=mask.pruned_for, fraction=mask.fraction)
-            frame[PROBABILITIES] = [*likely[place]] if likely.size else None
+            frame[PROBABILITIES] = [*probabilities[place]] if probabilities.size else None
             frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 

@@ -17,9 +17,9 @@ from headspec import per_example
 from headspec.models.devices import Device, out_of_memory
 from headspec.models.tokens.continuations import NONE, in_a_row
 from headspec.progress import Progress, log
-from headspec.tasks import heads
+from headspec.tasks import task_heads
 from headspec.tasks.classes import Classes
-from headspec.tasks.heads import Head
+from headspec.tasks.task_heads import TaskHead
 
 Result = TypeVar("Result")
 #: rows of examples
@@ -37,12 +37,12 @@ class Batch:
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
     token_type_ids: torch.Tensor | None  # (batch, tokens)
-    labels: Any  # `headspec.tasks.heads.Targets`, such as (batch,) class index or score
+    labels: Any  # `headspec.tasks.task_heads.Targets`, such as (batch,) class index or score
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): number of the token's continuation
     prefix: int = 0  # leading tokens that all rows share, read once for all
-    head: type[Head] = Head  # the task's
+    head: type[TaskHead] = TaskHead  # the task's
 
     def part(self, rows: slice) -> Batch:
         """Return a slice of the batch, with the same padding."""
@@ -63,7 +63,7 @@ class Examples:
         `headspec.models.tokens.continuations.in_a_row`
     """
 
-    def __init__(self, frame: pd.DataFrame, head: type[Head] = Head) -> None:
+    def __init__(self, frame: pd.DataFrame, head: type[TaskHead] = TaskHead) -> None:
         self.example = frame["example"].to_numpy()
         self.label = per_example.array(frame, "label")
         self.head = head
@@ -81,7 +81,7 @@ class Examples:
     @classmethod
     def for_task(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
         """Return the examples of a task with these `Classes`."""
-        return cls(frame, heads.head_class(classes))
+        return cls(frame, task_heads.head_class(classes))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -1,4 +1,4 @@
-"""The multi-task model: one encoder, and a head for each task (`headspec.tasks.heads`)."""
+"""The multi-task model: one encoder, and a head for each task (`headspec.tasks.task_heads`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from headspec.models.devices import Device
 from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
 from headspec.models.tokens.continuations import attention
-from headspec.tasks import heads
+from headspec.tasks import task_heads
 from headspec.tasks.classes import Classes
-from headspec.tasks.heads import Head, Predicted, Targets
+from headspec.tasks.task_heads import Predicted, Targets, TaskHead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -62,26 +62,26 @@ class MultiTask(nn.Module):
         self.new_classifiers(classes)
 
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
-        """Replace the heads by untrained ones for these tasks."""
+        """Replace the task heads by untrained ones for these tasks."""
         self.classes = classes
         # a list, because names of tasks can be invalid as names of modules
         self.classifiers = nn.ModuleList(
-            heads.head_class(task).build(self, task) for task in classes.values()
+            task_heads.head_class(task).build(self, task) for task in classes.values()
         )
 
     @property
-    def heads(self) -> list[Head]:
-        """Return the heads of the tasks, in order."""
-        return cast("list[Head]", [*self.classifiers])
+    def task_heads(self) -> list[TaskHead]:
+        """The heads of the tasks, in order."""
+        return cast("list[TaskHead]", [*self.classifiers])
 
     def set_beams(self, beams: Mapping[str, int]) -> None:
         """Set the number of beams with which texts of tasks are written."""
         for task, number in beams.items():
             self.classifier(task).beams = number
 
-    def classifier(self, task: str) -> Head:
+    def classifier(self, task: str) -> TaskHead:
         """Return the head of a task."""
-        return self.heads[list(self.classes).index(task)]
+        return self.task_heads[list(self.classes).index(task)]
 
     @cached_property
     def shares_prefix(self) -> bool:

@@ -30,7 +30,7 @@ from headspec.tasks.kinds import KINDS, kind
 PARTS = {
     "headspec/tasks/data.py": "data",
     "headspec/tasks/tokens.py": "tokens",
-    "headspec/tasks/heads.py": "head",
+    "headspec/tasks/task_heads.py": "head",
     "headspec/tasks/metrics.py": "metrics",
     "headspec/tasks/prompts.py": "prompts",
     "headspec/tasks/words/base.py": "units",

@@ -37,7 +37,7 @@ def prompted(
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
-    if any(isinstance(each, Likelihoods) for each in joint.heads):
+    if any(isinstance(each, Likelihoods) for each in joint.task_heads):
         check_beside(model, where)
     for task, tokens in answers.items():
         if tokens:

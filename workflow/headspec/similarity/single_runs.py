@@ -57,6 +57,6 @@ class SingleRuns:
             classes[task] = alone.classes[task]
             states.append(alone.classifier(task).state_dict())
         model = MultiTask(self.encoder(), alone.pooling, classes)
-        for head, state in zip(model.heads, states, strict=True):
+        for head, state in zip(model.task_heads, states, strict=True):
             head.load_state_dict(state)
         return model.eval()

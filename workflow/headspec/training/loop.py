@@ -114,7 +114,7 @@ class Trainer:
         self.rate_key = f"training{section}.learning_rate"
         if not frozen:
             model.attend_for_gradients(device)
-        for head in model.heads:
+        for head in model.task_heads:
             head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only translation runs have it
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: UpdateRule = Updates(model, settings)

@@ -46,7 +46,8 @@ class Updates:
         self.clip = settings.clip
         groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
         if own := getattr(settings, "decoder_learning_rate", None):  # only runs with word tasks have it
-            faster = [parameter for head in model.heads if head.own_rate for parameter in head.parameters()]
+            own_heads = [head for head in model.task_heads if head.own_rate]
+            faster = [parameter for head in own_heads for parameter in head.parameters()]
             decoder_ids = set(map(id, faster))
             others = [parameter for parameter in self.parameters if id(parameter) not in decoder_ids]
             groups = [

@@ -18,8 +18,8 @@ def can_be_compact(model: MultiTask) -> bool:
 
     It does not in models that predict words; and adapters belong to embeddings as they are.
     """
-    predicts = model.encoder.config.is_encoder_decoder or any(head.whole_vocabulary for head in model.heads)
-    return not predicts and not adapters(model.encoder)
+    predicts = any(head.whole_vocabulary for head in model.task_heads)
+    return not (predicts or model.encoder.config.is_encoder_decoder or adapters(model.encoder))
 
 
 @contextmanager

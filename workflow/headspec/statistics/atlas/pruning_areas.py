@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headspec.config.table_values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
 from headspec.errors import DataError
-from headspec.statistics.atlas.pruning_curves import Curve, Sampled, area_weights, sample
+from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.resampled import Evaluation
@@ -141,7 +141,7 @@ def pruning_curves(
     `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.
     """
-    groups: dict[tuple[tuple[str, ...], str], list[Sampled]] = defaultdict(list)
+    groups: dict[tuple[tuple[str, ...], str], list[ResampledCurves]] = defaultdict(list)
     metrics: dict[tuple[str, ...], dict[str, str]] = {}
     for evaluation in evaluations:
         run = evaluation.run
@@ -180,7 +180,7 @@ def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
     return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
-def _aligned(seeds: list[Sampled]) -> dict[str, list[Curve]]:
+def _aligned(seeds: list[ResampledCurves]) -> dict[str, list[Curve]]:
     """Return the curves of all seeds by ranking; DataError if these differ in more than predictions."""
     first = seeds[0]
     for other in seeds[1:]:

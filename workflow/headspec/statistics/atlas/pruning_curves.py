@@ -61,7 +61,7 @@ def _fractions(sets: pd.MultiIndex) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class ResampledCurves:
     """The curves of one run."""
 
     run: Run
@@ -70,7 +70,7 @@ class Sampled:
     curves: dict[str, Curve]  # by ranking
 
 
-def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
+def sample(evaluation: Evaluation, resamples: int, seed: int) -> ResampledCurves:
     """Return the curves of one run, with bootstrap and permutations.
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
@@ -93,7 +93,7 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
         )
         for ranking, tasks in by_ranking.items()
     }
-    return Sampled(evaluation.run, examples.hexdigest(), _fractions(sets), curves)
+    return ResampledCurves(evaluation.run, examples.hexdigest(), _fractions(sets), curves)
 
 
 def _task_curves(

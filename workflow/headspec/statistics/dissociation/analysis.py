@@ -10,7 +10,13 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.table_values import MEAN
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, resample_runs
+from headspec.statistics.dissociation.resampled import (
+    Evaluation,
+    ResampledDissociation,
+    by_mixture,
+    combine,
+    resample_runs,
+)
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -72,7 +78,7 @@ tables/areas.parquet, tables/iat_areas.parquet
 """
 
 
-def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
+def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
     """Return a row for each of `tasks`."""
     low, high, over = sampled.interval(confidence)
     columns = {
@@ -84,7 +90,7 @@ def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dic
     return [row | {"ci_over": over} for row in rows]
 
 
-def _case_columns(sampled: Sampled, confidence: float, distinct: float) -> dict[str, Any]:
+def _case_columns(sampled: ResampledDissociation, confidence: float, distinct: float) -> dict[str, Any]:
     """Case of a mixture, and whether it is distinct."""
     low, high, _ = sampled.interval(confidence)
     lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
@@ -111,8 +117,8 @@ def dissociation_tables(
     - 'mixtures': the mean of every run, at the main fraction
     - 'combined': over seeds, at the main fraction; p_holm corrects over means, separately over other rows
     - 'fractions': over seeds, at every fraction
-    - 'areas': over seeds, mean over fractions (see `Sampled.area`), p_holm as in 'combined'; empty for a
-      single fraction
+    - 'areas': over seeds, mean over fractions (see `ResampledDissociation.area`), p_holm as in 'combined';
+      empty for a single fraction
 
     Parameters
     ----------

@@ -12,7 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, resample_runs
+from headspec.statistics.dissociation.resampled import (
+    Evaluation,
+    ResampledDissociation,
+    by_mixture,
+    combine,
+    resample_runs,
+)
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -52,7 +58,7 @@ class _Mean(NamedTuple):
     learnt: bool  # no unpruned model is at chance
 
     @classmethod
-    def over_tasks(cls, combined: Sampled) -> _Mean:
+    def over_tasks(cls, combined: ResampledDissociation) -> _Mean:
         at_chance, learnt = bool(combined.at_chance.any()), not combined.unpruned_at_chance.any()
         return cls(combined.d.mean(-1), combined.bootstrap.mean(-1), at_chance, learnt)
 

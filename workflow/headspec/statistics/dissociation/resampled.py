@@ -65,7 +65,7 @@ def by_mixture(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class ResampledDissociation:
     """Dissociation of the k tasks of one run, or of S seeds, with its bootstrap and null distribution.
 
     ``...`` stands for fractions and tasks (F, k), or after `at` and `area` for tasks (k,).
@@ -93,12 +93,12 @@ class Sampled:
     def interval(self, confidence: float) -> Interval:
         return over_seeds_and_examples(self.d, self.bootstrap, confidence)
 
-    def at(self, index: int) -> Sampled:
+    def at(self, index: int) -> ResampledDissociation:
         """Return the results at the fraction with this index."""
         d, bootstrap, null = (values[..., index, :] for values in (self.d, self.bootstrap, self.null))
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[index])
 
-    def area(self, fractions: Sequence[float]) -> Sampled:
+    def area(self, fractions: Sequence[float]) -> ResampledDissociation:
         """Mean over fractions from 0, where D is 0, to the largest of `fractions`, with linear interpolation.
 
         It is the area between a task's curves of relative performance with other tasks' heads and with its
@@ -109,7 +109,7 @@ class Sampled:
         d, bootstrap, null = (weights @ values for values in (self.d, self.bootstrap, self.null))
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[0])
 
-    def with_mean(self) -> Sampled:
+    def with_mean(self) -> ResampledDissociation:
         """Append the mean over tasks as a further task; it is at_chance if any task is."""
 
         def append_mean(values: Floats) -> Floats:
@@ -134,7 +134,7 @@ def resample_run(
     confidence: float,
     seed: int,
     permutations: int | None = None,
-) -> Sampled:
+) -> ResampledDissociation:
     """Dissociation of one run; see `resample_runs`."""
     return resample_runs([evaluation], fractions, resamples, confidence, seed, permutations)[0]
 
@@ -146,7 +146,7 @@ def resample_runs(
     confidence: float,
     seed: int,
     permutations: int | None = None,
-) -> list[Sampled]:
+) -> list[ResampledDissociation]:
     """Dissociation of runs of one model and mixture at F increasing fractions of pruned heads, resampled.
 
     All methods, seeds and fractions use the same resamples and permutations of the same examples, and all
@@ -172,7 +172,7 @@ def resample_runs(
         examples = hashlib.sha256(b"".join(task.content for task in tasks)).hexdigest()
         on_examples.setdefault(examples, []).append((evaluation.run, tasks))
         order.append((examples, len(on_examples[examples]) - 1))
-    sampled: dict[str, list[Sampled]] = {}
+    sampled: dict[str, list[ResampledDissociation]] = {}
     for examples, runs in on_examples.items():
         run, first = runs[0]
         drawn: list[tuple[Any, ...]] = []
@@ -188,10 +188,10 @@ def resample_runs(
             weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.unit]
             point, bootstrap = _bootstrapped(metric, label, predictions, weights)
             null = _permuted(metric, label, pruned, permutations, permutation_rng, units)
-            floor = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
-            reached = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
-            constant = np.full(len(runs), metrics.chance(metric, label))
-            drawn.append((point, bootstrap, null, reached, floor[:, 0], constant))
+            masks_at_chance = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
+            pruned_at_chance = masks_at_chance[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
+            chance = np.full(len(runs), metrics.chance(metric, label))
+            drawn.append((point, bootstrap, null, pruned_at_chance, masks_at_chance[:, 0], chance))
         sampled[examples] = [
             _run_dissociation(run, examples, [[values[r] for values in task] for task in drawn])
             for r, (run, _) in enumerate(runs)
@@ -240,14 +240,14 @@ def _permuted(
     return np.moveaxis(null.reshape(permutations, runs, fractions, k), 1, 0)
 
 
-def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
+def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> ResampledDissociation:
     """Dissociation of one run, from the scores of each of its k tasks.
 
     Each of `tasks` has point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
     at_chance (F,), unpruned_at_chance, and chance.
     """
     k = len(tasks)
-    point, bootstrap, null, reached, unpruned, constant = zip(*tasks, strict=True)
+    point, bootstrap, null, pruned_at_chance, unpruned, chance = zip(*tasks, strict=True)
 
     def by_fraction(values: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -256,20 +256,20 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
 
     base = np.array([metrics[0] for metrics in point])
     resampled = np.stack([metrics[:, 0] for metrics in bootstrap], axis=-1)  # (resamples, k)
-    return Sampled(
+    return ResampledDissociation(
         run=run,
         examples=examples,
         base=base,
         d=scores(by_fraction([metrics[1:] for metrics in point]), base)[None],
         bootstrap=scores(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[:, None],
         null=scores(np.stack(null, axis=-1), base),
-        at_chance=np.stack(reached, axis=-1),
+        at_chance=np.stack(pruned_at_chance, axis=-1),
         unpruned_at_chance=np.array(unpruned),
-        chance=np.array(constant),
+        chance=np.array(chance),
     )
 
 
-def combine(seeds: Sequence[Sampled]) -> Sampled:
+def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
     """Combine the seeds of one model, mixture and method; DataError if their examples differ.
 
     Null: the mean over seeds, which share permutations: a copy of a seed adds no information. Interval: see

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 import pandas as pd
 
 from headspec.config.table_values import MEAN
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, resample_run
+from headspec.statistics.dissociation.resampled import (
+    Evaluation,
+    ResampledDissociation,
+    combine,
+    resample_run,
+)
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -41,7 +46,7 @@ def specialization(
     that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
     method. Both have the same seeds; only one run's predictions are in memory at a time.
     """
-    samples: dict[tuple[str, str], dict[bool, dict[int, Sampled]]] = defaultdict(
+    samples: dict[tuple[str, str], dict[bool, dict[int, ResampledDissociation]]] = defaultdict(
         lambda: {True: {}, False: {}}
     )
     for evaluation in evaluations:

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
-from headspec.tasks import heads
+from headspec.tasks import task_heads
 from headspec.tasks.answer.metrics import agreement
 from headspec.tasks.answer.tokens import NONE, Pair
-from headspec.tasks.heads import Gold, Predicted, TokenHead, small, unless_broken
+from headspec.tasks.task_heads import Gold, Predicted, TokenHead, small, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ class Question:
 
 
 @dataclass
-class Targets(heads.Targets):
+class Targets(task_heads.Targets):
     """The questions of a batch.
 
     `allowed` (batch, tokens) says where answers can begin or end; `spans` (batch, 2) are `Question.span`.

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.tasks.continuations.head import Likelihoods
-from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.task_heads import Predicted, TaskHead, unless_broken
 from headspec.tasks.texts.head import Linear
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-class ClassHead(Head):
+class ClassHead(TaskHead):
     """Losses and predictions from logits of classes."""
 
     @classmethod
-    def for_classes(cls, classes: Any) -> type[Head]:
+    def for_classes(cls, classes: Any) -> type[TaskHead]:
         return Likeliest if isinstance(classes, dict) else cls
 
     @classmethod
-    def build(cls, model: MultiTask, classes: Any) -> Head:
+    def build(cls, model: MultiTask, classes: Any) -> TaskHead:
         if model.head is not None:  # the first tokens, until others are given
             return Answers(model.head, range(len(classes)))
         return Classifier(model.hidden, len(classes))

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from headspec.models.language.head import log_probabilities
 from headspec.models.tokens.continuations import NONE
-from headspec.tasks.heads import Gold, Head, Predicted, Targets, unless_broken
+from headspec.tasks.task_heads import Gold, Predicted, Targets, TaskHead, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ class Continuations(Targets):
         return states[rows[:, None, None], self.places]
 
 
-class Likelihoods(Head):
+class Likelihoods(TaskHead):
     """Log-likelihoods of k continuations, plus `bias` (k,), 0 unless calibrated, with cross-entropy."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec import per_example
-from headspec.tasks.heads import Predicted, unless_broken
+from headspec.tasks.task_heads import Predicted, unless_broken
 from headspec.tasks.texts.head import Linear
 
 if TYPE_CHECKING:

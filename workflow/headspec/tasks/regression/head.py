@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
-from headspec.tasks.heads import Predicted, unless_broken
+from headspec.tasks.task_heads import Predicted, unless_broken
 from headspec.tasks.texts.head import Linear
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.tasks.heads import small
 from headspec.tasks.roles.units import PREDICATE
+from headspec.tasks.task_heads import small
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.tasks.heads import small
+from headspec.tasks.task_heads import small
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.head import Decoder, Given, Lengths, Units, masked_means, within

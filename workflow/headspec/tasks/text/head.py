@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from headspec.tasks.heads import Gold, Head, Predicted, TokenHead, padded, unless_broken
+from headspec.tasks.task_heads import Gold, Predicted, TaskHead, TokenHead, padded, unless_broken
 from headspec.tasks.text.tokens import NONE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Tokens(TokenHead):
     whole_vocabulary = True
 
     @classmethod
-    def build(cls, model: MultiTask, classes: Any) -> Head:
+    def build(cls, model: MultiTask, classes: Any) -> TaskHead:
         return (Tied if model.head is None else Own)(model, classes)
 
     @classmethod

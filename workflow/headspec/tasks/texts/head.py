@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.tasks.heads import Head, small
+from headspec.tasks.task_heads import TaskHead, small
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-class Linear(Head, nn.Linear):
+class Linear(TaskHead, nn.Linear):
     """Logits of the vectors of texts."""
 
     def __init__(self, inputs: int, outputs: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
-from headspec.tasks import heads
+from headspec.tasks import task_heads
 from headspec.tasks.words.head import masked_means
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ROWS = 64
 
 
 @dataclass
-class Targets(heads.Targets):
+class Targets(task_heads.Targets):
     """The target texts of a batch; `ids` (batch, target tokens) are `NONE` after the end of a text.
 
     `source` (batch, source tokens) is the mask of the tokens that the decoder attends to.
@@ -42,7 +42,7 @@ class Targets(heads.Targets):
         """Return the targets of sources with these numbers of tokens."""
         lengths = torch.tensor(sources)
         source = torch.arange(int(lengths.max())) < lengths[:, None]
-        return cls(source.long(), heads.padded(ids, NONE), texts)
+        return cls(source.long(), task_heads.padded(ids, NONE), texts)
 
 
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:

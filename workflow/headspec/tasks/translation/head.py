@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
-from headspec.tasks.heads import Gold, Predicted, TokenHead, unless_broken
 from headspec.tasks.metrics import score
+from headspec.tasks.task_heads import Gold, Predicted, TokenHead, unless_broken
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.classes import UNSPACED
 from headspec.tasks.translation.counting import counted
@@ -50,7 +50,7 @@ class Writer(TokenHead):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """As in `Head`; in the decoder, its first token and all tokens of the text except the last attend."""
+        """As in `TaskHead`; in the decoder, its first token and all of the text except the last attend."""
         written = begun(model.encoder, batch.labels.ids), batch.labels.real
         source = batch.input_ids, batch.attention_mask.bool()
         return {ENCODER: source, DECODER: written, CROSS: written}

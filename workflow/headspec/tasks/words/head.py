@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from headspec.tasks.heads import Gold, Head, Predicted, Targets, unless_broken
+from headspec.tasks.task_heads import Gold, Predicted, Targets, TaskHead, unless_broken
 from headspec.tasks.words.base import NONE, parsed, word_task
 from headspec.tasks.words.base import Units as Named
 
@@ -69,7 +69,7 @@ class Annotations(Targets):
         ]
 
 
-class Decoder(Head):
+class Decoder(TaskHead):
     """Losses and predicted units of sentences, from states of words."""
 
     own_rate = True

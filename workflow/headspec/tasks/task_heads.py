@@ -62,7 +62,7 @@ class Predicted(NamedTuple):
     texts: list[str] | None = None
 
 
-class Head(nn.Module):
+class TaskHead(nn.Module):
     """The layers and decoding for one task, after the encoder.
 
     Attributes
@@ -87,12 +87,12 @@ class Head(nn.Module):
         super().__init__()
 
     @classmethod
-    def for_classes(cls, classes: Any) -> type[Head]:
+    def for_classes(cls, classes: Any) -> type[TaskHead]:
         """Return the class of heads for these `Classes`."""
         return cls
 
     @classmethod
-    def build(cls, model: MultiTask, classes: Any) -> Head:
+    def build(cls, model: MultiTask, classes: Any) -> TaskHead:
         """Return an untrained head for these `Classes`."""
         return cls(model, classes)
 
@@ -141,7 +141,7 @@ class Head(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} writes no texts")
 
 
-class TokenHead(Head):
+class TokenHead(TaskHead):
     """A head on the states of all tokens."""
 
     @classmethod
@@ -168,6 +168,6 @@ def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     return values.masked_fill(broken.reshape(-1, *[1] * (values.dim() - 1)), torch.nan)
 
 
-def head_class(classes: Classes) -> type[Head]:
+def head_class(classes: Classes) -> type[TaskHead]:
     """Return the class of heads for a task: `HEAD` of its kind."""
-    return cast(type[Head], load_part(type_of(classes), "head").HEAD).for_classes(classes)
+    return cast(type[TaskHead], load_part(type_of(classes), "head").HEAD).for_classes(classes)
