@@ -1,7 +1,5 @@
 """Benchmark: ``python -m benchmarks [PAGE]`` prints its tables, and writes them into a page."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

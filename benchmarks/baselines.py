@@ -1,7 +1,5 @@
 """Baselines of the benchmark: training, importance and pruning as in released code."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Benchmark of exported models in onnxruntime: size and speed by the number of heads that are kept."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Benchmark of the stages that run a model, compared with plain ways to compute the same."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

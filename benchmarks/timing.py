@@ -1,7 +1,5 @@
 """Timing of contenders, and lines of the benchmark's tables."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Texts and model of the benchmark, from the study `workflow/studies/three-tasks.yaml`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds for all tests: their examples, how processes share them out, and the end of what hangs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

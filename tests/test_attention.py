@@ -1,7 +1,5 @@
 """Heads have a kind of attention and a layer in tables, and a row in arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq

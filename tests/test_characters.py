@@ -1,7 +1,5 @@
 """Letters, words and sentences of texts of many scripts."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """The command line: its commands, its errors, and how little it loads."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The wording of errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from headspec.errors import LISTED, QUOTE, listing, nearest

@@ -1,7 +1,5 @@
 """The functions of a notebook, on any model with its own task head."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Plugins: what they add to the lists of measures and pruning methods, and what is wrong with some."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Passwords and tokens stay out of messages, logs and results."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

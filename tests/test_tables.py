@@ -1,7 +1,5 @@
 """Tables: fixed schema, sorted rows, equal bytes, atomic writes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

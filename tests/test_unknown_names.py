@@ -1,7 +1,5 @@
 """Names that choose what a function does: an unknown one is an error, not one of the others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -7,8 +7,6 @@ between `<!-- gates-minilm: budgets -->` and `<!-- end -->` are what a function 
     python docs/studies/fill.py results/gates-minilm budgets overlap
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -10,8 +10,6 @@ module. Weights become the float32 values that they stand for. The model is refu
 have a mean cosine of at least `COSINE` with those that onnxruntime computes from the file.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

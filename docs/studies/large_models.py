@@ -6,8 +6,6 @@ writes seconds per 1,000 prompts of 200 tokens (250 are read), and GB of GPU mem
 mask: with the 100 tokens that all begin with read once, and with each prompt read whole.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -6,8 +6,6 @@ writes the columns UID, sentence_good and sentence_bad, for tasks of the type `m
 combinations of the words below, in an order drawn with a fixed seed; those of a pair differ in one word.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import sys

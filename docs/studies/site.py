@@ -1,7 +1,5 @@
 """A hook of the site: it publishes the explorers of the studies that are kept here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -1,7 +1,5 @@
 """A model of every architecture with a task for texts, encoder-decoders included."""
 
-from __future__ import annotations
-
 import pytest
 
 from headspec.models.batching import Examples

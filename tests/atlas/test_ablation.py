@@ -1,7 +1,5 @@
 """Every head ablated alone: losses and predictions of full passes, halves of means, tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """What heads attend to most, against a loop over words, in every architecture; and roles of a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Statistics of attention equal a loop over examples and tokens, in every architecture."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

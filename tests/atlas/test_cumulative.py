@@ -1,7 +1,5 @@
 """Pruning by any ranking: identities at no head and all heads, cross-fitting, and agreement with IAP."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

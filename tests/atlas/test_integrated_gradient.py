@@ -1,7 +1,5 @@
 """Integrated gradients of gates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Measures of heads that take one backward pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

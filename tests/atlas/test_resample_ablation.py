@@ -1,7 +1,5 @@
 """Ablation by resampling, against full passes with contexts of another example."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

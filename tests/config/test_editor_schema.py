@@ -1,7 +1,5 @@
 """The JSON schema that editors read: in step, and true of what the loader takes and refuses."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

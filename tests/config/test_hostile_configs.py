@@ -1,7 +1,5 @@
 """Configs that nobody would write: each gives a study or a ConfigError, and runs no code."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

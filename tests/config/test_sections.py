@@ -1,7 +1,5 @@
 """Sections as rules pass them to stages."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

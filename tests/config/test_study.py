@@ -1,7 +1,5 @@
 """The study config: what it accepts, and the messages for mistakes."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The tiny study, and what the plan knows of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.running.studies import CONFIG, Folder

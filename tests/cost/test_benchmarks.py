@@ -1,7 +1,5 @@
 """The contenders of the benchmark compute the same, and its arithmetic is right. No times are tested."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

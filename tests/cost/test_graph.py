@@ -1,7 +1,5 @@
 """The jobs of a study are those that Snakemake would run, whatever is here; listing them leaves nothing."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plan for prompted models of 1B to 70B parameters whose weights are not here, beside counts."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Memory that jobs request: never less than was measured, by sizes that are those of the models."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Operations of models by hand, and the examples that pass through them in the jobs of a study."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the plan of a study says, and which studies it refuses. No times are tested."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operations of texts that are read and written are those that torch counts in the model itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sizes of tasks are those of their tables, and tokens those of a sample of their texts."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

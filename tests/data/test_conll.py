@@ -1,7 +1,5 @@
 """Files with a line for each word."""
 
-from __future__ import annotations
-
 import pytest
 
 from headspec.data.sources.formats import conll

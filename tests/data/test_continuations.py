@@ -1,7 +1,5 @@
 """Pairs of continuations as data: two texts, or two answers of an example."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

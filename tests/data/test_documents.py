@@ -1,7 +1,5 @@
 """JSON documents with rows in the innermost of nested lists, as data sets of questions have them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Data that nobody would write: each table gives examples or a DataError, and runs no code."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

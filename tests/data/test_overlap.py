@@ -1,7 +1,5 @@
 """Texts that several tasks share: which are equal, which leave training, and which are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Task data: formats, errors, splits, duplicates, pairs."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Warnings about rows that are of little use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Sentences to compare models on, from the tasks or from the user's file."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Records of sources: when they are valid, when they are rewritten, and that they agree with jobs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files as people have them: which are taken as what, and what is said of the others."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Prediction files: formats, order and number of rows, and the splits and runs behind them."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Treebanks are read, and refused with the sentence and the reason."""
 
-from __future__ import annotations
-
 import json
 import re
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Hard Concrete gates against closed forms and many draws."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

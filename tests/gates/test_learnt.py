@@ -1,7 +1,5 @@
 """Gates that learn: what their costs drive them to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Subsets of exactly K heads, relaxed and straight-through."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

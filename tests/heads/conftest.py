@@ -1,7 +1,5 @@
 """A tiny model of three tasks, one of them a regression, and their examples."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

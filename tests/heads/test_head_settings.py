@@ -1,7 +1,5 @@
 """How many heads a model has by its config, and fractions that come to none of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Importance of heads: one derivative per example, averaged in folds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Heads that a table lists."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pruning masks, and the evaluation of every task under each of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

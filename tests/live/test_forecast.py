@@ -1,7 +1,5 @@
 """The forecast of a run: sums by hand. No times are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """The jobs of a run, and what their logs say of them."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time

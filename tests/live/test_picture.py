@@ -1,7 +1,5 @@
 """The picture of a run, drawn as text."""
 
-from __future__ import annotations
-
 import io
 import re
 

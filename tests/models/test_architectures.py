@@ -1,7 +1,5 @@
 """Every architecture from its files to the importance of heads, and the details that differ between them."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Leases of simulated GPUs, by processes that are killed at random."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Loading encoders: which weights are accepted, and which are refused."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Heads of every text type of transformers: gated, scored, pruned and evaluated, or refused with a reason."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values that are not finite stop a job: diverging training, and models with such output."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

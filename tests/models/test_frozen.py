@@ -1,7 +1,5 @@
 """Models of frozen runs: classifiers, and where to find the encoder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

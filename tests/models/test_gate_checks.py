@@ -1,7 +1,5 @@
 """Models that HeadGates refuses, because gates would not act on heads."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Gated models are copied, checkpointed, gated twice, and have layers of several kinds."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

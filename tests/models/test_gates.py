@@ -1,7 +1,5 @@
 """Gates of examples and of decoders, and their gradients; `test_every_type` has what holds for each head."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

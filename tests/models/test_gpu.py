@@ -1,7 +1,5 @@
 """On a GPU: the numbers of a CPU, no waiting within steps, and running out of memory. Skipped without one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

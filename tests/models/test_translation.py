@@ -1,7 +1,5 @@
 """Encoder-decoders of every type learn to write texts, and write them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

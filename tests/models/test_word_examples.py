@@ -1,7 +1,5 @@
 """Examples that are sentences of words: their tokens, units, and states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

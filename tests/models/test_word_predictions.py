@@ -1,7 +1,5 @@
 """Counts of units that a multi-task model predicts for sentences."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """`headspec export`: from the folder of a run to a folder that is used without headspec, and its refusals."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Groups of tasks for a number of encoders, from tables."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

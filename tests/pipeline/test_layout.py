@@ -1,7 +1,5 @@
 """Paths of a study, and the inputs of its stages, compared with the config by hand."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """Records in results: written by jobs, restored for Snakemake, compared with installed versions."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Lines of the summary on gates, sharing, probes, single heads and contrasts, also without dissociation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from headspec import tables

@@ -1,7 +1,5 @@
 """The text of the summary: what was found first, then tables of D, then where everything is."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Jobs that are forked from a process with the packages behave as processes of Python."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Figures of the head atlas: what they show equals what the tables hold, and can be read."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every figure, of random tables: texts can be read, bytes repeat, and captions render."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Kinds of attention in maps of heads: lines between them, their names, numbers of their layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

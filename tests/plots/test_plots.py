@@ -1,7 +1,5 @@
 """Figures of runs and mixtures: what they show equals what the tables hold."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of probes: what is drawn is what the tables have."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

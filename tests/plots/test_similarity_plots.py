@@ -1,7 +1,5 @@
 """Figures of task similarity and its correlation with dissociation: what they show."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

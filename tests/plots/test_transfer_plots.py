@@ -1,7 +1,5 @@
 """The figure of few-shot transfer: its lines are the means of the table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from headspec.plots.training import transfer

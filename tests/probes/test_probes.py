@@ -1,7 +1,5 @@
 """Probes without parameters, against loops over units."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

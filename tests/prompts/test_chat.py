@@ -1,7 +1,5 @@
 """Prompts as turns of a conversation, compared with the template of the tokenizer."""
 
-from __future__ import annotations
-
 import pytest
 
 from headspec.tasks.texts.prompts import Prompts

@@ -1,7 +1,5 @@
 """Prompted models in bfloat16: their weights, and scores, which stay float32."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Tasks as prompts, compared with loops over plain models of transformers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

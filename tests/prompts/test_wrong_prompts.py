@@ -1,7 +1,5 @@
 """Prompts that cannot be answered are refused before any job, with their key, value and what was expected."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The code that a stage reaches: which files, and which edits count."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Damage to every kind of file that the workflow reads back: always noticed, never used."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """What jobs use is recorded beside their logs, and summarised beside what they requested."""
 
-from __future__ import annotations
-
 import csv
 import resource
 import subprocess

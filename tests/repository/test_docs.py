@@ -3,8 +3,6 @@
 `make check` builds the site, which checks the links between its pages.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

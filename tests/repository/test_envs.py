@@ -1,7 +1,5 @@
 """One version of every package in requirements, pyproject.toml and envs/*.yaml."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Tests are the same in every run, and one that hangs ends, with all that it has started."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Studies that are kept under docs/studies, and the pages and figures that are made from them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

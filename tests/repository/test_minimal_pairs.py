@@ -1,7 +1,5 @@
 """Minimal pairs that are made for studies of decoders."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """The package that pip installs: its metadata, the files that are no code, its command."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

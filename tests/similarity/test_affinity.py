@@ -1,7 +1,5 @@
 """Affinity of tasks: limits, known cases and repeatability of the three measures on tiny random models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

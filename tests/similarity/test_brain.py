@@ -1,7 +1,5 @@
 """Stimuli and responses: formats, nuisance, errors, and real data."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

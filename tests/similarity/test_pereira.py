@@ -1,7 +1,5 @@
 """Conversion of the hub copy of Pereira's responses, from a synthetic file with its columns."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

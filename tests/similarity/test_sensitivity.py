@@ -1,7 +1,5 @@
 """Fisher information, gradients and vectors of texts of tiny random models."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

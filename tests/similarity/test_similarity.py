@@ -1,7 +1,5 @@
 """Measures of task similarity: known values and invariances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """From vectors to voxels: folds, ridge, scores, tests, ceiling and selection, on synthetic brains."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models at chance: by every kind of metric, and how often models are marked that know nothing or little."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Intervals over seeds: closed forms, and simulated coverage with few seeds."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Accuracy of heads by probes: planted heads, and intervals and p-values on simulated runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

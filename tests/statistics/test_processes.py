@@ -1,7 +1,5 @@
 """Work that processes share: the same results in the same order, a thread each."""
 
-from __future__ import annotations
-
 import os
 
 import numpy  # noqa: F401  its library of linear algebra has threads

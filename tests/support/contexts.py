@@ -1,7 +1,5 @@
 """Context vectors where W_O takes them, by hooks and weights instead of gates."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Runs with made-up predictions under pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names of tasks, random tables, and helpers to inspect figures."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiny random language models with their heads, and a task to prompt them with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

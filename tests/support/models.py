@@ -1,8 +1,6 @@
 """Tiny random models of every architecture, as folders with weights, config and tokenizer in the same files
 as the real models."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable

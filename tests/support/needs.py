@@ -1,7 +1,5 @@
 """What tests need and a machine may lack: `pytest.mark.needs("chromium")`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Code blocks of pages, and what a worked example changes in a copy of the workflow."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A prompted model with a task of each kind, and loops over its texts by plain models of transformers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """What a model does with one text alone, without padding, row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

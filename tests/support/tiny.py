@@ -1,7 +1,5 @@
 """Tiny random encoders of every architecture in the table, and examples for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every way of training a tiny model, in a module that processes which train together can import."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

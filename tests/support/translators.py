@@ -1,7 +1,5 @@
 """Tiny random encoder-decoders that translate, and sentences for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A tiny model of two tasks, their examples, and checkpoints that are never due, or after which jobs die."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Extractive questions: reading, windows, spans and the metrics of SQuAD's script."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

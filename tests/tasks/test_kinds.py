@@ -1,7 +1,5 @@
 """The list of kinds of tasks, and the parts of each."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

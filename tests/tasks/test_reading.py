@@ -1,7 +1,5 @@
 """Sentences and units from the cells of tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Language modelling: which tokens are predicted, their bytes, and the constant prediction."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Metrics of texts are sacrebleu's, also of samples, and go through what all metrics go through."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

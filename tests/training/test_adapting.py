@@ -1,7 +1,5 @@
 """The method `lora`: adapters that train, weights that stay, and models that are saved as their adapters."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decoders of words with a learning rate of their own."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

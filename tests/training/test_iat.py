@@ -1,7 +1,5 @@
 """IAT: a batch updates the heads that its task owns, and nothing else in the projections."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

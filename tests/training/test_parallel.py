@@ -1,7 +1,5 @@
 """Training by two processes: the weights of one, dropout included, and what ends both."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The store of trained runs: addresses, damage, disks, and jobs that use it at the same time."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Training: schedules, learning, resuming, frozen encoders."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import numpy as np

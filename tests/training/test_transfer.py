@@ -1,7 +1,5 @@
 """Few-shot transfer: draws, fits, linear probes, config, and a whole study."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny studies, finished once for all tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.running import every_stage

@@ -1,7 +1,5 @@
 """The head atlas of a tiny study: tables, figures, the registry of measures, a measure that is added."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """A tiny study that compares its tasks: similarity, affinity, sentences, responses of brains."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Snakemake on a tiny study that has every stage: each is made, and none is left."""
 
-from __future__ import annotations
-
 import re
 
 import pyarrow.parquet as pq

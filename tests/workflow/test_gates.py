@@ -1,7 +1,5 @@
 """Gates of a tiny study: heads that are kept, models and roles that are left, exports."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

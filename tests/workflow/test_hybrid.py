@@ -1,7 +1,5 @@
 """Snakemake on a tiny study of two decoders: of one, not all layers have attention."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

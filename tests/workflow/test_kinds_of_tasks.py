@@ -1,7 +1,5 @@
 """Snakemake on a tiny study of all kinds of tasks that are trained beside one another: the whole path."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

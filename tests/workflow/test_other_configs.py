@@ -1,7 +1,5 @@
 """Snakemake on studies of another kind: of single tasks, random weights, in odd places."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Snakemake on tiny prompted tasks: the whole path without training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

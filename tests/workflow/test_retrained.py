@@ -1,7 +1,5 @@
 """IAT in a tiny study: identity to plain training, scores, mistakes."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

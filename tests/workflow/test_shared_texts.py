@@ -1,7 +1,5 @@
 """Snakemake on tasks that share texts, local and on the hub: leaks left out, effects of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

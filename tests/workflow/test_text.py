@@ -1,7 +1,5 @@
 """Snakemake on a tiny study of language modelling: two languages, learnt and prompted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A study of translation: two languages from one source, as two tasks of one encoder-decoder."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

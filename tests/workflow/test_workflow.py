@@ -1,7 +1,5 @@
 """Snakemake on a tiny study: results, reruns, interruptions, errors, other configs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -7,8 +7,6 @@ Frames in memory call the row `layer`. Tables on disk have columns `attention` (
 the kind), no rows for missing heads, and the number of layers of each kind in the footer.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Letters, words and sentences of texts in any script, by Unicode properties."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The command ``headspec``. Each command imports what it needs, so that help and completion are quick."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Single numbers are in the column `label` or `prediction`, several in `label_valu
 Arrow lists because Python lists would take gigabytes; the other column is null.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

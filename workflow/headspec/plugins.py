@@ -1,7 +1,5 @@
 """Plugins: modules of users with functions declared by these decorators, for `headspec.config.plugged`."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Logging of a stage, and its progress: percentage, rate and time left."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

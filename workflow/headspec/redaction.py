@@ -1,7 +1,5 @@
 """Hiding of passwords and access tokens in messages, logs, configs and pages."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Seeds for named purposes: every random choice derives its own from a seed of the config."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """Text in files, compressed or not, in any encoding."""
 
-from __future__ import annotations
-
 import codecs
 import io
 from pathlib import Path

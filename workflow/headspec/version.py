@@ -1,7 +1,5 @@
 """The version of headspec, from the text file that package metadata also reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 #: a text file, so that a new version changes the code of no stage

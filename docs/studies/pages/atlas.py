@@ -1,7 +1,5 @@
 """Numbers of atlas.md on 144 heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers of decoders.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Numbers of reproduction.md on five tasks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

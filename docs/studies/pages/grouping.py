@@ -1,7 +1,5 @@
 """Numbers of grouping.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

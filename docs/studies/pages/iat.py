@@ -1,7 +1,5 @@
 """Numbers of iat.md: does IAT help?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

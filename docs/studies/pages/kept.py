@@ -1,7 +1,5 @@
 """Tables of the studies that are kept, and how pages write numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers of translation.md: which heads of a translator can go."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd

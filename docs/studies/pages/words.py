@@ -1,7 +1,5 @@
 """Numbers of words.md."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Exported models: what onnxruntime computes from the file is what the gated model computes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

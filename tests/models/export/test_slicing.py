@@ -1,7 +1,5 @@
 """A model without its closed heads computes what it did with their gates closed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Attention weights are captured in every architecture, layer by layer."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

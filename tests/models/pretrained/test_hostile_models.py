@@ -1,7 +1,5 @@
 """Folders of models that nobody would publish: an EncoderError, and no code."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Models of the hub, from an artificial cache and without one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The vector of a text: what the files of sentence-transformers in a model's folder say of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sizes of a model's files that disagree are refused while planning, with both numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Versions of pretrained models: what changes them, and what is hashed again."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Texts to tokens: truncation and its count, pairs, labels."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens of words, and separators, of the tokenizer of every architecture."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from transformers import AutoConfig

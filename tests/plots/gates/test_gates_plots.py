@@ -1,7 +1,5 @@
 """Figures of pruning methods to keep a number of heads: what is drawn is what the tables have."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agreement of measures: closed forms, pairing, and coverage of its intervals through the public function."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The table of which ranking to believe: every value is that of the table it is from."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

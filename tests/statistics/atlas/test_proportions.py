@@ -1,7 +1,5 @@
 """Tests of proportions in clustered cases, against closed forms, scipy and simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

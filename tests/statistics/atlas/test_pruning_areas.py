@@ -1,7 +1,5 @@
 """Areas under pruning curves: closed forms, coverage of intervals, level of tests, dissociation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Comparison with few random orders: level of the test and coverage of intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Roles are found where they are planted, and nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

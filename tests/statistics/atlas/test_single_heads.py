@@ -1,7 +1,5 @@
 """Metric changes of single heads: closed forms, coverage of intervals, level of tests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Differences of heads between tasks: closed forms, level of the test, coverage of intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

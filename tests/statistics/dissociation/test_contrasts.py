@@ -1,7 +1,5 @@
 """Differences between dissociations: values, pairing, coverage and level."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts on listed heads: closed forms, levels under simulated nulls, power."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

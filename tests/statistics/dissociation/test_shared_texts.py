@@ -1,7 +1,5 @@
 """A task and the task of pairs of its texts: level of the tests and coverage of intervals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pruning methods to keep a number of heads: pairing, common examples, level and coverage."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

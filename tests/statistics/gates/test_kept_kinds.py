@@ -1,7 +1,5 @@
 """Kinds of attention that are kept, and their layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Numbers of heads that are kept, by layer and kind of attention, at every number and penalty."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq

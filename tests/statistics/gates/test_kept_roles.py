@@ -1,7 +1,5 @@
 """Roles of the heads that are kept: counts, the permutation within layers, its level when seeds are alike."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Overlap of kept heads: closed forms, and what layers alone explain."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

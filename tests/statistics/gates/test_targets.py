@@ -1,7 +1,5 @@
 """Numbers of heads that runs keep, and of those that their gates leave open."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Matrices of gains and predictors from tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Partitions of tasks: closed forms, brute force, and coverage of intervals."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gains predicted without a task: against loops, planted predictors, levels under simulated nulls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """IAT compared with plain training: differences in closed form, pairing, level and coverage."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mean of GLUE's table, compared with published means."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

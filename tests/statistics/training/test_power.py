@@ -1,7 +1,5 @@
 """Power of a paired comparison: against the t-test in closed form, and against simulated studies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Tasks alone and together: planted differences, and the level of p over seeds and sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Means of transfer over seeds and draws, and differences to tuned encoders, paired."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Artificial brain responses: a random linear code of known features, plus noise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models and data sets of the hub in artificial caches."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random tables of IAT and its controls, for studies of any size."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from headspec.config import variants

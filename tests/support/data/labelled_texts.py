@@ -1,7 +1,5 @@
 """Artificial tables of labelled texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Made-up tables of few-shot transfer."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A small treebank of artificial sentences, whose tags and trees follow from their words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tiny random models with task heads, of text, images and sound, and batches for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

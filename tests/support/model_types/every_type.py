@@ -1,7 +1,5 @@
 """A tiny random model of every text type of transformers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What works for a type of transformers, found out on a tiny random model of it."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Edits of a study, made before it is planned again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from support.running.studies import Folder

@@ -1,7 +1,5 @@
 """A tiny study that has every stage, as small as it can be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes at work on a study, and the comparison of results."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What processes that train together do in tests of their ends; torch is all that they have to import."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

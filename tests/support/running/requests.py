@@ -1,7 +1,5 @@
 """Resources that the jobs of rules request, from a dry run."""
 
-from __future__ import annotations
-
 import re
 
 from support.running.studies import Folder

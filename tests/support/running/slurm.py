@@ -3,8 +3,6 @@
 Its two GPUs are device files that every machine has. Nothing in /etc is read or written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

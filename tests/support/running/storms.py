@@ -1,7 +1,5 @@
 """Studies that are killed at random moments, again and again, and disks that fill up or become read-only."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Jobs of a tiny study take milliseconds, and their imports seconds.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

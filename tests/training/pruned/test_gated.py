@@ -1,7 +1,5 @@
 """Training with gates: fixed heads, heads that close in steps, gates that learn; budgets from one run."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training with gates on the heads of an encoder-decoder, some kinds of attention or all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

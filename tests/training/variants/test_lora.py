@@ -1,7 +1,5 @@
 """LoRA as the control of IAT: what is trained, its size, and the merged model."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Variants of IAT after the branch: which heads move, when there is dropout, at which rates."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path

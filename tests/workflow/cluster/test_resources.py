@@ -1,7 +1,5 @@
 """Resources that the jobs of every rule request, locally and on a cluster, and the profiles."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A tiny study on a real SLURM cluster of one node: requests, groups, the same tables."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 It takes some ten minutes, most of them SLURM's own, so `make storm` runs it.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 

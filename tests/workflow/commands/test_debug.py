@@ -1,7 +1,5 @@
 """One job by itself, in a terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What belongs to a study: summary, explorer and report of a part, and of another config."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """What a person sees of a run, on a terminal and elsewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

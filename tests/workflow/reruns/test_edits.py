@@ -1,7 +1,5 @@
 """Which jobs run again after an edit: exactly those that depend on it, wherever and whenever it was made."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

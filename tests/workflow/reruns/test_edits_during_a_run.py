@@ -1,7 +1,5 @@
 """Code and files that are edited, or put back, while a study runs: no result of a mixture."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

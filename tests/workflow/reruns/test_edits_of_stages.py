@@ -1,7 +1,5 @@
 """Which jobs of IAT, similarity, head atlas and gates run again after an edit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

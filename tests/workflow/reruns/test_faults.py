@@ -1,7 +1,5 @@
 """Studies that are killed, or lose their disk, at random moments: nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

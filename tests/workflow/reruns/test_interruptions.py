@@ -1,7 +1,5 @@
 """Runs that are killed, and two at once: nothing is lost, and nothing is made twice."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Snakemake with a store: studies that train the same train it once, and get what they would have trained."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo study, reduced: the real encoder and the packaged texts, from config.yaml to the tables."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 import yaml

@@ -1,7 +1,5 @@
 """The workflow as a module of another one, from a repository."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What pages show runs: commands are run, planned or at least parsed, and code is run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The studies that come with headspec, planned by Snakemake itself."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """The worked examples of the architecture page, applied to a copy of the workflow and run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every head closed alone: the increase of each example's loss, and its prediction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

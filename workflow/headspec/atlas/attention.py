@@ -1,7 +1,5 @@
 """Statistics of heads' attention weights on the tasks' examples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Costs, in passes, of the head atlas."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from headspec.models.passes import Load, StageJob, stage

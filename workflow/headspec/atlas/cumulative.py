@@ -5,8 +5,6 @@ measure is judged on the examples that ranked it. Gates learn from training exam
 validation examples have the same ranking by them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

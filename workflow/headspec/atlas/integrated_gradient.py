@@ -1,7 +1,5 @@
 """Integrated gradients of the gates on heads: attribution that sums to the joint effect of all heads."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

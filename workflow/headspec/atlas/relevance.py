@@ -1,7 +1,5 @@
 """Gradient measures of a head: importance, by example and by token, and relevance to the prediction."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ablation by resampling: a head's output is replaced by its output for another example."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The examples on which all measures of heads are taken, in the same folds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -3,8 +3,6 @@
 Different tasks often have the same important heads; pruning these says little about either task.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from headspec.config.table_values import IMPORTANCE

@@ -1,7 +1,5 @@
 """Values as text: stored ones, to compare with labels and filters of a config, and numbers in paths."""
 
-from __future__ import annotations
-
 import re
 
 

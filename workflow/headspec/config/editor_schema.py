@@ -3,8 +3,6 @@
 It allows numbers as text, as YAML 1.1 reads ``2e-5``, and numbers as names and other text values.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Hugging Face hub: whether it answers, and how to use its libraries without it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Load a raw config as a `Study`, or raise one error with all its problems."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path

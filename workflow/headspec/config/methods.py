@@ -3,8 +3,6 @@
 Stages do not import it: rules pass what a job needs. Figures that draw methods side by side do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

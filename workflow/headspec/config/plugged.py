@@ -1,7 +1,5 @@
 """Plugins of a study: they add measures, pruning methods and kinds of tasks to the lists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A pruning method, as its stages receive it, without the list of all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 Stages and figures do not import it: rules pass the entries that a job uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from headspec.config.measures import heads as head_measures

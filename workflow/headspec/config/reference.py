@@ -1,7 +1,5 @@
 """The config reference, generated from `headspec.config.study`; ``headspec reference FILE`` updates it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

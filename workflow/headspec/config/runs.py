@@ -1,7 +1,5 @@
 """Training runs, and the variants of training that IAT is compared with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from headspec.config.as_text import named

@@ -1,7 +1,5 @@
 """Resolve a `source` of the config: a local path, a path in an installed package, or a hub data set."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import pkgutil

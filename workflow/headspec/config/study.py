@@ -1,7 +1,5 @@
 """The study, models x mixtures of tasks x methods x seeds, and its training runs."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Annotated, Any, Literal, Self
 

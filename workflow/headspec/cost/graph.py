@@ -1,7 +1,5 @@
 """The jobs of a study without results, as the rules of the workflow make them in an empty folder."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path

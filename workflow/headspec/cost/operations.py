@@ -4,8 +4,6 @@
 prints their operations as JSON, for the view of a run.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The plan: hours, wall time and disk space that a study will cost, with all assumptions."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Iterator

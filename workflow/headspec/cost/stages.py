@@ -1,7 +1,5 @@
 """The costs of all stages, from the modules `cost` beside them."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -5,8 +5,6 @@ measures and prints JSON; `find_speed` starts as many of these as jobs will run 
 (`headspec.pipeline.warm`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

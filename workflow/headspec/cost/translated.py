@@ -1,7 +1,5 @@
 """Operations of an encoder-decoder that reads and writes texts, and a small model to measure its speed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

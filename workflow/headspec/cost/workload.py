@@ -1,7 +1,5 @@
 """The size of a study before anything runs, as far as it is known here: examples, configs, tokens."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

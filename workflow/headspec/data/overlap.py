@@ -4,8 +4,6 @@ Texts are compared by their letters and digits, because the tasks of GLUE differ
 punctuation; texts without any are compared without spaces.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Pair tasks from single-text tasks: do two texts have the same class?"""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """The tasks of a study as jobs will prepare them, as far as planning can read them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field

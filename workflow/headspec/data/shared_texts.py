@@ -1,7 +1,5 @@
 """Groups of examples that share texts, in a task and in the tasks that pair its texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Orders of examples in which every prefix keeps the proportions of classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -6,8 +6,6 @@ for STS-B, and class numbers for the rest (formatter of nyu-mll/jiant, pull requ
 server needs all files; WNLI gets its majority class (Devlin et al. 2019), because no task trains on it.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path

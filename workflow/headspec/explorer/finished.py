@@ -3,8 +3,6 @@
 The stage does not import it: its rule passes the glossary, so that no other text about tables reruns it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from headspec.errors import MissingError, UnfinishedError

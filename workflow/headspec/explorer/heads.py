@@ -1,7 +1,5 @@
 """Maps of single heads: importance over seeds, ranks, other measures, roles, gates."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

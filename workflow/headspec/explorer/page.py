@@ -1,7 +1,5 @@
 """The page: data, style and script in one HTML file that asks for nothing else."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Tables of a study that the explorer shows, as they lie in its results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

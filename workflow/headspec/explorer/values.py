@@ -1,7 +1,5 @@
 """Numbers of tables as JSON: columns, short and without NaN."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

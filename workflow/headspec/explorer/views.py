@@ -1,7 +1,5 @@
 """Contents of the views of the page, from the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

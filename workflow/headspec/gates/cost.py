@@ -1,7 +1,5 @@
 """Costs, in passes, of learning gates and of training with fewer heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod

@@ -5,8 +5,6 @@ in its score, log alpha: uniform noise in (0, 1) goes through a sigmoid that is 
 0 and 1 and clipped there.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

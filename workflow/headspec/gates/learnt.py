@@ -1,7 +1,5 @@
 """Gates that learn which heads to keep: a score for each head, and gates drawn from it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import numpy as np

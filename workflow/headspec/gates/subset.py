@@ -4,8 +4,6 @@ Gumbel noise on the scores makes the K largest a random subset without replaceme
 relax it (Xie and Ermon 2019).
 """
 
-from __future__ import annotations
-
 import torch
 
 

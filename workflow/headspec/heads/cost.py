@@ -1,7 +1,5 @@
 """Costs, in passes, of importance and pruning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings on heads, compared with the heads that models have, before any job."""
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

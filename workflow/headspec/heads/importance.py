@@ -1,7 +1,5 @@
 """Head importance: sensitivity of the loss to a gate on each head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

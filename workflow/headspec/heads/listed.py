@@ -1,7 +1,5 @@
 """Heads that the config lists for a model, pruned in the same way as a task's own heads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pruning masks: top, bottom, random, and layer-matched random heads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

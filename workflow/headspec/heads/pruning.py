@@ -1,7 +1,5 @@
 """Important attention-head pruning (IAP): every task evaluated under every mask."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Importance of heads by folds and as a map (layers, heads), and its most and least important heads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

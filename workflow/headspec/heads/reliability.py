@@ -1,7 +1,5 @@
 """Reliability of importance: agreement between halves of the samples, seeds, tasks and methods."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterable

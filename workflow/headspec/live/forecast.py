@@ -1,7 +1,5 @@
 """How much of a run of the workflow is done, and how long the rest takes, by the plan and similar jobs."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The jobs of a run of the workflow: which wait, run, have finished, and cannot run any more."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

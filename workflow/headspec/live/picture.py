@@ -1,7 +1,5 @@
 """The picture of a run for a terminal, and its closing lines."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A terminal with a picture at its foot; other output scrolls above it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -3,8 +3,6 @@
 It is no logger plugin, as a profile with one stops every `snakemake` whose Python lacks it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Families and peculiarities of types of transformers; without torch and transformers."""
 
-from __future__ import annotations
-
 import csv
 import functools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Checks for nan and infinity, and errors that suggest a remedy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

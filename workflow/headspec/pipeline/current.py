@@ -4,8 +4,6 @@ A result, or a table of the same job, contains the record of its job (`tables.jo
 snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools

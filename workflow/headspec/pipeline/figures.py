@@ -1,7 +1,5 @@
 """Descriptions of figures, from which their rules are made."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePath
 from typing import Any, NamedTuple

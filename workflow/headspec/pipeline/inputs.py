@@ -1,7 +1,5 @@
 """Input files of the rules: functions of `wildcards`, and methods that return such a `Function`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

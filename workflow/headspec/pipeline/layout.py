@@ -1,7 +1,5 @@
 """Paths of a study's results, and the lists of them for rules."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from functools import cached_property

@@ -4,8 +4,6 @@ A string below each schema describes columns; like docstrings, it is no part of 
 many tables are described here.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

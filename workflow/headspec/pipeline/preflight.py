@@ -1,7 +1,5 @@
 """Checks before any job starts: whether models and data exist and agree with the config."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

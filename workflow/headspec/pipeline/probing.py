@@ -1,7 +1,5 @@
 """Inputs, settings and figures of the rules of the section `probes`."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Inputs and settings of the rules of the section `gates`, by wildcards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from headspec.config.as_text import named

@@ -5,8 +5,6 @@ With it, Snakemake does not notice files replaced by older ones, code edited bet
 another machine, or inputs older than what they made. This module writes records by Snakemake's private API.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Params of the rules, config keys and versions: functions of `wildcards`, or methods that return them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property

@@ -4,8 +4,6 @@ Each start writes its config and command beside the results. Without this file, 
 repository, or after the folder was renamed, results are taken as they are.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

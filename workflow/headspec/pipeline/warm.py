@@ -7,8 +7,6 @@ and exit status, and imports headspec itself. Jobs of a cluster start as usual. 
 This file runs by its path, before headspec may be imported, so it imports only the standard library.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

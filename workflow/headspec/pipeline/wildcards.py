@@ -1,7 +1,5 @@
 """Constraints of wildcards, so that every path matches only one job: names may contain dots and dashes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

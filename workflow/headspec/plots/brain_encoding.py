@@ -1,7 +1,5 @@
 """Prediction of voxels by the vectors of each task, and by other subjects."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dissociation against every measure of task similarity, in small panels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

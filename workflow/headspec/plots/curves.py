@@ -1,7 +1,5 @@
 """Metric against the heads pruned: top, bottom and random heads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Dissociation of every task of every mixture, by every method."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Dissociation against the fraction of heads pruned: which results depend on its choice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

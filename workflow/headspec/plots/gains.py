@@ -1,7 +1,5 @@
 """What every task gains from every other: measured in pairs, and predicted."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Head importance: a heat map (layer x head) per task and seed, with pruned heads outlined."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

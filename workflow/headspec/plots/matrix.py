@@ -1,7 +1,5 @@
 """The pruning matrix: whose heads are pruned (rows) against the evaluated task (columns)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reproducibility of importance between halves of the samples and seeds, and similarity between tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dissociation against similarity for every pair of tasks, by one measure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

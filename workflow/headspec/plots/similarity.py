@@ -1,7 +1,5 @@
 """Similarity of tasks to one model, by every measure: matrices and the trees they imply."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

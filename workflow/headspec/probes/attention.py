@@ -5,8 +5,6 @@ of these attend most to it. The control is the best fixed offset of each label, 
 folds and scored on the other, and the reverse.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

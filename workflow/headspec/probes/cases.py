@@ -1,7 +1,5 @@
 """Annotated units that heads are probed on, and random labels that depend on their words alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

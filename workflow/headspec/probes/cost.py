@@ -1,7 +1,5 @@
 """Passes of probes."""
 
-from __future__ import annotations
-
 from headspec.models.passes import Load, StageJob, stage
 
 

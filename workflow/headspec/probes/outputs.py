@@ -5,8 +5,6 @@ centroid is the mean of the training units with a label; the nearest has the lar
 section 5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hashes of the code that a stage runs; Snakemake reruns the stage when they change."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import hashlib

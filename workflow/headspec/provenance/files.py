@@ -1,7 +1,5 @@
 """Atomic files that contain their own SHA-256."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -1,7 +1,5 @@
 """Checks that a job's code and inputs stay unchanged from planning until its results are written."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

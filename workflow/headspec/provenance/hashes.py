@@ -1,7 +1,5 @@
 """SHA-256 and other values computed from files, cached until the files change."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

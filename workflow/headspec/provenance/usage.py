@@ -3,8 +3,6 @@
 Snakemake's `benchmark` misses them: jobs are forks of a server, not its children, and it does not see GPUs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import resource

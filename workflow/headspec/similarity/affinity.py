@@ -3,8 +3,6 @@
 Affinity says how much one task, the source, would help another, the target.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

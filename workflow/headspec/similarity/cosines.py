@@ -1,7 +1,5 @@
 """Cosines between vectors too long and too many for memory."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import tempfile

@@ -1,7 +1,5 @@
 """Passes of the stages that compare tasks by models."""
 
-from __future__ import annotations
-
 from headspec.config.measures.similarity import MEASURES
 from headspec.models.passes import Load, StageJob, stage
 from headspec.similarity.cosines import BLOCK

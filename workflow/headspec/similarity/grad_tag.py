@@ -5,8 +5,6 @@ works by its losses. The log odds of p, its margin, are linear in the shared wei
 gradient of which a sketch is enough. Fits are then logistic regressions on sketches.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

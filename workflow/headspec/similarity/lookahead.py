@@ -3,8 +3,6 @@
 After Fifty et al. 2021 (TAG). Only `parameters` move, which tasks would share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures
 Those that compare all weights are in `sensitivity`, `lookahead` and `grad_tag`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypedDict
 

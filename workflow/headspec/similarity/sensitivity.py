@@ -1,7 +1,5 @@
 """Sensitivity of losses to the encoder's parameters: Fisher information and gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Table of task similarities: every pair of tasks by every measure, over seeds and subjects."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Whether models have learnt a task: is the metric better than that of the best constant prediction?"""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Predictions of a task for the same examples under several masks."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sharing of independent statistics between processes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar

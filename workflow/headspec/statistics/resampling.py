@@ -1,7 +1,5 @@
 """Resampling of examples; intervals, p-values and their correction."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

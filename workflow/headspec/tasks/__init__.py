@@ -4,8 +4,6 @@ The parts of a kind are modules that jobs import by name; missing parts come fro
 named by `FAMILY` in its package (default: `texts`). Jobs find folders of plugins by an environment variable.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

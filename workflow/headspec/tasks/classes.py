@@ -1,7 +1,5 @@
 """`Classes` of a task, which tables and models keep and which determine its kind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 #: class names, empty in the data of pairs; None for regression; for other kinds `type` and more,

@@ -5,8 +5,6 @@ of values, squares and products. Each example is a row of summands in a matrix, 
 gives the sums in all samples. Metrics are the part ``metrics.py`` of a kind of task.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator

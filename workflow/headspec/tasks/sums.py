@@ -1,7 +1,5 @@
 """Ratios of sums, for metrics of several kinds of tasks."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 It changes no result: the model, its mode and the random state are restored afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

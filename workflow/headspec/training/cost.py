@@ -1,7 +1,5 @@
 """Costs, in passes, of the stages that train, transfer and evaluate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from headspec.config.runs import PRETRAINED

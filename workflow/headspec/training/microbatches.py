@@ -4,8 +4,6 @@ They equal those of the whole batch up to rounding, except with dropout inside f
 where the masks differ.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

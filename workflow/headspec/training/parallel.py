@@ -5,8 +5,6 @@ shares are summed, so that optimizers and restrictions see the whole batch. The 
 when another one fails, it ends the rest and raises the error.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """Training on the part of the vocabulary that occurs in the examples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ Stages and figures do not import it: rules pass the entries that a job uses, so 
 reruns nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

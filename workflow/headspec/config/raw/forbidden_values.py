@@ -1,7 +1,5 @@
 """Values that no key of a config may have; checked before any other check shows the values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

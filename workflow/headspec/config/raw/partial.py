@@ -1,7 +1,5 @@
 """A study as far as its config can be read, so that keys are compared in spite of other mistakes."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from typing import Any

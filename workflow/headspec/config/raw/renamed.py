@@ -3,8 +3,6 @@
 To rename one, add a line to `KEYS` or `VALUES`, and remove it after the next release.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 #: old dotted key: new name in the same section

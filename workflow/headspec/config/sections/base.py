@@ -1,7 +1,5 @@
 """Base class of sections, and types of values with their checks."""
 
-from __future__ import annotations
-
 import itertools
 import pkgutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The section `brain`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

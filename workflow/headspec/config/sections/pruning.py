@@ -1,7 +1,5 @@
 """The sections `importance`, `pruning` and `dissociation`."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The section `similarity`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The section `tasks`."""
 
-from __future__ import annotations
-
 import copy
 from typing import TYPE_CHECKING, Any
 

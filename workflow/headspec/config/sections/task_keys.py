@@ -1,7 +1,5 @@
 """The keys that tasks of all types have: all that stages need to import of a task."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field

@@ -1,7 +1,5 @@
 """The section `training`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

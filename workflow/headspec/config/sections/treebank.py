@@ -1,7 +1,5 @@
 """The section `atlas.treebank`."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from headspec.config.sections.base import Section

@@ -1,7 +1,5 @@
 """Cells of a table as lists: stored lists, lists written as text, or text split at spaces."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -4,8 +4,6 @@ A record has the labels and keys of the texts, not the texts. It is valid for th
 files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The files of each split of a local source, found by their names alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of dependency trees."""
 
-from __future__ import annotations
-
 import graphlib
 
 from headspec.errors import listing

@@ -1,7 +1,5 @@
 """Export of a model without its closed heads, to a folder for use without headspec."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Attributes of attention modules that count heads, found by observing reads and by trial."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping

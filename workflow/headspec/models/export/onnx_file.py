@@ -1,7 +1,5 @@
 """A multi-task model as an ONNX file, and the difference of its logits."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import warnings

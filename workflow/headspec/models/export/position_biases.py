@@ -1,7 +1,5 @@
 """Position biases that a model computes for all heads and passes to the attention of each layer."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Attention weights of an unmodified model, one layer at a time."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

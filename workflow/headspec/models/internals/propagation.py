@@ -19,8 +19,6 @@ the effect of closing single heads. The library of AttnLRP, lxt 2.1, does not wo
 supports few of our types, and patches their modules permanently.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

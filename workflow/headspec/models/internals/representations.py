@@ -1,7 +1,5 @@
 """Vectors of texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

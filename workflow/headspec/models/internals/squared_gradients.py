@@ -6,8 +6,6 @@ is formed for each example (Goodfellow 2015; Dangel et al. 2020, BackPACK). For 
 it is a sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

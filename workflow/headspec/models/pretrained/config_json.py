@@ -1,7 +1,5 @@
 """Settings in a model's config.json, or at the start of a GGUF file."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Each attends to the text and to itself, at the positions that it would have alon
 continuations is still one row of a batch, with the gates, states and attention of one row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

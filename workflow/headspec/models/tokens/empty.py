@@ -1,7 +1,5 @@
 """Texts without tokens, for which a model can predict nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sized
 
 from headspec.errors import EncoderError

@@ -1,7 +1,5 @@
 """What a study found: a line for each question that its tables answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Groups of tasks that should share an encoder, from the tables of a finished study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """How many seeds a study of IAT needs to show an effect, from the variance in a finished one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from headspec import tables

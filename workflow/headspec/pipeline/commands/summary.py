@@ -1,7 +1,5 @@
 """The summary of a study: what was found, and where everything is."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import textwrap

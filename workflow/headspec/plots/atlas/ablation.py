@@ -1,7 +1,5 @@
 """Increase of the loss when each head is ablated alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agreement of any two measures on the heads that matter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

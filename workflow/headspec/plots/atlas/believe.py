@@ -1,7 +1,5 @@
 """Agreement of each measure with ablation, its pruning curve, and the dissociation it finds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Change of measures of every head from one method of training to another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Confidence of every head, with and without the tokens that end and separate texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

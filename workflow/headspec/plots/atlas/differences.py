@@ -1,7 +1,5 @@
 """Differences of measures of every head between the tasks of a mixture."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

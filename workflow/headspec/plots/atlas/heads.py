@@ -1,7 +1,5 @@
 """Every head by its role and its importance for each task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

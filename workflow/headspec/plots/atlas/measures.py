@@ -1,7 +1,5 @@
 """Heat maps of heads and grids of panels for figures of single heads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Metric against the fraction of heads pruned in the order of every measure."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

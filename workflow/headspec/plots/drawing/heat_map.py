@@ -1,7 +1,5 @@
 """A heat map of heads: a row for each layer, a column for each head."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage

@@ -1,7 +1,5 @@
 """Rows of maps of heads: the layers of each kind of attention, and places without a head."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke

@@ -1,7 +1,5 @@
 """Names beside points, placed so that they cover neither each other nor anything else drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Marks of single seeds, and of values at chance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

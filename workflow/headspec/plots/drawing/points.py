@@ -1,7 +1,5 @@
 """Pairs of tasks as points of dissociation against similarity."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

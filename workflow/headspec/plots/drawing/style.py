@@ -4,8 +4,6 @@ No figure relies on hue alone: tasks also differ by marker and lightness, method
 orders by line style, so nothing is lost in grey.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mark after the names of tasks of which unpruned models learnt nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Metric against the number of heads kept, for every pruning method."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

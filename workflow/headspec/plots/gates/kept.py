@@ -1,7 +1,5 @@
 """Kept heads: three seeds as the three colours of one picture, and the mean over all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kept kinds of attention and their layers, as heads go (Voita et al. 2019, figures 7 and 8)."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Roles of the kept heads, as heads go (Voita et al. 2019)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Gates while they learn: number of open heads, and how early the final heads are found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

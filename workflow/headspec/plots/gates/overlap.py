@@ -1,7 +1,5 @@
 """Similarity of the heads that seeds and tasks keep, beside what the numbers by layer explain."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

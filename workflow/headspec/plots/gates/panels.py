@@ -1,7 +1,5 @@
 """Panels of figures of kept heads, and scales that no interval leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import pandas as pd

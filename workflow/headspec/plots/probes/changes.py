@@ -1,7 +1,5 @@
 """Change by training of what heads know of labels, by how frequent the labels are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Knowledge that every head has of the labels of a task."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

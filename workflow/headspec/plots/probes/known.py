@@ -1,7 +1,5 @@
 """Knowledge that single heads have of the labels of a task, before and after training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

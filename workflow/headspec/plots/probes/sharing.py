@@ -1,7 +1,5 @@
 """Metric of every task alone, in pairs, and with all others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

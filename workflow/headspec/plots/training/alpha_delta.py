@@ -1,7 +1,5 @@
 """Improvement by IAT against the heads per task (alpha) and the share of training (delta)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Every method of training compared with plain multi-task training (MTL), task by task."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Dissociation of every task before and after IAT, and the difference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Few-shot transfer: metric against the number of samples, by how the encoder was trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Effect of every variant of IAT on the mean over tasks, corrected for their number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ not correspond between brains (cf. Schrimpf et al. 2021). These responses are no
 exceed the ceiling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checks of the section `brain` and its files before any job starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ near copies of training stimuli. Neighbours still meet at the edges of folds, so
 keeps some bias.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@
 subject at a time.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Nuisance regressors: properties of stimuli that may relate vectors and brain responses spuriously."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 

@@ -4,8 +4,6 @@ A subject's voxels with constant responses, or some that are not finite, are lef
 commonly extend beyond what was measured. A response without finite values is an error: no recording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

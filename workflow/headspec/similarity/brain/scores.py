@@ -1,7 +1,5 @@
 """Encoding scores: correlation of predicted with measured responses (Luo et al. 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

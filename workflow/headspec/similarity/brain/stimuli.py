@@ -1,7 +1,5 @@
 """Stimuli of a brain experiment: a table of texts in the order of presentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Brain encoding: predict each voxel's responses from vectors of the stimuli (Luo et al. 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

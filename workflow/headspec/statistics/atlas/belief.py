@@ -1,7 +1,5 @@
 """Agreement of each ranking of heads with ablation, its pruning area and its dissociation."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from headspec.config.table_values import MEAN, RANDOM, TOP

@@ -1,7 +1,5 @@
 """The role that a head has in most seeds."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 

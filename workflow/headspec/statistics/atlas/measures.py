@@ -1,7 +1,5 @@
 """Measures of heads with intervals, and how far two measures agree on the heads that matter."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable

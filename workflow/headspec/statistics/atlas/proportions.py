@@ -1,7 +1,5 @@
 """Proportions of cases that come in clusters, such as words in sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv

@@ -1,7 +1,5 @@
 """Tables of cumulative pruning: curves, areas and their differences, dissociation by ranking."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Curves of cumulative pruning by each ranking of heads, on resampled and permuted examples."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ all heads of the role, and for syntactic roles over heads x relations x directio
 and in 13 % where half of a sentence's words are hit or missed together.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Change of a task's metric when one head is ablated, with paired intervals."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Differences of a measure of each head between the tasks of a mixture."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any

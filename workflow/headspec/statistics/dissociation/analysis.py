@@ -1,7 +1,5 @@
 """Tables of dissociation: by run, combined over seeds, at every fraction, and averaged over fractions."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterable, Sequence

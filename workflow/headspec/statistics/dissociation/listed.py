@@ -1,7 +1,5 @@
 """Whether listed heads are specific to a task, merely important, or neither."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ pruned. Dissociation compares entries of a column: the same task with different 
 released code compares entries of a row, which mixes tasks and their metrics.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Pruning methods compared with importance and with the whole model, and dynamic with static pruning."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Kept heads by layer, and by kind of attention (Voita et al. 2019, figures 7 and 8)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

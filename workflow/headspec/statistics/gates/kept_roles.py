@@ -1,7 +1,5 @@
 """Roles of the kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Overlap of the heads that seeds and tasks keep, compared with what the numbers in each layer explain."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Number of heads that a run keeps, and whether its gates learnt to leave as many open."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

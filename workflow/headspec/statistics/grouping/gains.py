@@ -4,8 +4,6 @@ Matrices are (k, k), [source, target]: the gain of a target from a source is its
 source, minus its metric alone. The diagonal is nan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A target gains the mean of its gains from the partners in its group (Fifty et al
 The value of a partition is the mean over all tasks. Groups are tuples of numbers of tasks, in order.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple

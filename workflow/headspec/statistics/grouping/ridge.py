@@ -4,8 +4,6 @@ Everything is a vector over the k (k - 1) directed pairs (source, target), sourc
 for every set of tasks that are left out, to the pairs without them. Relabelled features are fitted along.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

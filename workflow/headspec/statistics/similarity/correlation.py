@@ -1,7 +1,5 @@
 """Correlation of dissociation with task similarity over pairs of tasks (Li et al. 2023)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping

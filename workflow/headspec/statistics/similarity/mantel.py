@@ -6,8 +6,6 @@ how often the matrices agree as well as before. A matrix is the vector of its pa
 `itertools.combinations`.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

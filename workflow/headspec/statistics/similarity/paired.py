@@ -1,7 +1,5 @@
 """Similarity beside dissociation, for every pair of tasks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 

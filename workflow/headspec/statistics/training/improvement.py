@@ -1,7 +1,5 @@
 """Improvement by IAT: every training method compared with plain multi-task training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

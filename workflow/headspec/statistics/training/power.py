@@ -1,7 +1,5 @@
 """Power to tell two methods of training apart, from the variance components of an earlier comparison."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gains and losses of tasks that share an encoder with others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Change of dissociation from plain multi-task training to IAT."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Few-shot scores, and their means over seeds and draws compared with multi-task training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The prediction has the largest F1 and exact match over gold answers, the label t
 answer: 1 where there is none, else 0.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

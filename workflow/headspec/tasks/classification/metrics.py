@@ -1,7 +1,5 @@
 """Metrics of classes: accuracy, F1 of class 1, and Matthews' correlation for any number of classes."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

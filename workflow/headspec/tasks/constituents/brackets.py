@@ -1,7 +1,5 @@
 """Constituents in brackets, as in the Penn Treebank."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

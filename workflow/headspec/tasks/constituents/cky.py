@@ -1,7 +1,5 @@
 """The binary tree with the highest sum of span scores (Stern, Andreas and Klein 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A span-based parser (Stern, Andreas and Klein 2017, arxiv.org/abs/1705.03919) with biaffine scores."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

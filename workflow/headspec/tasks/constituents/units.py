@@ -1,7 +1,5 @@
 """Constituents, compared as in EVALB with COLLINS.prm (nlp.cs.nyu.edu/evalb), TOP under any name left out."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Metrics of the log-likelihood of the right continuation minus the wrong one's; chance is 0."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

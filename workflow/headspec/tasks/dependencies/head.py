@@ -1,7 +1,5 @@
 """A biaffine parser (Dozat and Manning 2017, arxiv.org/abs/1611.01734)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

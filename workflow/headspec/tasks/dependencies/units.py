@@ -1,7 +1,5 @@
 """Dependency trees."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

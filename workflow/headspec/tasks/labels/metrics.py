@@ -1,7 +1,5 @@
 """Metrics of sets of labels, from rows of 0 and 1 and predicted probabilities of each label."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Sets of labels in tables: as JSON, and as rows of 0 and 1."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Metrics of scores: Pearson's correlation, and Spearman's of ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

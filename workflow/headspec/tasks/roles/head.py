@@ -1,7 +1,5 @@
 """BIO tags of every word for every predicate, from their states."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Semantic roles of given predicates, counted as in srl-eval.pl of CoNLL-2005 (lsi.upc.edu/~srlconll)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spans of words with a type, such as named entities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

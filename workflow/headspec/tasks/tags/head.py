@@ -1,7 +1,5 @@
 """A linear classifier for every word."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

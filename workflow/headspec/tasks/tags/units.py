@@ -1,7 +1,5 @@
 """A label for every word, such as its part of speech."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ numbers of predicted tokens and of their bytes, and both numbers for the best co
 frequent token, and each token by its frequency.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The prediction files that the GLUE server accepts (Wang et al. 2019; card of nyu-mll/glue on the hub)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from headspec.errors import listing

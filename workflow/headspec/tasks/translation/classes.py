@@ -1,7 +1,5 @@
 """Constants of `Classes` of translation."""
 
-from __future__ import annotations
-
 #: keys of a task that its `Classes` keep
 KEYS = ("prefix", "source_language", "target_language")
 #: key of `Classes`: language of targets without spaces between words (`headspec.characters.unspaced`)

@@ -1,7 +1,5 @@
 """Counts of texts by sacrebleu, for predictions and labels; statistics do not need this module."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

@@ -5,8 +5,6 @@ follow from counts that add up over sentences (`headspec.tasks.translation.count
 of the best constant prediction.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

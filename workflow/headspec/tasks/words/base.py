@@ -4,8 +4,6 @@ A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a 
 arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

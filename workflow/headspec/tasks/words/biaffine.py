@@ -1,7 +1,5 @@
 """Scores of pairs of words (Dozat and Manning 2017, arxiv.org/abs/1611.01734)."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Spans as tags of words: B- and I- with a type, and O (Ramshaw and Marcus 1995)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Spans as classes of words: 0 outside; 2k + 1 at the begin of a span of type k, 2k + 2 inside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch

@@ -1,7 +1,5 @@
 """Common settings of kinds of tasks on words."""
 
-from __future__ import annotations
-
 from headspec.tasks.kind import Kind
 
 

@@ -3,8 +3,6 @@
 Labels have the number of units and the counts of the blind prediction, predictions their counts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 A mixture has one set of gates for all tasks, or one per task, used only for its own batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choices of the heads that a pruned run keeps: the first of a ranking, random ones, or a plugin's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

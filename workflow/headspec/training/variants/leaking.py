@@ -1,7 +1,5 @@
 """IAT whose optimizer also moves the heads that are frozen for a batch's task, as in the released code."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -3,8 +3,6 @@
 Hu et al. (2022), as implemented in `peft`: W + B A with B (out, rank), A (rank, in), and B initially zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 The other rows of W_Q, W_K and W_V stay the same to the bit, and so do their moments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """IAT that scores heads again during training, so that a task owns the heads important to it by then."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

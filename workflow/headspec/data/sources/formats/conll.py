@@ -1,7 +1,5 @@
 """Sentences in files with a line per word; libraries that parse all of CoNLL-U take ten times as long."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

@@ -1,7 +1,5 @@
 """CSV, quoted as in RFC 4180, and TSV without quotes."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON: an object per row, on a line of its own, in an array, or in the lists of a document."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Settings for reading a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

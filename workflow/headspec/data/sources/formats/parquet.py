@@ -1,7 +1,5 @@
 """Parquet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

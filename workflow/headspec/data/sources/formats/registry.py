@@ -1,7 +1,5 @@
 """Formats of tables by file name suffix."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path
