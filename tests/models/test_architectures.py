@@ -24,7 +24,7 @@ from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check_models
 from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import train
+from headspec.training.loop import Setup, train
 from headspec.training.microbatches import backward
 from support import tiny
 from support.data.labelled_texts import table
@@ -57,7 +57,8 @@ def test_from_files_to_importance(model_folder, tmp_path, name):
         rows = table(*((sentence(rng, rng.choice(of_labels[each])), second, each) for each in labels))
         data[task] = Examples(encode(tokenizer(settings, "m"), rows, 16, [*of_labels])[0])
     learning = Training(epochs=6, batch_size=8, learning_rate=3e-3)
-    loss = train(model, data, learning, None, 0, tiny.CPU, Checkpoint(tmp_path / "c.pt", "", 1e9))["loss"]
+    setup = Setup(data, learning, 0, tiny.CPU)
+    loss = train(model, setup, Checkpoint(tmp_path / "c.pt", "", 1e9))["loss"]
     assert loss.tail(10).mean() < loss.head(10).mean()
     frame = importance(model, data, 48, rng, tiny.CPU)
     scores = {task: importance_map(frame, task) for task in data}

@@ -5,10 +5,11 @@ import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import docutils.core
 import jinja2
@@ -199,13 +200,13 @@ def drawn(name: str, case: str) -> Figure:
     draw = import_module(f"headspec.plots.{name.replace('/', '.')}").draw
     values, have = given(case, group)
     arguments: dict[str, Any] = {}
-    for parameter, kind in inspect.signature(draw).parameters.items():
+    for parameter, kind in inspect.signature(draw, eval_str=True).parameters.items():
         schema, value = TABLES.get(parameter, parameter), have.get(f"{name} {parameter}", have.get(parameter))
         if value is not None:
             arguments[parameter] = value
-        elif "DataFrame" not in kind.annotation:
+        elif pd.DataFrame not in (kind.annotation, *get_args(kind.annotation)):
             continue
-        elif kind.annotation.startswith("Mapping"):
+        elif get_origin(kind.annotation) is Mapping:
             arguments[parameter] = {seed: table(schema, values, draw=seed) for seed in values["seed"]}
         else:
             arguments[parameter] = table(schema, values)
