@@ -45,7 +45,7 @@ def trained(folder: Path, kept: Path, watch: bool, seconds: float = 1e9) -> Mult
     torch.set_num_threads(1)
     model, examples, watched = made(folder)
     checkpoint = Checkpoint(kept / "c.pt", "f", seconds)
-    train(model, Setup(examples, SETTINGS, 7, CPU), checkpoint, watched=watched if watch else None)
+    train(model, Setup(examples, SETTINGS, 7, CPU), checkpoint, validation=watched if watch else None)
     return model
 
 

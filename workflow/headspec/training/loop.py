@@ -251,7 +251,7 @@ def train(
     checkpoint: Checkpoint,
     trunk: Checkpoint | None = None,
     reserve: float = 0.0,
-    watched: Mapping[str, Examples] | None = None,
+    validation: Mapping[str, Examples] | None = None,
 ) -> pd.DataFrame:
     """Fine-tune `model` and return the table `training`, one row per step (see `trainer`).
 
@@ -261,12 +261,12 @@ def train(
     ----------
     trunk : where to keep the state from which other runs branch off
     reserve : fraction of the steps that come after that state
-    watched : validation examples of translation; the log has the BLEU of some
+    validation : validation examples of translation; the log has the BLEU of some
     """
     device = setup.device
     with trainer(model, setup) as run:
-        if watched:
-            run.bleu_log = BleuLog(model, watched, run.steps, setup.examples, device)
+        if validation:
+            run.bleu_log = BleuLog(model, validation, run.steps, setup.examples, device)
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
         if state and trunk and len(state["history"]) > point and not trunk.load(device.name):

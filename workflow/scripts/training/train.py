@@ -26,12 +26,12 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     training = Training.from_params(params.training)
-    features = origin = None
+    features = reference = None
     if params.trains == "classifiers":
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}
         features = {task: examples[task].vectors(frame) for task, frame in stored.items()}
     if params.trains != "all":
-        origin = job.reference()
+        reference = job.reference()
     setup = Setup(examples, training, job.seed, job.device, job.microbatches, features)
     reserve = params.get("reserve", 0.0)
 
@@ -40,34 +40,34 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         encoder, pooling = job.pretrained()
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
-        whole = f"{checkpoint.fingerprint}, reserve {reserve}"
-        kept = Checkpoint(folder / "kept.pt", whole, checkpoint.seconds)
-        trunk = kept if snakemake.output.get("trunk") else None
-        entry = store.entry(
+        fingerprint = f"{checkpoint.fingerprint}, reserve {reserve}"
+        trunk_state = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds)
+        trunk = trunk_state if snakemake.output.get("trunk") else None
+        stored_run = store.entry(
             job,
             model,
             snakemake.input,
             tasks=params.tasks,
             training=params.training,
-            origin=origin,
+            origin=reference,
             reserve=reserve if trunk else None,
             code=params.code,
         )
-        resumed = checkpoint.path.exists() or kept.path.exists()  # perhaps from other threads or GPUs
-        history = entry.take(folder, trunk)
+        resumed = checkpoint.path.exists() or trunk_state.path.exists()  # perhaps from other threads or GPUs
+        history = stored_run.take(folder, trunk)
         if history is None:
             if params.trains == "adapters":
                 adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
-            watched = validation_beside(paths, classes)
-            run = setup, checkpoint, trunk, reserve, watched
+            validation = validation_beside(paths, classes)
+            run = setup, checkpoint, trunk, reserve, validation
             history = parallel.run(job.gpus, folder, train, model, *run)
-            model.save(folder / "model", origin)
+            model.save(folder / "model", reference)
         footer = job.footer()
         if trunk:
-            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(kept.path)
+            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(trunk_state.path)
         tables.write(snakemake.output.history, TRAINING, history, footer)
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
-            os.replace(kept.path, snakemake.output.trunk)
+            os.replace(trunk_state.path, snakemake.output.trunk)
         if not resumed:
-            entry.put({*snakemake.output, *map(str, saved.paths(folder / "model"))})
-        kept.remove()
+            stored_run.put({*snakemake.output, *map(str, saved.paths(folder / "model"))})
+        trunk_state.remove()
