@@ -20,8 +20,8 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train
 from support.paths import ROOT
 from support.running import ranks
+from support.running.training_methods import DATA, SETTINGS, every_method, model
 from support.tiny import CPU
-from support.training_methods import DATA, SETTINGS, every_method, model
 
 SHARED = ["step", "epoch", "task", "learning_rate"]
 

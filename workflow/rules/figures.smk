@@ -326,13 +326,13 @@ for each in FIGURES:
 
     rule:
         name:
-            f"figure_{each.flat}"
+            each.rule
         input:
             **each.inputs,
         output:
             report(
                 figure(each.path),
-                caption=f"../report/{each.flat}.rst",
+                caption=f"../report/{each.name}.rst",
                 category=each.category,
                 labels={"figure": each.title} | {name: f"{{{name}}}" for name in each.wildcards},
             ),

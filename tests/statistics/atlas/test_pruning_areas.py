@@ -15,7 +15,7 @@ from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.resampling import holm
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])

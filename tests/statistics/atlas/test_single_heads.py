@@ -8,7 +8,7 @@ from scipy import stats
 from headspec.errors import DataError
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
 from headspec.statistics.dissociation.resampled import Evaluation
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 
 
 def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:

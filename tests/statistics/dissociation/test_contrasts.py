@@ -9,7 +9,7 @@ from headspec.config.runs import Run
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
 from headspec.statistics.dissociation.resampled import Evaluation
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 
 FRACTION = 0.3
 PARADIGMS = {"a": "single", "b": "single", "p": "pair"}

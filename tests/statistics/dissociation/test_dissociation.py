@@ -24,7 +24,7 @@ from headspec.statistics.dissociation.resampled import (
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.resampling import holm, interval, p_value, permutations, permuted_scores
 from headspec.tasks.metrics import bootstrap_counts
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:

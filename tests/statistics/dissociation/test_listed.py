@@ -11,7 +11,7 @@ from headspec.errors import DataError
 from headspec.statistics.dissociation.listed import head_lists, ranked
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.resampling import holm
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 
 TASKS = ("a", "b")
 

@@ -12,7 +12,7 @@ from headspec.data.shared_texts import TEXTS, grouped
 from headspec.statistics.atlas.pruning_areas import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation, resample_run
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 
 TASKS = ("topic", "topic-pair")
 

@@ -21,7 +21,7 @@ from headspec.statistics.training.improvement import against, by_seed, clear, im
 from headspec.statistics.training.specialization import specialization
 from headspec.tasks.metrics import score
 from headspec.training.schedule import branch_point, rate_share
-from support.evaluations import evaluated
+from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}

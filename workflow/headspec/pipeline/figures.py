@@ -1,14 +1,13 @@
 """Descriptions of figures, from which their rules are made."""
 
 import re
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
     """A figure, whose script calls `draw` of its module with the inputs and params that it takes, by name."""
 
-    name: str  #: of its module in `headspec/plots/`, and among results
+    name: str  #: of its module in `headspec/plots/`, of its caption in `report/`, and among results
     title: str  #: in the report
     category: str  #: in the report
     wildcards: tuple[str, ...]  #: in its path
@@ -17,9 +16,9 @@ class Figure(NamedTuple):
     file: str = ""  #: its name among results, if not `name`
 
     @property
-    def flat(self) -> str:
-        """Its name in rules and captions."""
-        return "_".join(PurePath(self.name).parts)
+    def rule(self) -> str:
+        """The name of its rule."""
+        return "figure_" + self.name.replace("/", "_")
 
     @property
     def path(self) -> str:
