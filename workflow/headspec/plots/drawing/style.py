@@ -151,6 +151,8 @@ def legend(figure: Figure) -> None:
         columns = math.ceil(len(entries) / rows)
         box = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
         if columns == 1 or box.get_window_extent().width <= figure.bbox.width:
+            more = max(0, rows - 2)  # two rows have their place
+            figure.set_figheight(figure.get_figheight() + 0.17 * more)
             return
         box.remove()
 
