@@ -96,7 +96,7 @@ def predictions(tasks: list[str], seed: int) -> pd.DataFrame:
     return pd.concat(map(pd.DataFrame, rows)).assign(**unpruned)
 
 
-def of_pairs(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
+def pairs_arguments(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
     """Tables and arguments of the figures of runs, mixtures and similarity."""
     tasks, seeds = runs["task"], runs["seed"]
     pairs = {"+".join(pair): list(pair) for pair in itertools.combinations(tasks, 2)}
@@ -120,7 +120,7 @@ def of_pairs(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
     ) | {"gains predictions": table("gain_predictions", runs, directed)}  # fmt: skip
 
 
-def of_training(case: str) -> dict[str, Any]:
+def training_arguments(case: str) -> dict[str, Any]:
     """Tables and arguments of the figures of IAT and transfer."""
     tasks, seeds, section = iat.CASES[case if case in iat.CASES else "whole"]
     config = iat.study(tasks, seeds, section)
@@ -136,7 +136,7 @@ def of_training(case: str) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def of_gates(runs: dict[str, Any]) -> dict[str, Any]:
+def gates_arguments(runs: dict[str, Any]) -> dict[str, Any]:
     """Tables and arguments of the figures of kept heads."""
     numbers = [dict(way="whole", fraction=1.0, heads=40.0)]
     numbers += [dict(fraction=fraction, heads=160 * fraction) for fraction in VALUES["fraction"]]
@@ -153,7 +153,7 @@ def of_gates(runs: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def of_heads(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
+def heads_arguments(values: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
     """Tables and arguments of the figures of the head atlas and of probes."""
     tasks, probed = runs["task"], table("probed", runs)
     sharing = [dict(mixture=task, method="single", task=task, difference=None) for task in tasks]
@@ -186,11 +186,13 @@ def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
         places=head_measures.places(head_measures.rankings()),
     )  # fmt: skip
     if group == "training":
-        return runs, arguments | of_training(case)
+        return runs, arguments | training_arguments(case)
     if group == "gates":
-        return runs, arguments | of_gates(runs)
+        return runs, arguments | gates_arguments(runs)
     return (
-        (runs, arguments | of_heads(values, runs)) if group else (values, arguments | of_pairs(values, runs))
+        (runs, arguments | heads_arguments(values, runs))
+        if group
+        else (values, arguments | pairs_arguments(values, runs))
     )
 
 

@@ -190,7 +190,7 @@ def run_tables(runs: list, name: str):
     return lambda wildcards: LAYOUT.run_files(runs, name)
 
 
-def of_measures(rule: str, path, **wildcards) -> list:
+def expand_if_asked(rule: str, path, **wildcards) -> list:
     """Input: files of a rule, if a measure of similarity of the study uses them."""
     return expand(path, **wildcards) if STUDY.similarity.asked(rule) else []
 

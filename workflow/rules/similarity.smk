@@ -175,18 +175,18 @@ EVERY_SEED = {"model": STUDY.models, "seed": STUDY.seeds}
 
 rule similarity:
     input:
-        text=of_measures("text_embedding", rules.text_embedding.output, model=STUDY.models),
-        vectors=of_measures("representations", SEED_TABLE, table="sentences", **EVERY_SEED),
+        text=expand_if_asked("text_embedding", rules.text_embedding.output, model=STUDY.models),
+        vectors=expand_if_asked("representations", SEED_TABLE, table="sentences", **EVERY_SEED),
         parameters=expand(SEED_TABLE, table=SYMMETRIC, **EVERY_SEED),
         affinity=expand(SEED_TABLE, table=DIRECTED, **EVERY_SEED),
-        importance=of_measures(
+        importance=expand_if_asked(
             "importance",
             rules.importance.output,
             **EVERY_SEED,
             mixture=LAYOUT.compared,
             method=methods.alone(STUDY.methods),
         ),
-        brain_encoding=of_measures(
+        brain_encoding=expand_if_asked(
             "brain_encoding", SEED_TABLE, table="brain_encoding", **EVERY_SEED
         ),
     output:
