@@ -59,6 +59,14 @@ def test_orthogonal_tasks_give_zero(measure, trait):
     assert MEASURES[measure](a, {trait: -2 * a[trait]}) == pytest.approx(-1)
 
 
+def test_independent_representations_give_about_zero():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 2000, 16))
+    assert abs(vectors(a, b, "dse")) < 0.03
+    assert vectors(a, b, "cka") < 0.02
+    assert abs(vectors(a[:300], b[:300], "rsa")) < 0.03
+
+
 def test_known_values():
     a, b = np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0], [1, 1]])
     assert vectors(a, b, "dse") == pytest.approx((1 + 1 / np.sqrt(2)) / 2)

@@ -268,6 +268,13 @@ def test_ceiling_and_reliable_voxels(three_brains):
     assert voxels[~signal]["selected"].mean() < 0.08
 
 
+def test_noise_is_seldom_reliable():
+    rng = np.random.default_rng(0)
+    values = [smooth(rng, (120, 200), 0.6) for _ in range(3)]
+    voxels = ceiling.analyse(subjects(*values), range(120), np.empty((120, 0)), 3, True, 0)
+    assert voxels["selected"].mean() < 0.05
+
+
 @pytest.mark.slow
 def test_held_out_responses_have_no_part_in_selection_and_prediction(three_brains):
     held_out = splits_of(200)[1].test

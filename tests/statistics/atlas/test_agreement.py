@@ -181,3 +181,12 @@ def test_intervals_cover_what_they_say(seeds, rho, noise):
     rng = np.random.default_rng(5)
     spearman, overlap = np.mean([simulated(rng, rho, noise, seeds) for _ in range(120)], axis=0)
     assert 0.86 < spearman < 0.99 and 0.76 < overlap < 0.98
+
+
+def test_head_values_cover_their_mean():
+    rng = np.random.default_rng(6)
+    covered = []
+    for _ in range(40):
+        frame = head_values(run(), fold_means("a", "x", rng.exponential(1.0, (300, 6, 12))), 0.95)
+        covered.append(((frame["ci_low"] <= 1) & (frame["ci_high"] >= 1)).mean())
+    assert 0.93 < np.mean(covered) < 0.97

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.resampling import holm
+from headspec.tasks.metrics import score
 from support.data.evaluations import evaluated
 
 FRACTIONS = (0.0, 0.3, 1.0)
@@ -95,6 +97,23 @@ LEVELS = {"importance": (0.85, 0.6, 0.5), "confidence": (0.85, 0.7, 0.5), "rando
 DRAWS, SPREAD = 10, 0.05
 
 
+def test_the_metric_is_that_of_the_task():
+    """Spearman of regression, against the definition."""
+    rng = np.random.default_rng(0)
+    label, noise = rng.normal(size=60), rng.normal(size=60)
+    frames = [
+        pd.DataFrame({"ranking": "importance", "pruned_for": "a", "fraction": fraction, "draw": None,
+                      "order": "top", "task": "a", "example": np.arange(60), "label": label,
+                      "prediction": label * (1 - fraction) + noise})
+        for fraction in FRACTIONS
+    ]  # fmt: skip
+    run = Run(model="m", mixture="a", method="tuned", seed=0, tasks=("a",))
+    frame = pd.concat(frames).astype({"draw": "Int32"})
+    row = one(areas([Evaluation(run, {"a": "spearman"}, frame)]), "importance")
+    expected = WEIGHTS @ [score("spearman", label, label * (1 - f) + noise) for f in FRACTIONS]
+    assert row["value"] == pytest.approx(expected)
+
+
 def simulated(rng: np.random.Generator, levels: dict, seeds: int = 1, n: int = 120) -> list[Evaluation]:
     """Runs whose areas are known: orders differ from `random` by chance, seeds share some difficulty."""
     evaluations, shared = [], rng.random(n)
@@ -144,6 +163,12 @@ def test_tests_keep_their_level_under_the_null():
     for against in ("importance", "random"):
         rejected = sum(one(table, "confidence", against)["p_value"] <= 0.1 for table in tables)
         assert low <= rejected <= high, (against, rejected)
+
+
+def test_a_test_finds_a_difference():
+    table = areas(simulated(np.random.default_rng(0), LEVELS, seeds=2, n=600), 999)
+    assert one(table, "importance", "random")["p_value"] < 0.01
+    assert one(table, "confidence", "importance")["p_value"] < 0.01
 
 
 def test_resamples_depend_on_the_seed():

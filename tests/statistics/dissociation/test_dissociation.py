@@ -23,7 +23,7 @@ from headspec.statistics.dissociation.resampled import (
 )
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.resampling import holm, interval, p_value, permutations, permuted_scores
-from headspec.tasks.metrics import bootstrap_counts
+from headspec.tasks.metrics import bootstrap_counts, score
 from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS
 
@@ -191,6 +191,16 @@ def test_permutations_are_those_of_numpy(k):
     assert ours.random() == numpys.random()
 
 
+def test_permutations_reach_every_assignment_equally_often():
+    label = np.zeros(2)
+    predictions = np.array([[0, 1, 1], [0, 0, 0]])  # in the first example, one of three is right
+    (shuffled,) = permuted_scores(
+        "accuracy", label, predictions.T[None], 3000, np.random.default_rng(0)
+    ).swapaxes(0, 1)
+    assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
+    assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
     """Accuracy of one slot: every example is a Bernoulli variable with its share of right alternatives."""
@@ -300,6 +310,41 @@ def test_at_chance_marks_tasks_that_pruning_brought_to_the_most_frequent_class()
     assert result["combined"].set_index("task")["at_chance"].to_dict() == expected
     assert result["dissociation"]["at_chance"].tolist() == [False, True]
     assert result["mixtures"]["at_chance"].tolist() == [True]
+
+
+@pytest.mark.slow
+def test_intervals_cover_at_their_level():
+    """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
+    rng = np.random.default_rng(3)
+    covered = []
+    for seed in range(150):
+        bounds = resample_run(pair(rng=rng, n=150, seed=seed), [FRACTION], 200, 0.9, seed).at(0).interval(0.9)
+        covered.append((bounds.low <= 0.2 / 0.9) & (bounds.high >= 0.2 / 0.9))
+    assert 0.85 < np.mean(covered) < 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 3])
+def test_p_values_are_uniform_if_no_pruning_differs(k):
+    rng = np.random.default_rng(4)
+    p = []
+    for _ in range(300):
+        label = rng.normal(size=60)
+        predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
+        observed = np.array([[score("pearson", label, column) for column in predictions.T]])
+        shuffled = permuted_scores("pearson", label, predictions.T[None], 199, rng)[:, 0]
+        d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
+        p.append(float(p_value(d, np.array(null))))
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+
+
+@pytest.mark.slow
+def test_ties_of_few_examples_do_not_make_p_too_small():
+    rng = np.random.default_rng(5)
+    masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
+    runs = [evaluation(dict.fromkeys("abc", masks), rng, n=100, seed=seed) for seed in range(80)]
+    p = study(*runs, resamples=199)["dissociation"]["p_value"]
+    assert 0.005 < (p <= 0.05).mean() < 0.07 and 0.3 < (p <= 0.5).mean() < 0.55
 
 
 def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():

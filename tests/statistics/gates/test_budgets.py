@@ -164,3 +164,13 @@ def test_level_and_coverage_where_ways_do_not_differ(seeds, spread):
     assert found / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
     assert found / n >= (0.01 if spread else 0)  # without a spread, it errs on the safe side
     assert covered / n >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+@pytest.mark.slow
+def test_a_real_difference_is_found():
+    rng = np.random.default_rng(2)
+    p = [
+        table(simulated(rng, 3, 0.0, 0.7), 150, {"a": ["accuracy"]}).query("way == 'l0'").iloc[0]["p_value"]
+        for _ in range(40)
+    ]
+    assert np.mean(np.array(p) < 0.05) > 0.6

@@ -119,3 +119,13 @@ def test_level_under_the_null(alike):
         p.append(counted(role, of_seeds[:, 1] > 0.3, draws=199).loc["positional", "p_value"])
     rate = np.mean(np.array(p) <= 0.05)
     assert 0.025 <= rate <= 0.08, rate
+
+
+@pytest.mark.slow
+def test_power():
+    """Heads with a role are kept more often."""
+    rng = np.random.default_rng(2)
+    role = np.where(rng.random((3, 6, 12)) < 0.2, "positional", "none").astype(object)
+    kept = rng.random((3, 6, 12)) < np.where(role == "positional", 0.8, 0.3)
+    row = counted(role, kept).loc["positional"]
+    assert row["kept"] > row["kept_by_layer"] and row["p_value"] < 0.01

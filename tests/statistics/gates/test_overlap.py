@@ -118,6 +118,18 @@ def test_what_layers_alone_give():
 
 
 @pytest.mark.slow
+def test_level_where_layers_explain_all():
+    """Three seeds in three pairs, which share sets."""
+    rng, n = np.random.default_rng(3), 150
+    p = []
+    for i in range(n):
+        result = overlap({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)
+        p.append(result[result["a"] == "mean"]["p_value"].item())
+    assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert 0.3 <= np.mean(np.array(p) <= 0.5) <= 0.6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["seeds", "tasks"])
 def test_level_where_the_sets_of_one_kind_are_alike(what):
     """Seeds differ by chance but tasks keep the same heads in each; or the other way round."""

@@ -94,6 +94,16 @@ def test_accuracy_in_closed_form():
     assert null.mean(axis=1).std() == pytest.approx((differences**2).mean() ** 0.5 / 200**0.5, rel=0.03)
 
 
+def test_seeds_that_predict_the_same_add_no_information():
+    label, method, base = binary(np.random.default_rng(4), seeds=1)
+    draw = [
+        paired_differences("f1", label, np.repeat(method, s, 0), np.repeat(base, s, 0), 50, rng)
+        for s, rng in ((1, np.random.default_rng(5)), (3, np.random.default_rng(5)))
+    ]
+    for one, three in zip(*draw, strict=True):
+        np.testing.assert_array_equal(np.repeat(one, 3, axis=1), three)
+
+
 @pytest.mark.slow
 def test_p_holds_its_level_over_examples():
     """Two equally good methods, two tasks, three seeds that err on the same examples."""
@@ -339,6 +349,28 @@ def test_a_method_with_the_predictions_of_its_base_does_not_differ():
     table = analysed(few, evaluations).query("method == 'iat'")
     columns = ["difference", "ci_low", "ci_high"]
     assert (table[columns] == 0).all(axis=None) and (table["p_value"] == 1).all()
+
+
+@pytest.mark.slow
+def test_intervals_over_seeds_cover_differences_at_their_level():
+    """The difference varies between seeds about as much as with the examples."""
+    few, rng, covered = study(controls=[]), np.random.default_rng(8), []
+    labels = {task: rng.integers(2, size=100).astype(float) for task in few.tasks}
+    for repeat in range(60):
+        evaluations = {}
+        for each in few.iat_runs:
+            right = 0.7 + (0.04 * rng.normal() if each.method == "iat" else 0)
+            frames = [
+                rows(t, labels[t], np.abs(labels[t] - (rng.random(100) > right))[None])[0] for t in each.tasks
+            ]
+            evaluations[each] = pd.concat(frames, ignore_index=True)
+        table = scores(((r, evaluations[r]) for r in few.iat_runs), few.variants, METRICS, {})
+        result = improvement(
+            table, few.iat_runs, evaluations.__getitem__, few.variants, METRICS, 100, 0.95, repeat
+        )
+        (row,) = result.query("method == 'iat' and task == @MEAN").to_dict("records")
+        covered.append(row["ci_low"] <= 0 <= row["ci_high"])
+    assert np.mean(covered) > 0.9
 
 
 def test_further_splits_are_tasks():
