@@ -7,6 +7,7 @@ import torch
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError, HeadspecError
+from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
@@ -17,6 +18,7 @@ from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tasks import kinds
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING
+from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS
 from support.running.studies import CONFIG
@@ -143,6 +145,42 @@ def test_label_smoothing_mixes_targets_with_all_tokens(made):
         all_tokens = -output.logits.log_softmax(-1).mean()
         torch.testing.assert_close(plain[row], output.loss, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * all_tokens, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_gates_are_those_of_each_text_and_finite_differences(made):
+    model, examples = made
+    batched = gate_gradients(model, "a", examples, np.arange(8), CPU)
+    rows = model.gates.layers
+    assert batched.shape == (8, rows, HEADS)
+    for row in (0, 1, 5):
+        alone = gate_gradients(model, "a", examples, np.array([row]), CPU)[0]
+        np.testing.assert_allclose(batched[row], alone, rtol=2e-3, atol=5e-5 * np.abs(alone).max())
+    step = 1e-4 if "t5" in model.encoder.config.model_type else 1e-3  # whose attention is steep
+    model.double()  # the steps are small
+
+    for layer, head in [(0, 0), (rows // 2, 2), (rows - 1, 3)]:  # of every kind of attention
+        ends = []
+        for sign in (1, -1):
+            gates = torch.ones(model.gates.layers, HEADS, dtype=torch.float64)
+            gates[layer, head] += sign * step
+            model.gates.values = gates
+            ends.append(losses(model, examples, np.arange(8)))
+        model.gates.values = None
+        difference = ((ends[0] - ends[1]) / (2 * step)).numpy()
+        scale = np.abs(batched).max()
+        np.testing.assert_allclose(batched[:, layer, head], difference, rtol=0.02, atol=1e-2 * scale)
+    model.float()
+
+
+def test_closed_heads_change_texts_as_zeroed_weights_do(made):
+    model, examples = made
+    closed = np.zeros((model.gates.layers, HEADS), dtype=bool)
+    closed[::2] = True  # of every kind of attention
+    masks = [Mask("none", None, 0.0, None, closed & False), Mask("a", "top", 0.1, None, closed)]
+    plain, pruned = predictions(model, {"a": examples}, masks, CPU)["a"]
+    with zeroed(model.gates, closed):
+        without = predictions(model, {"a": examples}, masks[:1], CPU)["a"][0]
+    assert (pruned == without).all() and (plain != pruned).any()
 
 
 def test_a_saved_model_is_the_same(made, tmp_path):
