@@ -168,3 +168,12 @@ def test_means_are_corrected_with_those_of_their_runs():
         and means["p_holm"].tolist() == means["p_value"].tolist()
         and means["p_holm"].max() < 0.05
     )
+
+
+def test_only_the_end_of_learning_counts():
+    rng = np.random.default_rng(0)
+    ends = [random_by_layer(rng) for _ in range(2)]
+    tables_of = {
+        cell(s): pd.concat([rows(random_by_layer(rng), step=3), rows(end)]) for s, end in enumerate(ends)
+    }
+    assert overlap(tables_of, 10, 0)["jaccard"].iloc[0] == jaccard(*ends)
