@@ -57,7 +57,7 @@ def test_ablation_is_a_full_pass_with_a_closed_gate(made, ablated):
             increase = model.losses(task, states, batch.labels).numpy() - plain
             predicted = model.predictions(task, states, batch.labels).numpy()
             model.gates.values = None
-            np.testing.assert_allclose(found.increase[ABLATION][:, *head], increase, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(found.increase[ABLATION][:, *head], increase, rtol=1e-3, atol=1e-5)
             np.testing.assert_allclose(found.predictions[ABLATION][:, *head], predicted, rtol=1e-4, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(made, ablate
                 states = model.pool(batch)
                 increase = (model.losses("a", states, batch.labels) - plain).numpy()
                 predicted = model.predictions("a", states, batch.labels).numpy()
-            np.testing.assert_allclose(increases[half::2, row, head], increase, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(increases[half::2, row, head], increase, rtol=1e-3, atol=1e-5)
             assert np.array_equal(predictions[half::2, row, head], predicted)
 
 
