@@ -183,3 +183,10 @@ def test_tables_of_affinity():
     assert both_ways(seeds[0], tasks).to_dict("list") == {
         "measure": ["grad-tag"], "task_a": ["p"], "task_b": ["q"], "similarity": [pytest.approx(0.15)],
     }  # fmt: skip
+
+
+def test_affinity_without_a_value_for_some_seed_has_none():
+    values = [np.array([[9, value], [0.2, 9]]) for value in (0.1, np.nan)]
+    seeds = [seed_table("grad-tag", ["p", "q"], each, directed=True)[1] for each in values]
+    table = affinity("m", seeds).set_index(["source", "target"])["affinity"]
+    assert np.isnan(table["p", "q"]) and table["q", "p"] == pytest.approx(0.2)
