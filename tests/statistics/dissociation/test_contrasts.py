@@ -1,5 +1,7 @@
 """Differences between dissociations: values, pairing, coverage and level."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,47 +14,40 @@ from headspec.statistics.dissociation.resampled import Evaluation
 from support.data.evaluations import evaluated
 
 FRACTION = 0.3
-PARADIGMS = {"a": "single", "b": "single", "p": "pair"}
+PARADIGMS = {"a": "single", "b": "single", "p": "pair", "q": "pair"}
 MIXTURES = {"a+b": "ab", "a+p": "ap", "b+p": "bp"}
 
 
-def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None, unlearnt=()):
+def evaluation(mixture, tasks, method, seed, rng, loss=0.2, hard=None, unlearnt=()):
     """A run whose tasks lose `loss` of accuracy .9 with their own heads pruned, .1 with the other's.
 
-    `hard` (tasks: (n,)) shifts these probabilities by example, alike for all runs that get it. A task
+    `hard` (tasks: (60,)) shifts these probabilities by example, alike for all runs that get it. A task
     (with a method) that is `unlearnt` has the most frequent class, and with its heads pruned the other.
     """
-    truth = np.random.default_rng(0).integers(2, size=n)
-    predictions = {}
-    for task in tasks:
-        shift = 0 if hard is None else hard[task]
-        for mask in ("none", *tasks):
-            p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + shift
-            found = np.where(rng.random(n) < p, truth, 1 - truth)
-            if (method, task) in unlearnt:
-                most = np.bincount(truth).argmax()
-                found = np.full(n, 1 - most if mask == task else most)
-            predictions[task, mask, FRACTION * (mask != "none")] = found
+    truth = np.random.default_rng(0).integers(2, size=60)
+    most, predictions = np.bincount(truth).argmax(), {}
+    for task, mask in itertools.product(tasks, ("none", *tasks)):
+        p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + (hard[task] if hard else 0)
+        found = np.where(rng.random(60) < p, truth, 1 - truth)
+        if (method, task) in unlearnt:
+            found = np.full(60, 1 - most if mask == task else most)
+        predictions[task, mask, FRACTION * (mask != "none")] = found
     columns = ["task", "pruned_for", "fraction"]
     return evaluated(columns, predictions, truth, mixture=mixture, method=method, seed=seed)
 
 
 def study(rng, losses, seeds=3, mixtures=MIXTURES, spread=0.0, hard=0.0, **more):
-    """Runs of every mixture, method and seed; `losses`: method: loss, or method and mixture: loss."""
+    """Runs of every mixture, method and seed; `losses`: method: loss."""
     shifts = {task: hard * rng.standard_normal(60) for task in "abpq"}
     shift = {(m, s): spread * rng.standard_normal() for m in losses for s in range(seeds)}
-    runs = []
-    for mixture, tasks in mixtures.items():
-        for method, loss in losses.items():
-            for seed in range(seeds):
-                at = (loss[mixture] if isinstance(loss, dict) else loss) + shift[method, seed]
-                runs.append(evaluation(mixture, tasks, method, seed, rng, loss=at, hard=shifts, **more))
-    return runs
+    return [
+        evaluation(mixture, tasks, method, seed, rng, losses[method] + shift[method, seed], shifts, **more)
+        for (mixture, tasks), method, seed in itertools.product(mixtures.items(), losses, range(seeds))
+    ]
 
 
-def table(runs, pairs=tuple(MIXTURES), parents=None, resamples=200, confidence=0.95, **more):
-    paradigms, parents = PARADIGMS | {"q": "pair"}, parents or {}
-    return contrasts(runs, list(pairs), paradigms, parents, FRACTION, resamples, confidence, seed=7, **more)
+def table(runs, pairs=tuple(MIXTURES), parents=None, **more):
+    return contrasts(runs, list(pairs), PARADIGMS, parents or {}, FRACTION, 200, 0.95, seed=7, **more)
 
 
 def row(frame, contrast, mixture, method="tuned"):
@@ -73,28 +68,29 @@ def test_differences_are_those_of_the_means_of_single_runs():
     assert total["difference"] == pytest.approx((tuned - frozen)[list(MIXTURES)].mean())
     assert total["dissociation"] == pytest.approx(tuned[list(MIXTURES)].mean())
     assert (total["against"], total["n_mixtures"], total["n_seeds"]) == ("frozen", 3, 3)
-    for method, by_mixture in (("tuned", tuned), ("frozen", frozen)):
+    for method in ("tuned", "frozen"):
         across = row(found, "paradigms", ACROSS, method)
-        assert across["difference"] == pytest.approx(by_mixture[["a+p", "b+p"]].mean() - by_mixture["a+b"])
+        assert across["difference"] == pytest.approx(d[method][["a+p", "b+p"]].mean() - d[method]["a+b"])
         assert (across["against"], across["n_mixtures"]) == (WITHIN, 3)
     assert set(found["ci_over"]) == {"seeds and examples"}
-    families = found.groupby(["contrast", found["mixture"] == PAIRS])
-    for _, rows in families:
+    for _, rows in found.groupby(["contrast", found["mixture"] == PAIRS]):
         assert (rows["p_holm"] >= rows["p_value"]).all()
-        least = rows["p_value"].min()
-        assert rows["p_holm"].min() == pytest.approx(min(1, len(rows) * least))
+        assert rows["p_holm"].min() == pytest.approx(min(1, len(rows) * rows["p_value"].min()))
 
 
 def test_a_task_of_pairs_is_compared_with_that_of_its_texts_beside_the_same_tasks():
     mixtures = {"a+b": "ab", "b-and-q": "bq", "a-and-q": "aq", "three": "abq"}
-    runs = study(np.random.default_rng(1), {"tuned": 0.3}, mixtures=mixtures)
+    runs = study(np.random.default_rng(1), {"tuned": 0.3}, 1, mixtures)
     found = table(runs, pairs=["a+b"], parents={"q": "a"})
     assert found[["contrast", "mixture", "against"]].to_numpy().tolist() == [["pairs_of", "b-and-q", "a+b"]]
 
 
-def test_two_seeds_have_an_interval_over_examples_and_no_p():
-    found = table(study(np.random.default_rng(2), {"tuned": 0.4, "frozen": 0.2}, seeds=2))
+def test_two_seeds_have_an_interval_over_examples_and_no_p_and_one_method_has_no_contrast():
+    runs = study(np.random.default_rng(2), {"tuned": 0.4, "frozen": 0.2}, seeds=2)
+    found = table(runs)
     assert set(found["ci_over"]) == {"examples"} and found[["p_value", "p_holm"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(found, table(runs, processes=2))
+    assert table([run for run in runs if run.run.method == "tuned"], pairs=["a+b"]).empty
 
 
 def test_what_mixtures_share_cancels():
@@ -103,7 +99,7 @@ def test_what_mixtures_share_cancels():
     frame = one.predictions
     unpruned = frame[(frame["task"] == "q") & (frame["pruned_for"] == "none")]["prediction"].to_numpy()
     frame.loc[frame["task"] == "q", "prediction"] = np.tile(unpruned, 3)  # whose D is 0
-    renamed = Run(model="m", mixture="a+p", tasks=("a", "p"), method="tuned", seed=0)
+    renamed = Run("m", "a+p", ("a", "p"), "tuned", 0)
     other = Evaluation(renamed, dict.fromkeys("ap", "accuracy"), frame.replace({"q": "p"}))
     (found,) = table([one, other], pairs=[], parents={"q": "p"}).to_dict("records")
     assert found["dissociation"] > 0.01
@@ -112,25 +108,17 @@ def test_what_mixtures_share_cancels():
     assert d["ci_low"] < d["dissociation"] < d["ci_high"]
 
 
-def test_processes_and_one_method_give_the_same_table_or_none():
-    runs = study(np.random.default_rng(4), {"tuned": 0.4, "frozen": 0.2}, seeds=1)
-    pd.testing.assert_frame_equal(table(runs), table(runs, processes=2))
-    alone = [run for run in runs if run.run.method == "tuned"]
-    assert table(alone, pairs=["a+b"]).empty
-
-
 def test_what_a_model_has_not_learnt_counts_in_no_contrast():
     """The other mixtures' numbers are what they are without it, and rows that have none left say so."""
-    losses, mixtures = {"tuned": 0.4, "frozen": 0.2}, MIXTURES | {"a-and-q": "aq"}
+    losses, mixtures, parents = {"tuned": 0.4, "frozen": 0.2}, MIXTURES | {"a-and-q": "aq"}, {"q": "p"}
     runs = study(np.random.default_rng(6), losses, mixtures=mixtures)
     lost = study(np.random.default_rng(6), losses, mixtures=mixtures, unlearnt=[("frozen", "p")])
-    parents = {"q": "p"}
     found = table(lost, parents=parents)
     pairs = row(found, "methods", PAIRS)
     assert (pairs["n_mixtures"], pairs["n_left_out"]) == (1, 2)
-    alone = table([run for run in runs if run.run.mixture == "a+b"], pairs=["a+b"])
+    alone = row(table([run for run in runs if run.run.mixture == "a+b"], pairs=["a+b"]), "methods", PAIRS)
     same = ["dissociation", "difference", "ci_low", "ci_high"]
-    assert [pairs[name] for name in same] == [row(alone, "methods", PAIRS)[name] for name in same]
+    assert [pairs[name] for name in same] == [alone[name] for name in same]
     learnt = row(found, "paradigms", ACROSS)
     whole = row(table(runs, parents=parents), "paradigms", ACROSS)
     assert learnt["n_left_out"] == 0 and learnt | {"p_holm": 0} == whole | {"p_holm": 0}  # of fewer rows

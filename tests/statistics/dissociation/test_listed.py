@@ -42,39 +42,31 @@ def masks(base: float, listed: float, shared: float, random) -> dict:
 
 
 def value(one: Evaluation, task: str, pruned: str) -> np.ndarray:
+    """Accuracies (draws,)."""
     rows = one.predictions[(one.predictions["task"] == task) & (one.predictions["pruned"] == pruned)]
-    right = (rows["prediction"] == rows["label"]).groupby(rows["draw"].fillna(0)).mean()
-    return right.to_numpy()
+    return (rows["prediction"] == rows["label"]).groupby(rows["draw"].fillna(0)).mean().to_numpy()
 
 
 def test_columns_are_what_they_say():
     rng = np.random.default_rng(0)
     accuracy = {"a": masks(0.9, 0.6, 0.7, [0.85, 0.8, 0.88]), "b": masks(0.8, 0.75, 0.6, [0.8, 0.7, 0.75])}
     runs = [evaluation(rng, accuracy, seed) for seed in range(3)]
-    table = head_lists(runs, 100, 0.95, 7).set_index("task")
-    mean = {
-        (task, pruned): np.mean([value(run, task, pruned) for run in runs], axis=0)
-        for task in TASKS
-        for pruned in ("none", "listed", "shared", "random")
-    }
+    table, gains = head_lists(runs, 100, 0.95, 7).set_index("task"), {}
     for task in TASKS:
         row = table.loc[task]
-        for column, pruned in {"base": "none", "value": "listed", "shared": "shared"}.items():
-            assert row[column] == pytest.approx(mean[task, pruned].item())
-        draws = mean[task, "random"]
-        assert row["harm"] == pytest.approx(draws.mean() - row["value"])
-        assert row["random"] == pytest.approx(draws.mean())
-        assert (row["draws_low"], row["draws_high"]) == pytest.approx((draws.min(), draws.max()))
+        base, listed, shared, draws = (
+            np.array([value(run, task, pruned) for run in runs])
+            for pruned in ("none", "listed", "shared", "random")
+        )  # (seeds, draws)
+        gains[task] = ((listed - shared) / base).mean()
+        draws = draws.mean(axis=0)
+        expected = [base.mean(), listed.mean(), shared.mean(), draws.mean(), draws.min(), draws.max()]
+        columns = ["base", "value", "shared", "random", "draws_low", "draws_high"]
+        assert row[columns].tolist() == pytest.approx(expected)
+        assert row["harm"] == pytest.approx(draws.mean() - listed.mean())
         assert row["p_value"] == (1 + (draws <= row["value"]).sum()) / 4
-    gains = {
-        task: np.mean([
-            (value(r, task, "listed") - value(r, task, "shared")) / value(r, task, "none") for r in runs
-        ])
-        for task in TASKS
-    }  # fmt: skip
     for task, other in (TASKS, TASKS[::-1]):
-        assert table.loc[task, "own"] == pytest.approx(-gains[task])
-        assert table.loc[task, "others"] == pytest.approx(gains[other])
+        assert table.loc[task, ["own", "others"]].tolist() == pytest.approx([-gains[task], gains[other]])
     assert table.loc["a", "own_low"] < table.loc["a", "own"] < table.loc["a", "own_high"]
     assert (table["p_specific"] < 1).tolist() == [True, False]
     assert set(table["ci_over"]) == {"seeds and examples"} and set(table["n_seeds"]) == {3}
@@ -111,11 +103,10 @@ def test_verdicts(a, b, verdicts, seeds):
 
 
 def test_importance_takes_as_many_draws_as_its_level():
-    rng, verdicts = np.random.default_rng(0), []
-    for draws in (18, 19):
+    rng = np.random.default_rng(0)
+    for draws, verdict in ((18, "neither"), (19, "important")):
         accuracy = {t: masks(0.9, 0.6, 0.6, rng.normal(0.87, 0.02, draws)) for t in TASKS}
-        verdicts.append(set(head_lists([evaluation(rng, accuracy)], 50, 0.95, 0)["verdict"]))
-    assert verdicts == [{"neither"}, {"important"}]
+        assert set(head_lists([evaluation(rng, accuracy)], 50, 0.95, 0)["verdict"]) == {verdict}
 
 
 def test_lists_are_ranked_together():
@@ -136,10 +127,7 @@ def test_lists_are_ranked_together():
 def test_lists_and_tasks_of_a_mixture_are_one_family():
     rng = np.random.default_rng(6)
     accuracy = {t: masks(0.9, 0.6, 0.75, rng.normal(0.85, 0.03, 20)) for t in TASKS}
-    one, other = (
-        evaluation(rng, accuracy),
-        evaluation(rng, accuracy | {"a": masks(0.9, 0.8, 0.8, [0.8] * 20)}),
-    )
+    one, other = (evaluation(rng, accuracy | own) for own in ({}, {"a": masks(0.9, 0.8, 0.8, [0.8] * 20)}))
     both = pd.concat([one.predictions, other.predictions.assign(heads="theirs")])
     table = head_lists([replace(one, stored=both)], 100, 0.95, 0)
     assert table["heads"].tolist() == ["mine", "mine", "theirs", "theirs"]
@@ -148,8 +136,7 @@ def test_lists_and_tasks_of_a_mixture_are_one_family():
         for run in (one, other)
         for task in TASKS
     ]
-    p, corrected = ranked(np.transpose(under))
-    np.testing.assert_allclose(table[["p_value", "p_corrected"]], np.transpose([p, corrected]))
+    np.testing.assert_allclose(table[["p_value", "p_corrected"]].T, ranked(np.transpose(under)))
     np.testing.assert_allclose(table["p_specific_holm"], holm(table["p_specific"]))
 
 
@@ -209,10 +196,8 @@ def test_intervals_of_both_parts_cover(seeds):
 
 
 def test_a_table_that_lacks_a_mask_is_refused():
-    rng = np.random.default_rng(0)
-    one = evaluation(rng, {t: masks(0.9, 0.8, 0.7, [0.8, 0.85]) for t in TASKS})
+    one = evaluation(np.random.default_rng(0), {t: masks(0.9, 0.8, 0.7, [0.8, 0.85]) for t in TASKS})
     rows = one.predictions
     for lacking in (rows["pruned"] != "shared", rows.index != 5):
-        broken = Evaluation(one.run, one.metrics, rows[lacking])
         with pytest.raises(DataError, match="listed.parquet: task 'a' lacks predictions for the list 'mine'"):
-            head_lists([broken], 20, 0.95, 0)
+            head_lists([replace(one, stored=rows[lacking])], 20, 0.95, 0)

@@ -17,11 +17,12 @@ from support.data.evaluations import evaluated
 TASKS = ("topic", "topic-pair")
 
 
-def texts(rng: np.random.Generator, n: int) -> dict[str, pd.DataFrame]:
-    """Validation tables of a task and of the pairs of its texts."""
+def texts(rng: np.random.Generator, n: int) -> tuple[dict[str, pd.DataFrame], dict]:
+    """Validation tables of a task and of the pairs of its texts, and their groups."""
     names = [f"text {i}" for i in range(n)]
     parent = pd.DataFrame({"text_a": names, "text_b": None, "label": rng.choice(list("abcd"), n)})
-    return {"topic": parent, "topic-pair": pair(parent, rng)}
+    tables = {"topic": parent, "topic-pair": pair(parent, rng)}
+    return tables, grouped(dict.fromkeys(TASKS, "topic"), tables.values())
 
 
 def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]) -> Evaluation:
@@ -41,10 +42,9 @@ def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]
 def as_rankings(one: Evaluation) -> Evaluation:
     """The same predictions, as if two rankings had chosen the heads to prune."""
     frame = one.predictions
-    of = {"importance": "topic", "confidence": "topic-pair"}
     parts = [
         frame[frame["pruned_for"].isin(["none", pruned_for])].assign(ranking=ranking)
-        for ranking, pruned_for in of.items()
+        for ranking, pruned_for in {"importance": "topic", "confidence": "topic-pair"}.items()
     ]
     table = pd.concat(parts).assign(order="top", draw=None)
     return replace(one, stored=table.assign(pruned_for=table["task"]).astype({"draw": "Int32"}))
@@ -54,8 +54,7 @@ def as_rankings(one: Evaluation) -> Evaluation:
 def test_pairs_of_texts_keep_level_and_coverage():
     """Drawn one by one, 14 % of the intervals of pairs would miss 0, and of those of the mean none."""
     rng = np.random.default_rng(0)
-    tables = texts(rng, 300)
-    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
+    tables, groups = texts(rng, 300)
     runs = [replace(null(rng, f"m{i}", tables), grouped=groups) for i in range(150)]
     dissociation = dissociation_tables(runs, 199, 0.95, 0.1, 0.3, seed=0)["combined"]
     areas = pruning_curves(map(as_rankings, runs), 199, 0.95, seed=0)["pruning_areas"]
@@ -68,8 +67,7 @@ def test_pairs_of_texts_keep_level_and_coverage():
 
 
 def test_partners_and_their_texts_are_in_one_group():
-    tables = texts(np.random.default_rng(1), 700)
-    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
+    tables, groups = texts(np.random.default_rng(1), 700)
     group_of_text = dict(zip(tables["topic"]["text_a"], groups["topic"].group, strict=True))
     pairs = tables["topic-pair"].assign(group=groups["topic-pair"].group)
     assert (pairs["text_a"].map(group_of_text) == pairs["group"]).all()
@@ -92,10 +90,8 @@ def test_tasks_of_one_source_share_only_what_they_share():
 
 def test_a_task_without_its_pairs_is_drawn_by_example():
     rng = np.random.default_rng(2)
-    tables = texts(rng, 300)
-    one = null(rng, "m", tables)
-    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
-    tasks = ("topic", "other")
+    tables, groups = texts(rng, 300)
+    one, tasks = null(rng, "m", tables), ("topic", "other")
     frame = one.predictions.replace({"topic-pair": "other"})
     alone = Evaluation(replace(one.run, tasks=tasks), dict.fromkeys(tasks, "accuracy"), frame)
     by_example, by_group = (

@@ -24,63 +24,42 @@ from support.schemas import SCHEMAS
 RNG = np.random.default_rng(20230)
 
 
-def names(k):
-    return [f"t{index}" for index in range(k)]
+def pairs_of(k):
+    return list(itertools.combinations([f"t{index}" for index in range(k)], 2))
 
 
 def paradigms(k):
     """Single texts and pairs of texts in turn."""
-    return {task: ("single", "pair")[index % 2] for index, task in enumerate(names(k))}
+    return {f"t{index}": ("single", "pair")[index % 2] for index in range(k)}
+
+
+def same_paradigm(k):
+    return np.array([float(a == b) for a, b in itertools.combinations(paradigms(k).values(), 2)])
 
 
 def study(similarity, dissociation, k):
     """Tables 'similarity' and 'combined' from {(model, measure): values of pairs} and {model: values}."""
-    pairs = list(itertools.combinations(names(k), 2))
     alike = [
         dict(model=model, measure=measure, task_a=a, task_b=b, subject=subject, similarity=value + shift)
         for (model, measure), values in similarity.items()
-        for (a, b), value in zip(pairs, values, strict=True)
+        for (a, b), value in zip(pairs_of(k), values, strict=True)
         for subject, shift in ((None, 0), ("s1", 0.3))
     ]
     combined = [
-        dict(
-            model=model,
-            mixture=f"{a}+{b}",
-            method=method,
-            task=task,
-            dissociation=value + shift,
-            at_chance=False,
-        )
+        dict(model=model, mixture=f"{a}+{b}", method=method, task=task, dissociation=value + shift)
         for model, values in dissociation.items()
-        for (a, b), value in zip(pairs, values, strict=True)
+        for (a, b), value in zip(pairs_of(k), values, strict=True)
         for method, task, shift in (("tuned", "mean", 0), ("tuned", a, 0.1), ("frozen", "mean", -0.1))
     ]
     rows = {"similarity": alike, "combined": combined}
     return tuple(pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows)
 
 
-def correlated(similarity, dissociation, k, seed=0):
+def correlated(similarity, dissociation, k):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pairs = paired(*study(similarity, dissociation, k), paradigms(k), "tuned")
-        return correlation(pairs, seed).set_index(["model", "measure"])
-
-
-def matrix(values, k):
-    full = np.zeros((k, k))
-    full[np.triu_indices(k, 1)] = values
-    return full + full.T
-
-
-def brute_force(x, y, k, statistic):
-    """p from permutations of complete matrices."""
-    upper = np.triu_indices(k, 1)
-    observed = abs(statistic(x, y))
-    reached = [
-        abs(statistic(matrix(x, k)[np.ix_(order, order)][upper], y)) >= observed - 1e-9
-        for order in itertools.permutations(range(k))
-    ]
-    return sum(reached) / math.factorial(k)
+        return correlation(pairs, 0).set_index(["model", "measure"])
 
 
 def pearson(x, y):
@@ -91,32 +70,69 @@ def rank(x, y):
     return stats.spearmanr(x, y).statistic
 
 
-# --- the permutation test -----------------------------------------------------------------------
+def partial(held):
+    """The partial correlation given `held`, in closed form."""
+
+    def r(x, y):
+        rxy, rxz, ryz = pearson(x, y), pearson(x, held), pearson(y, held)
+        return (rxy - rxz * ryz) / ((1 - rxz**2) * (1 - ryz**2)) ** 0.5
+
+    return r
+
+
+def brute_force(xs, ys, k, statistic):
+    """Mean statistic of several x and y, and its p from permutations of complete matrices, alike for all."""
+    upper, found = np.triu_indices(k, 1), []
+    matrices = np.zeros((len(xs), k, k))
+    matrices[:, *upper] = xs
+    matrices += matrices.swapaxes(1, 2)
+    for order in itertools.permutations(range(k)):
+        moved = [matrix[np.ix_(order, order)][upper] for matrix in matrices]
+        found.append(np.mean([statistic(x, y) for x, y in zip(moved, ys, strict=True)]))
+    return found[0], np.mean(np.abs(found) >= abs(found[0]) - 1e-9)
 
 
 @pytest.mark.parametrize("k", [3, 4, 5])
-def test_mantel_equals_brute_force(k):
-    n = k * (k - 1) // 2
-    for _ in range(3):
-        x, y = RNG.normal(size=n), np.round(RNG.normal(size=n), 1)  # with ties among ranks
-        row = correlated({("m", "rsa"): x}, {"m": y}, k).loc["m", "rsa"]
-        assert row["pearson_r"] == pytest.approx(pearson(x, y))
-        assert row["spearman_r"] == pytest.approx(rank(x, y))
-        assert row["p_mantel"] == pytest.approx(brute_force(x, y, k, pearson))
-        assert row["p_mantel_spearman"] == pytest.approx(brute_force(x, y, k, rank))
-        assert row["exact"] and row["permutations"] == math.factorial(k)
+def test_every_column_is_that_of_brute_force_and_of_scipy(k):
+    """Of each model; and pooled, where r is the mean over models, whose tasks are relabelled together."""
+    held, n = same_paradigm(k), k * (k - 1) // 2
+    x = RNG.normal(size=(2, n)) + held
+    y = np.round(RNG.normal(size=(2, n)) + held, 1)  # with ties among ranks
+    table = correlated({("a", "rsa"): x[0], ("b", "rsa"): x[1]}, dict(zip("ab", y, strict=True)), k)
+    rest = [each - np.polyval(np.polyfit(held, each, 1), held) for each in x]
+    tests = {("pearson_r", "p_mantel"): (x, pearson), ("spearman_r", "p_mantel_spearman"): (x, rank)}
+    if k > 3:  # semi-partialling: residuals of similarity are relabelled
+        tests["partial_r", "p_partial"] = rest, partial(held)
+    for model, members in {"a": [0], "b": [1], POOLED: [0, 1]}.items():
+        row = table.loc[model, "rsa"]
+        for columns, (values, statistic) in tests.items():
+            expected = brute_force([values[i] for i in members], y[members], k, statistic)
+            assert row[list(columns)].tolist() == pytest.approx(expected)
+        assert (
+            row["exact"] and row["permutations"] == math.factorial(k) and row["n_pairs"] == n * len(members)
+        )
+        if model == POOLED:
+            line, ordinary = (row["pearson_r"], 0), (np.nan, np.nan)
+        else:
+            fit = stats.linregress(x[members[0]], y[members[0]])
+            line = fit.slope, fit.intercept
+            ordinary = fit.pvalue, stats.spearmanr(x[members[0]], y[members[0]]).pvalue
+        assert row[["slope", "intercept"]].tolist() == pytest.approx(line)
+        assert row[["p_pearson", "p_spearman"]].tolist() == pytest.approx(ordinary, abs=1e-7, nan_ok=True)
+    assert k > 3 or table[["partial_r", "p_partial"]].isna().all(axis=None)
 
 
-def test_exact_p_of_three_tasks():
-    """Three pairs in all six orders: only the identity reaches |r| = 1."""
-    x = np.array([1.0, 2.0, 4.0])
-    assert p_value(correlations(x, x, relabellings(3, 0)[0])) == 1 / 6
-    assert p_value(correlations(x, np.array([1.0, 1.0, 2.0]), relabellings(3, 0)[0])) == 2 / 6
-    small = 1e-12 * x  # small values are not constant ones
-    assert p_value(correlations(small, x + 1, relabellings(3, 0)[0])) == 1 / 6
+def test_p_in_closed_form():
+    """Three pairs in all six orders: only the identity reaches |r| = 1; small values are not constant."""
+    x, ways = np.array([1.0, 2.0, 4.0]), relabellings(3, 0)[0]
+    assert p_value(correlations(x, x, ways)) == p_value(correlations(1e-12 * x, x + 1, ways)) == 1 / 6
+    assert p_value(correlations(x, np.array([1.0, 1.0, 2.0]), ways)) == 2 / 6
+    assert ordinary_p(-1.0, 5) == 0 and ordinary_p(0.0, 5) == pytest.approx(1)
 
 
-def test_random_relabellings_of_many_tasks():
+def test_eight_tasks_have_all_relabellings_and_nine_have_random_ones():
+    ways, exact = relabellings(8, 0)
+    assert exact and ways.shape == (40_320, 28)
     ways, exact = relabellings(9, 1)
     assert not exact and ways.shape == (RANDOM + 1, 36)
     assert ways[0].tolist() == list(range(36))
@@ -157,71 +173,6 @@ def test_level_with_dependent_pairs():
         assert np.mean(np.array(mantel) <= level) == pytest.approx(level, abs=4.5 * error)
 
 
-def test_eight_tasks_have_all_their_relabellings():
-    x, y = RNG.normal(size=(2, 28))
-    row = correlated({("m", "rsa"): x}, {"m": y}, 8).loc["m", "rsa"]
-    assert row["permutations"] == 40_320 and row["exact"]
-
-
-# --- input paradigm held constant ---------------------------------------------------------------
-
-
-def partial_t(x, y, held):
-    """t of the coefficient of x in the least squares of y on x and `held`."""
-    design = np.stack([np.ones_like(x), x, held], axis=1)
-    coefficients, *_ = np.linalg.lstsq(design, y)
-    residual = y - design @ coefficients
-    variance = residual @ residual / (len(x) - 3) * np.linalg.inv(design.T @ design)[1, 1]
-    return coefficients[1] / variance**0.5
-
-
-@pytest.mark.parametrize("k", [4, 5])
-def test_partial_correlation_equals_semi_partialling_in_closed_form(k):
-    pairs = itertools.combinations(paradigms(k).values(), 2)
-    held = np.array([float(a == b) for a, b in pairs])
-    for _ in range(3):
-        x, y = RNG.normal(size=(2, len(held))) + held
-        row = correlated({("m", "rsa"): x}, {"m": y}, k).loc["m", "rsa"]
-        rxy, rxz, ryz = pearson(x, y), pearson(x, held), pearson(y, held)
-        closed = (rxy - rxz * ryz) / ((1 - rxz**2) * (1 - ryz**2)) ** 0.5
-        assert row["partial_r"] == pytest.approx(closed)
-        t = closed * ((len(x) - 3) / (1 - closed**2)) ** 0.5
-        assert partial_t(x, y, held) == pytest.approx(t)
-        residuals = x - np.polyval(np.polyfit(held, x, 1), held)
-        expected = brute_force(residuals, y, k, lambda e, y, held=held: partial_t(e, y, held))
-        assert row["p_partial"] == pytest.approx(expected)
-
-
-def test_partial_correlation_if_the_paradigm_is_constant_or_explains_everything():
-    x, y = RNG.normal(size=(2, 10))
-    held = np.array([float(a == b) for a, b in itertools.combinations(paradigms(5).values(), 2)])
-    table = correlated({("m", "paradigm"): held, ("m", "rsa"): x}, {"m": y}, 5).loc["m"]
-    assert table.loc["paradigm", ["partial_r", "p_partial"]].isna().all()
-    assert table.loc["paradigm", ["pearson_r", "p_mantel"]].notna().all()
-    assert table.loc["rsa", ["partial_r", "p_partial"]].notna().all()
-    explained = correlated({("m", "rsa"): x}, {"m": 0.3 - 0.2 * held}, 5).loc["m", "rsa"]
-    assert explained[["partial_r", "p_partial"]].isna().all() and explained["pearson_r"] < 1
-    ways, _ = relabellings(5, 0)
-    assert np.isnan(partial_correlations(x, y, np.ones(10), ways)).all()
-    few = correlated({("m", "rsa"): x[:3]}, {"m": y[:3]}, 3).loc["m", "rsa"]
-    assert few[["partial_r", "p_partial"]].isna().all() and few["p_mantel"] > 0
-
-
-# --- the table ----------------------------------------------------------------------------------
-
-
-def test_line_and_ordinary_p_equal_scipy():
-    x, y = RNG.normal(size=(2, 10))
-    row = correlated({("m", "cka"): x}, {"m": y}, 5).loc["m", "cka"]
-    line = stats.linregress(x, y)
-    assert row[["slope", "intercept", "p_pearson"]].tolist() == pytest.approx(
-        [line.slope, line.intercept, line.pvalue]
-    )
-    assert row["p_spearman"] == pytest.approx(stats.spearmanr(x, y).pvalue)
-    assert row["n_pairs"] == 10
-    assert ordinary_p(-1.0, 5) == 0 and ordinary_p(0.0, 5) == pytest.approx(1)
-
-
 def test_pairs_use_means_over_subjects_and_tasks_of_the_method():
     x, y = RNG.normal(size=(2, 3))
     pairs = paired(*study({("m", "cnm"): x}, {"m": y}, 3), paradigms(3), "frozen")
@@ -231,60 +182,27 @@ def test_pairs_use_means_over_subjects_and_tasks_of_the_method():
     np.testing.assert_allclose(pairs["dissociation"], y - 0.1)
 
 
-def test_pooled_models_are_relabelled_together():
-    x, y = RNG.normal(size=(2, 15))
-    alike = {(model, "rsa"): x for model in "ab"}
-    twice = correlated(alike, {"a": y, "b": 2 + 3 * y}, 6)
-    pooled, single = twice.loc[POOLED, "rsa"], twice.loc["a", "rsa"]
-    same = ["pearson_r", "spearman_r", "partial_r", "p_mantel", "p_mantel_spearman", "p_partial"]
-    assert pooled[same].tolist() == pytest.approx(single[same].tolist())
-    assert pooled[["n_pairs", "permutations"]].tolist() == [30, 720]
-    assert pooled[["slope", "intercept"]].tolist() == pytest.approx([single["pearson_r"], 0])
-    assert pooled[["p_pearson", "p_spearman"]].isna().all()
-
-
-def test_pooled_p_of_two_models_by_brute_force():
-    k, n = 4, 6
-    x, y = RNG.normal(size=(2, 2, n))
-    table = correlated({("a", "rsa"): x[0], ("b", "rsa"): x[1]}, {"a": y[0], "b": y[1]}, k)
-    upper = np.triu_indices(k, 1)
-
-    def mean_r(order):
-        moved = [matrix(values, k)[np.ix_(order, order)][upper] for values in x]
-        return np.mean([pearson(*pair) for pair in zip(moved, y, strict=True)])
-
-    assert table.loc[(POOLED, "rsa"), "pearson_r"] == pytest.approx(mean_r(range(k)))
-    reached = [
-        abs(mean_r(order)) >= abs(mean_r(range(k))) - 1e-9 for order in itertools.permutations(range(k))
-    ]
-    assert table.loc[(POOLED, "rsa"), "p_mantel"] == pytest.approx(np.mean(reached))
-
-
 def test_a_task_that_a_model_has_not_learnt_is_in_no_correlation():
     """The last of five tasks, in one of its pairs: what is left is a study of the other four."""
-    k, n = 5, 10
-    x, y = RNG.normal(size=(2, 2, n))
+    x, y = RNG.normal(size=(2, 2, 10))
     alike = {(model, "rsa"): values for model, values in zip("ab", x, strict=True)}
-    similarity, combined = study(alike, dict(zip("ab", y, strict=True)), k)
-    nothing = (combined[["model", "mixture", "method", "task"]] == ["a", "t1+t4", "tuned", "mean"]).all(
-        axis=1
-    )
-    rows = combined[nothing].assign(task="t4")
-    combined = pd.concat([combined[~nothing], combined[nothing], rows]).assign(unpruned_at_chance=False)
+    similarity, combined = study(alike, dict(zip("ab", y, strict=True)), 5)
+    one = combined["model"].eq("a") & combined["mixture"].eq("t1+t4") & combined["method"].eq("tuned")
+    combined = pd.concat([combined, combined[one].head(1).assign(task="t4")]).assign(unpruned_at_chance=False)
     combined.loc[combined["task"].eq("t4"), "unpruned_at_chance"] = True
     combined.loc[combined["method"].eq("frozen"), "unpruned_at_chance"] = True  # of another method
-    pairs = paired(similarity, combined, paradigms(k), "tuned")
-    assert set(pairs.loc[pairs["left_out"], "mixture"]) == {f"t{i}+t4" for i in range(4)}
-    assert set(pairs.loc[pairs["left_out"], "model"]) == {"a"}
+    pairs = paired(similarity, combined, paradigms(5), "tuned")
+    left = pairs.loc[pairs["left_out"], ["model", "mixture"]]
+    assert set(left["mixture"]) == {f"t{i}+t4" for i in range(4)} and set(left["model"]) == {"a"}
     found = correlation(pairs, 0).set_index("model")
-    learnt = [i for i, pair in enumerate(itertools.combinations(range(k), 2)) if 4 not in pair]
+    learnt = [i for i, pair in enumerate(pairs_of(5)) if "t4" not in pair]
     four = correlated(
         {key: values[learnt] for key, values in alike.items()},
         {model: values[learnt] for model, values in zip("ab", y, strict=True)},
         4,
     ).reset_index("measure", drop=True)
-    pd.testing.assert_series_equal(found.loc["a"].drop("measure"), four.loc["a"], check_names=False)
-    pd.testing.assert_series_equal(found.loc[POOLED].drop("measure"), four.loc[POOLED], check_names=False)
+    for model in ("a", POOLED):
+        pd.testing.assert_series_equal(found.loc[model].drop("measure"), four.loc[model], check_names=False)
     assert found["n_pairs"].to_dict() == {"a": 6, "b": 10, POOLED: 12}
 
 
@@ -303,3 +221,14 @@ def test_undefined_correlations_are_null(k, tmp_path):
         assert table.loc[("a", "gap"), "n_pairs"] == n - 1
     tables.write(tmp_path / "c.parquet", SCHEMAS["correlation"], table.reset_index(), {})
     assert len(tables.read(tmp_path / "c.parquet")) == len(table)
+
+
+def test_partial_correlation_is_null_if_the_paradigm_is_constant_or_explains_everything():
+    x, y = RNG.normal(size=(2, 10))
+    held, partials = same_paradigm(5), ["partial_r", "p_partial"]
+    table = correlated({("m", "paradigm"): held, ("m", "rsa"): x}, {"m": y}, 5).loc["m"]
+    assert table.loc["paradigm", partials].isna().all() and table.loc["rsa", partials].notna().all()
+    assert table.loc["paradigm", ["pearson_r", "p_mantel"]].notna().all()
+    explained = correlated({("m", "rsa"): x}, {"m": 0.3 - 0.2 * held}, 5).loc["m", "rsa"]
+    assert explained[partials].isna().all() and explained["pearson_r"] < 1
+    assert np.isnan(partial_correlations(x, y, np.ones(10), relabellings(5, 0)[0])).all()

@@ -1,4 +1,4 @@
-"""Runs with made-up predictions under pruning."""
+"""Made-up predictions, of runs under pruning and of two methods."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,3 +32,13 @@ def evaluated(
     tasks = tuple(dict.fromkeys(keys["task"]))
     fields = {"model": "m", "mixture": "+".join(tasks), "tasks": tasks, "method": "tuned", "seed": 0} | run
     return Evaluation(Run(**fields), dict.fromkeys(fields["tasks"], metric), frame)
+
+
+def binary(
+    rng: np.random.Generator, n: int = 80, seeds: int = 3
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, and predictions (seeds, n) of two methods that err on the same hard examples."""
+    label = rng.integers(2, size=n).astype(float)
+    hard = rng.beta(1, 3, size=n)
+    predictions = np.abs(label - (rng.random((2 * seeds, n)) < hard))
+    return label, predictions[:seeds], predictions[seeds:]
