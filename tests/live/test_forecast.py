@@ -34,12 +34,10 @@ def test_the_time_of_models_is_unknown_until_one_shows_its_speed():
     assert forecast(jobs, 5).wall is None
     jobs[0].left = 3  # it takes 8 seconds where 10 + MODEL were planned
     assert forecast(jobs, 5).wall == pytest.approx(3 + (20 + MODEL) * 8 / (10 + MODEL))
-
-
-def test_only_classifiers_say_nothing_of_the_speed_of_models():
-    jobs = [computing(0, begun=0, taken=2), computing(10, "prune")]
-    assert forecast(jobs, 2).wall is None
-    assert forecast([jobs[0], computing(0)], 2).wall == 2
+    # a classifier alone says nothing of it
+    classifier = computing(0, begun=0, taken=2)
+    assert forecast([classifier, computing(10, "prune")], 2).wall is None
+    assert forecast([classifier, computing(0)], 2).wall == 2
 
 
 def test_jobs_correct_those_most_like_them():
@@ -55,9 +53,7 @@ def test_jobs_correct_those_most_like_them():
     ):
         assert forecast([*done, computing(5, **more)], 100).wall == pytest.approx(factor * (5 + MODEL))
     assert forecast([*done, LiveJob("data")], 100).wall == LIGHT  # of another kind
-
-
-def test_many_small_jobs_do_not_outweigh_a_large_one():
+    # many small jobs do not outweigh a large one
     done = [computing(1, begun=0, taken=1)] * 9 + [computing(1000, begun=0, taken=2 * (1000 + MODEL))]
     assert forecast([*done, computing(10)], 9999).wall == pytest.approx(2 * (10 + MODEL))
 
@@ -75,15 +71,12 @@ def test_a_run_lasts_as_long_as_its_longest_chain():
     assert forecast(jobs, 0).wall == 90 + MODEL + LIGHT
 
 
-def test_running_jobs_count_for_what_they_have_done():
+def test_jobs_that_run_or_have_ended_count_for_what_they_have_done():
     half = forecast([computing(0, begun=0, left=30)], 30)
     assert (half.done, half.left, half.share) == (30, 30, 0.5)
     assert forecast([LiveJob("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
     late = forecast([LiveJob("data", begun=0)], 10 * LIGHT)
     assert (late.left, late.wall) == (9 * LIGHT, 9 * LIGHT)  # as long again
-
-
-def test_a_finished_run():
     end = forecast([LiveJob("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
     assert (end.done, end.left, end.wall, end.share) == (6, 0, 0, 1)
     assert forecast([], 0).share == 1

@@ -12,10 +12,10 @@ from headspec.live.jobs import Jobs, read_log, seconds
 from headspec.progress import Progress, duration
 
 
-def jobs(**more: LiveJob) -> Jobs:
+def jobs() -> Jobs:
     """0 and 1 are needed by 2, which is needed by 3; 4 stands alone."""
     needs = {0: (), 1: (), 2: (0, 1), 3: (2,), 4: ()}
-    return Jobs({id: LiveJob("train", needs=each, **more) for id, each in needs.items()}, 0)
+    return Jobs({id: LiveJob("train", needs=each) for id, each in needs.items()}, 0)
 
 
 @pytest.mark.parametrize("value", (0, 59, 60, 200, 3599, 3600, 7500, 100_000))
@@ -50,15 +50,12 @@ def test_a_log_says_how_far_its_job_is(job, caplog):
     assert "loss 2.0" in caplog.messages[-1]
 
 
-def test_logs_that_say_nothing(job):
+def test_logs_that_say_nothing_and_those_of_an_earlier_attempt_are_passed_over(job):
     for text in (None, "", "data  960 rows, 0 empty\n"):
         if text is not None:
             Path(job.log).write_text(text)
         read_log(job, 1010.0)
         assert job.percent is job.left is None
-
-
-def test_the_log_of_an_earlier_attempt_is_not_read(job):
     Path(job.log).write_text("train  40 %, 4 of 10 examples, 1 a second, 6 s left\n")
     os.utime(job.log, (time.time() - 60,) * 2)
     read_log(job, 1030.0)
@@ -76,22 +73,16 @@ def test_what_needs_a_failed_job_cannot_run():
     run.start(0, "a", 2.0)  # another attempt
     assert run.failed == [] and run.lost == set()
     assert run.finish(0, 5.0).taken == 3.0 and run.finished == 1
-
-
-def test_targets_are_no_jobs():
-    run = jobs()
+    # a target is no job
     assert run.start(9, None, 0.0) is run.finish(9, 0.0) is run.fail(9) is None
 
 
-def test_operations_are_in_the_order_of_the_jobs():
+def test_operations_are_in_the_order_of_the_jobs_and_lost_ones_are_not_waited_for():
     run = Jobs({3: LiveJob("train"), 1: LiveJob("data")}, 0)
     assert run.forecast(0).wall is None
     run.count([0.0, None])
     assert [job.operations for job in run.jobs.values()] == [0.0, None]
     assert run.forecast(0).wall is not None
-
-
-def test_lost_jobs_are_not_waited_for():
     run = jobs()
     run.count([None] * 5)
     before = run.forecast(0).left

@@ -14,9 +14,9 @@ NAME = "Training minilm on sentiment+topic, tuned, seed {}"
 LOG = "results/demo/logs/runs/minilm/sentiment+topic/tuned/seed{}/train.log"
 
 
-def drawn(jobs: Jobs, width: int = 100, height: int = 24, cores: int | None = 2) -> list[str]:
+def drawn(jobs: Jobs, width: int = 100, height: int = 24) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, record=True)
-    console.print(picture("demo", jobs, cores, width, height, 100.0))
+    console.print(picture("demo", jobs, 2, width, height, 100.0))
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
@@ -40,6 +40,9 @@ def test_all_of_the_run_and_what_runs():
     assert state == "1 of 6 jobs, 2 of 2 cores"
     assert re.fullmatch(r"  Training minilm on sentiment\+topic, tuned, seed 1 +━+╸? +45 % 1 min 29 s", first)
     assert re.fullmatch(r"  Training minilm on sentiment\+topic, tuned, seed 2 +1 min 28 s", second)
+    assert status(jobs, None, 100.0) == "1 of 6 jobs"  # cores elsewhere are not counted
+    # failures stay with their logs
+    assert drawn(run(failed=1))[-2:] == [f"failed: {NAME.format(1)}", f"  {LOG.format(1)}"]
 
 
 def test_the_bar_goes_by_seconds_once_they_are_known():
@@ -72,15 +75,6 @@ def test_what_jobs_tell_stands_below_them_where_there_is_room():
         lines = drawn(jobs, width=80, height=height)
         assert len(lines) == 5 + len(told)
         assert [i for i, line in enumerate(lines) if line == "    BLEU: german 21.3, french 19.8"] == told
-
-
-def test_failures_stay_with_their_logs():
-    lines = drawn(run(failed=1))
-    assert lines[-2:] == [f"failed: {NAME.format(1)}", f"  {LOG.format(1)}"]
-
-
-def test_cores_elsewhere_are_not_counted():
-    assert status(run(), None, 100.0) == "1 of 6 jobs"
 
 
 def test_a_run_that_took_long_says_the_day():

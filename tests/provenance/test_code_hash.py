@@ -23,7 +23,7 @@ FIGURES = [
 ]
 RUN_MODELS = [name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()]
 #: scripts that load torch or transformers
-MODEL_STAGES = ["data/tokenize.py", "data/tokenize_texts.py", *RUN_MODELS]
+MODEL_STAGES = {"data/tokenize.py", "data/tokenize_texts.py", *RUN_MODELS}
 
 
 @pytest.fixture
@@ -81,12 +81,9 @@ def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
         folder.mkdir()
         with open(folder / "loaded", "wb") as output:
             subprocess.run(
-                [sys.executable, "-c", STARTING],
-                cwd=ROOT / "workflow",
+                [sys.executable, "-c", STARTING], cwd=ROOT / "workflow", check=True, stdout=output,
                 input=json.dumps([SLOW, others, models]).encode(),
-                stdout=output,
-                check=True,
-            )
+            )  # fmt: skip
 
     lines = (shared("modules of scripts", fill) / "loaded").read_text().splitlines()
     return dict(json.loads(line) for line in lines)
@@ -118,31 +115,25 @@ def test_a_figure_reaches_its_own_module_and_no_other_figure():
     assert not {"headspec/plots/curves.py", "headspec/training/loop.py"} & found
 
 
-#: modules that read, check or describe a config, and modules that read data, which stages get as tables
-CONFIG = {
-    "study", "consistency", "task_consistency", "iat_consistency", "loading", "reference",
-    "head_settings",
-}  # fmt: skip
-DATA = {"readers", "columns", "prepare", "pairs", "stratify"}
+#: modules that read, check or describe a config; those that read data, and statistics
+CONFIG = {"study", "consistency", "task_consistency", "iat_consistency", "loading", "reference",
+          "head_settings"}  # fmt: skip
+TABLES = {"readers", "columns", "prepare", "pairs", "stratify", "dissociation", "resampling", "comparison",
+          "correlation", "runs"}  # fmt: skip
 
 
 @pytest.mark.parametrize("script", SCRIPTS + FIGURES)
-def test_no_stage_reaches_modules_that_read_the_config(script):
+def test_no_stage_reaches_the_config_and_none_that_runs_a_model_reaches_data_or_statistics(script):
+    """Except for the sections that it imports."""
     files = {Path(name) for name in closure(script) if name.startswith("headspec/")}
-    assert not {path.stem for path in files} & CONFIG
+    runs_model = script in MODEL_STAGES
+    assert not {path.stem for path in files} & (CONFIG | TABLES if runs_model else CONFIG)
     assert not {path.name for path in files if "tasks" in path.parts} & {"kind.py", "kinds.py"}
     assert not {"pipeline", "cost"} & {path.parent.name for path in files}
-    imported = set(
-        re.findall(r"from headspec\.config\.sections\.(\w+) import", (FOLDER / script).read_text())
-    )
-    shared = {"__init__", "base", "model"} if script in MODEL_STAGES else {"__init__", "base"}
-    assert {path.stem for path in files if path.parent.name == "sections"} <= imported | shared
-
-
-@pytest.mark.parametrize("script", MODEL_STAGES)
-def test_a_stage_that_runs_a_model_reaches_neither_data_nor_statistics(script):
-    files = {Path(name).stem for name in closure(script) if name.startswith("headspec/")}
-    assert not files & (DATA | {"dissociation", "resampling", "comparison", "correlation", "runs"})
+    pattern = r"from headspec\.config\.sections\.(\w+) import"
+    imported = {"__init__", "base", *re.findall(pattern, (FOLDER / script).read_text())}
+    sections = {path.stem for path in files if path.parent.name == "sections"}
+    assert sections <= imported | ({"model"} if runs_model else set())
 
 
 def test_imports_for_type_checkers_do_not_count(copy):
@@ -184,11 +175,9 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
     beside = {"other.py", "single.py"} if folder == "study" else set()
     assert own == {*files} - {"mine/unused.py", "other.py", "single.py"} | beside
     assert "headspec/similarity/measures.py" in found
-    assert {code_hash.code(code_hash.LIBRARY.parent / name) == hashed for name, hashed in found.items()} == {
-        True
-    }
-    alone = code_hash.closure(root / "other.py")
-    assert len(alone) == (2 if folder == "study" else 1)
+    for name, hashed in found.items():
+        assert code_hash.code(code_hash.LIBRARY.parent / name) == hashed
+    assert len(code_hash.closure(root / "other.py")) == (2 if folder == "study" else 1)
 
 
 @pytest.mark.slow
@@ -204,28 +193,32 @@ def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
     assert {name for name, old in before.items() if closure(name) != old} == set(before)
 
 
-def test_comments_docstrings_layout_and_descriptions_do_not_count(copy):
-    before = closure("training/train.py")
-    section = copy / "headspec" / "config" / "sections" / "training.py"
-    rewrite(section, 'description="weight decay of AdamW"', 'description="of the optimizer"')
-    path = copy / "headspec" / "training" / "schedule.py"
-    rewrite(path, "def learning_rate(", "# of a step\n\n\ndef learning_rate(")
-    rewrite(path, '"""Order', '"""The order')
-    assert closure("training/train.py") == before
-    rewrite(path, "return peak * (step + 1) / rise", "return peak * step / rise")
-    assert closure("training/train.py") != before
+TRAIN, SCHEDULE = "training/train.py", "training/schedule.py"
+SECTION, STYLE = "config/sections/training.py", "plots/drawing/headspec.mplstyle"
+#: script, file of the library, old and new text, and whether the edit counts
+EDITS = [
+    (TRAIN, SCHEDULE, "def learning_rate(", "# of a step\n\n\ndef learning_rate(", False),
+    (TRAIN, SCHEDULE, '"""Order', '"""The order', False),
+    (TRAIN, SCHEDULE, "return peak * (step + 1) / rise", "return peak * step / rise", True),
+    (TRAIN, SECTION, 'description="weight decay of AdamW"', 'description="of the optimizer"', False),
+    (TRAIN, "errors.py", "{best}'?", "{best}'!", True),
+    (TRAIN, "VERSION", VERSION, "99.0", False),
+    # files that modules read
+    (TRAIN, "models/types.tsv", "\nbert\t", "\nnew\tdecoder\t\nbert\t", True),
+    ("plots/figure.py", STYLE, "font.size", "lines.linewidth: 9\nfont.size", True),
+]  # fmt: skip
 
 
-def test_other_strings_and_imports_inside_functions_count(copy):
-    (copy / "headspec" / "late.py").write_text("LATE = 1\n")
-    path, before = copy / "headspec" / "errors.py", closure("data/training.py")
-    rewrite(path, "{best}'?", "{best}'!")
-    after = closure("data/training.py")
-    assert {name for name in after if after[name] != before.get(name)} == {"headspec/errors.py"}
-    path.write_text(
-        path.read_text() + "\n\ndef late():\n    from headspec.late import LATE\n\n    return LATE\n"
-    )
-    assert "headspec/late.py" in closure("data/training.py")
+@pytest.mark.parametrize(("script", "file", "old", "new", "counts"), EDITS)
+def test_code_and_files_that_it_reads_count_but_not_comments_docs_and_version(
+    copy, script, file, old, new, counts
+):
+    before = closure(script)
+    assert "headspec/version.py" in before
+    rewrite(copy / "headspec" / file, old, new)
+    after = closure(script)
+    changed = {name for name, hashed in after.items() if hashed != before[name]}
+    assert changed == ({f"headspec/{file}"} if counts else set())
 
 
 def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_second(copy):
@@ -237,28 +230,6 @@ def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_sec
         closure("data/few_shot.py")
         run = subprocess.run(load, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True, text=True)
         assert run.stdout.strip() == value, run.stderr
-
-
-@pytest.mark.parametrize(
-    ("script", "file", "more"),
-    [
-        ("plots/figure.py", "plots/drawing/headspec.mplstyle", "lines.linewidth: 9\n"),
-        ("training/train.py", "models/types.tsv", "new\tdecoder\t\n"),
-    ],
-)
-def test_files_that_a_module_reads_beside_itself_are_code(copy, script, file, more):
-    before = closure(script)
-    path = copy / "headspec" / file
-    path.write_text(path.read_text() + more)
-    assert {name for name, code in closure(script).items() if code != before[name]} == {f"headspec/{file}"}
-
-
-@pytest.mark.slow
-def test_another_version_is_no_other_code(copy):
-    before = {script: closure(script) for script in SCRIPTS}
-    assert all("headspec/version.py" in files for files in before.values())
-    rewrite(copy / "headspec" / "VERSION", VERSION, "99.0")
-    assert {script: closure(script) for script in SCRIPTS} == before
 
 
 def test_the_library_is_importable_in_jobs(monkeypatch, tmp_path):

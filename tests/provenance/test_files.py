@@ -1,9 +1,8 @@
 """Damage to every kind of file that the workflow reads back: always noticed, never used."""
 
 import json
-import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from headspec.training.checkpoint import Checkpoint
 from support import tiny
 from support.schemas import SCHEMAS
 
-TRIES = 60  # of each kind of file
+TRIES = 60  # of each kind of file, damaged in turn in each of the ways below
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
 
@@ -85,23 +84,39 @@ def lengthened(data: bytes, rng: np.random.Generator) -> bytes:
 DAMAGE: list[Damage] = [flipped, flipped, cut, overwritten, lengthened]
 
 
+def damaged(path: Path) -> Iterator[str]:
+    """Damage a file again and again: what was done to it."""
+    data, rng = path.read_bytes(), np.random.default_rng(0)
+    for number in range(TRIES):
+        damage = DAMAGE[number % len(DAMAGE)]
+        path.write_bytes(damage(data, rng))
+        yield f"{number} {damage.__name__}"
+    path.write_bytes(b"")
+    yield "emptied"
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_damage_at_random_places_is_noticed_and_named(tmp_path, name):
     path = tmp_path / "run" / name
     read = KINDS[name](path, 0)
     read()
-    data, rng = path.read_bytes(), np.random.default_rng(0)
-    for number in range(TRIES):
-        damage = DAMAGE[number % len(DAMAGE)]
-        path.write_bytes(damage(data, rng))
+    for damage in damaged(path):
         with pytest.raises(DamageError, match="Delete .* and start snakemake again") as caught:
             read()
-        assert str(caught.value).startswith(f"{path}: damaged"), (number, damage)
-    path.write_bytes(b"")
-    with pytest.raises(DamageError):
-        read()
-    path.write_bytes(data)
+        assert str(caught.value).startswith(f"{path}: damaged"), damage
     read()
+
+
+def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
+    path = tmp_path / "checkpoint.pt"
+    state(path, 0)
+    unfinished = Checkpoint(path, "of a run", 0)
+    assert unfinished.load("cpu")["history"] == [0]
+    for damage in damaged(path):
+        caplog.clear()
+        assert unfinished.load("cpu") is None, damage
+        assert f"{path}: damaged" in caplog.text
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -123,70 +138,51 @@ def test_results_in_a_renamed_folder_can_be_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("t.parquet", "model.safetensors"):
         KINDS[name](Path("results/mine/run", name), 0)
-    Path("results/mine").rename("results/yours")
-    assert len(tables.read("results/yours/run/t.parquet")) == 300
-    MultiTask.load("results/yours/run")
-    Path("results").rename("kept")
-    assert len(tables.read("kept/yours/run/t.parquet")) == 300
-    MultiTask.load("kept/yours/run")
-
-
-def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
-    path, rng = tmp_path / "checkpoint.pt", np.random.default_rng(0)
-    state(path, 0)
-    unfinished = Checkpoint(path, "of a run", 0)
-    data = path.read_bytes()
-    assert unfinished.load("cpu")["history"] == [0]
-    for number in range(TRIES):
-        path.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            assert unfinished.load("cpu") is None
-        assert f"{path}: damaged" in caplog.text
+    for old, new in {"results/mine": "results/yours", "results": "kept"}.items():
+        Path(old).rename(new)
+        (run,) = Path(new).rglob("run")
+        assert len(tables.read(run / "t.parquet")) == 300
+        MultiTask.load(run)
 
 
 def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("weights").write_bytes(b"weights")
     monkeypatch.setattr(hashes, "RECENT", 0)
-    expected, rng = hashes.sha256("weights"), np.random.default_rng(0)
+    expected = hashes.sha256("weights")
     hashes.save()
     (seen,) = hashes.FOLDER.iterdir()
     data = seen.read_bytes()
-    for number in range(TRIES):
+    for damage in damaged(seen):
         hashes.SHA256.clear()
-        seen.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
-        assert hashes.sha256("weights") == expected
+        assert hashes.sha256("weights") == expected, damage
         hashes.save()
         assert seen.read_bytes() == data
 
 
-def test_a_table_without_a_digest_is_refused(tmp_path):
+def test_other_programs_read_a_table_but_what_they_write_is_refused(tmp_path):
+    """The digest is no part of the content."""
     path = tmp_path / "t.parquet"
-    table(path, 0)
-    pq.write_table(pq.read_table(path), path)
-    with pytest.raises(DamageError, match="cut off or written by an older headspec"):
-        tables.read(path)
-
-
-def test_what_is_read_without_a_digest_is_the_same_table(tmp_path):
-    """Other programs read the files; the digest is no part of their content."""
-    read = table(tmp_path / "t.parquet", 0)
-    stored = pd.read_parquet(tmp_path / "t.parquet")
+    read = table(path, 0)
+    stored = pd.read_parquet(path)
     assert set(stored.pop("attention")) == {"self"}
     pd.testing.assert_frame_equal(stored, read())
+    pq.write_table(pq.read_table(path), path)
+    with pytest.raises(DamageError, match="cut off or written by an older headspec"):
+        read()
     model_file(tmp_path / "config.json", 0)
     assert "headspec" not in json.loads((tmp_path / "config.json").read_text())
 
 
-@pytest.mark.parametrize("number", ["backup", "1.2", "", "²", "9" * 30])
-def test_what_only_looks_like_a_temporary_file_stays(tmp_path, number):
-    other = tmp_path / f".x.parquet.{number}.tmp"
-    other.touch()
+def test_temporary_files_of_processes_that_ended_are_removed_and_no_others(tmp_path):
+    numbers = ["backup", "1.2", "", "²", "9" * 30]  # no process has the last one
+    paths = [tmp_path / f".x.parquet.{number}.tmp" for number in numbers]
+    for path in paths:
+        path.touch()
     with files.atomic(tmp_path / "x.parquet") as temporary:
         temporary.write_text("new")
     assert (tmp_path / "x.parquet").read_text() == "new"
-    assert other.exists() == (number != "9" * 30)  # no process has such a number
+    assert [path.exists() for path in paths] == [True] * 4 + [False]
 
 
 def test_links_that_lead_to_themselves(tmp_path):

@@ -60,6 +60,8 @@ def test_memory_of_a_fork_is_its_own(tmp_path: Path) -> None:
 
 
 def test_summary_has_the_largest_of_each_rule_and_model(tmp_path: Path) -> None:
+    with pytest.raises(HeadspecError, match="no logs"):
+        usage.summary(tmp_path)
     rows = {"a": (60, 90, 1000), "b/c": (120, 120, 3000), "d": (600, 600, 2000)}
     for name, (seconds, cpu, memory) in rows.items():
         file = usage.path(str(tmp_path / "logs" / f"{name}.log"))
@@ -68,8 +70,3 @@ def test_summary_has_the_largest_of_each_rule_and_model(tmp_path: Path) -> None:
         file.write_text("\t".join(usage.COLUMNS) + "\n" + "\t".join(map(str, values)) + "\n")
     (line,) = usage.summary(tmp_path).splitlines()[1:]
     assert line.split() == ["train", "bert", "3", "2.0", "10.0", "60", "3000", "4000", "-", "1.0", "of", "2"]
-
-
-def test_without_records_there_is_no_summary(tmp_path: Path) -> None:
-    with pytest.raises(HeadspecError, match="no logs"):
-        usage.summary(tmp_path)
