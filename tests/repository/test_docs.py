@@ -44,10 +44,6 @@ def blocks(page: Path, language: str) -> list[str]:
     return [block.text for block in pages.blocks(page) if block.language == language]
 
 
-def test_the_readme_is_short():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 160
-
-
 @cache
 def jobs(study: Path) -> list[graph.PlannedJob]:
     """Jobs of a study as `headspec plan` counts them."""
@@ -81,21 +77,15 @@ def test_the_readme_has_the_summary_of_the_demo():
         assert found, line
         name, method, d, mark, low, high, p, case, area, _, area_low, area_high = found.groups()
         mixture = name or mixture
-        common = {"model": next(iter(study.models)), "mixture": mixture, "method": method, "task": "mean"}
-        rows.append(
-            common
-            | {
-                "fraction": study.pruning.fraction,
-                "case": case,
-                "distinct": case == "distinct",
-                "at_chance": bool(mark),
-                "unpruned_at_chance": case == "chance",
-            }
-            | {"dissociation": float(d) / 100, "ci_low": float(low) / 100, "ci_high": float(high) / 100}
-            | {"p_holm": float(p), "ci_over": "examples", "area": float(area) / 100}
-            | {"area_low": float(area_low) / 100, "area_high": float(area_high) / 100}
-        )
-    combined = pd.DataFrame(rows)
+        values = (float(text) / 100 for text in (d, low, high, area, area_low, area_high))
+        rows.append([mixture, method, bool(mark), float(p), case, *values])
+    columns = ["mixture", "method", "at_chance", "p_holm", "case", "dissociation", "ci_low", "ci_high"]
+    combined = pd.DataFrame(rows, columns=[*columns, "area", "area_low", "area_high"]).assign(
+        model=next(iter(study.models)), task="mean", fraction=study.pruning.fraction, ci_over="examples"
+    )
+    combined["distinct"], combined["unpruned_at_chance"] = (
+        combined["case"] == case for case in ("distinct", "chance")
+    )
     assert set(combined["mixture"]) == set(study.mixture_tasks)
     areas = combined.drop(columns=["ci_low", "ci_high"])
     areas = areas.rename(columns={"area_low": "ci_low", "area_high": "ci_high"})
@@ -118,14 +108,10 @@ def test_relative_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_that_pages_name_exist(page):
+def test_files_and_code_that_pages_name_are_there(page):
+    """Code is named as: `a`, `b` and `c.d` in `workflow/...py`."""
     named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`", page.read_text(encoding="utf-8"))
     assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_that_pages_name_is_there(page):
-    """`a`, `b` and `c.d` in `workflow/...py`."""
     listed = r"((?:`[\w.]+`(?:,? and |, )?)+) in `([\w/.-]+\.(?:py|smk))`"
     for names, path in re.findall(listed, page.read_text(encoding="utf-8")):
         code = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
@@ -156,20 +142,15 @@ def unknown(node: reference.Node, value: Any, path: str = "") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_configs_on_pages_are_configs(page):
-    for block in blocks(page, "yaml"):
-        config = yaml.safe_load(block)
-        assert unknown(reference.schema(), config) == []
-        if "study" in config:
-            load(config)
-
-
-def test_the_wrong_key_of_a_config_is_found():
-    assert unknown(reference.schema(), {"iat": {"alfa": 1}, "tasks": {"a": {"txt": "b"}}}) == [
-        "iat.alfa",
-        "tasks.a.txt",
-    ]
+def test_configs_on_pages_are_configs():
+    wrong = {"iat": {"alfa": 1}, "tasks": {"a": {"txt": "b"}}}
+    assert unknown(reference.schema(), wrong) == ["iat.alfa", "tasks.a.txt"]
+    for page in PAGES:
+        for block in blocks(page, "yaml"):
+            config = yaml.safe_load(block)
+            assert unknown(reference.schema(), config) == [], page.name
+            if "study" in config:
+                load(config)
 
 
 @pytest.mark.slow

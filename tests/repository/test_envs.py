@@ -54,33 +54,25 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("name", "wanted"), LISTS, ids=[name for name, _ in LISTS])
-def test_every_direct_dependency_is_locked_to_a_version_it_allows(name, wanted):
-    versions = locked("requirements.txt") | locked(name)
-    for requirement in map(Requirement, wanted):
+def test_every_direct_dependency_has_its_reason_and_is_locked_to_a_version_it_allows(name, wanted):
+    versions, text = locked("requirements.txt") | locked(name), (ROOT / "pyproject.toml").read_text()
+    for line in wanted:
+        requirement = Requirement(line)
         version = versions.get(canonicalize_name(requirement.name))
         assert version and requirement.specifier.contains(version), requirement
+        assert re.search(rf'^ *"{re.escape(line)}", +# \w', text, re.MULTILINE), f"{line} has no reason"
 
 
-def test_lists_do_not_lock_a_package_twice():
+def test_packages_are_locked_once_and_what_builds_the_package_too():
     names = [package for name, _ in LISTS for package in locked(name)]
     assert len(names) == len(set(names))
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert set(build) <= set(EXTRAS["test"])  # the tests build it without a network
 
 
 def test_what_a_torch_with_cuda_brings_is_not_locked():
     """pip takes a CPU build where one is offered."""
     assert not [name for name in locked("requirements.txt") if re.match("cuda-|nvidia-|triton", name)]
-
-
-def test_what_builds_the_package_is_locked():
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert set(build) <= set(EXTRAS["test"])  # the tests build it without a network
-
-
-def test_every_dependency_has_its_reason():
-    text = (ROOT / "pyproject.toml").read_text()
-    wanted = sum((list(w) for _, w in LISTS), [])
-    for requirement in wanted:
-        assert re.search(rf'^ *"{re.escape(requirement)}", +# \w', text, re.MULTILINE), requirement
 
 
 @pytest.mark.parametrize("path", ENVS, ids=lambda path: path.name)

@@ -34,12 +34,12 @@ def test_after():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 1])
-def test_a_test_that_hangs_fails_and_leaves_no_process(tmp_path: Path, processes: int) -> None:
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_test_that_hangs_fails_and_leaves_no_process(tmp_path: Path, processes: str) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_hangs.py").write_text(HANGS)
-    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
-    command += ["--timeout=2", "-n", str(processes)]
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path,
+               "--timeout=2", "-n", processes]  # fmt: skip
     told = tmp_path / "told"  # no pipe, which what is left behind would keep open
     with told.open("w") as file:
         subprocess.run(command, cwd=tmp_path, stdout=file, stderr=file, timeout=120)
