@@ -13,8 +13,8 @@ from headspec.cost.workload import Extent
 from headspec.data import prepare
 from headspec.data.planned import Planned
 from headspec.models.passes import PASSES, expected_examples
-from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
+from headspec.pipeline.settings import Settings
 from support.running.studies import CONFIG, study
 from support.tiny import CPU, LAYERS, TYPES, encoder
 
@@ -180,9 +180,9 @@ def test_every_stage_that_runs_a_model_is_counted(here):
 
 def test_jobs_request_time_by_their_operations(here):
     """On two GPUs, and on threads; the least where nothing is trained."""
-    inputs = Inputs(Layout(study(training=CONFIG["training"] | {"epochs": 10**9})))
+    settings = Settings(Layout(study(training=CONFIG["training"] | {"epochs": 10**9})))
     for gpus, threads, rate in ((2, 2, 2 * SLOWEST["gpu"]), (0, 4, 4 * SLOWEST["thread"])):
-        requests = Requests(inputs, gpus, threads, timed=True)
+        requests = Requests(settings, gpus, threads, timed=True)
         assert (count := job_operations(requests.extent, "train_and_keep", RUN))
         assert requests.minutes("train_and_keep", RUN, 7) == LEAST + int(count / rate / 60) > 2 * LEAST
         assert requests.minutes("train", RUN | {"method": "frozen"}, 7) == LEAST

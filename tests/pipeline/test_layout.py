@@ -10,6 +10,7 @@ from headspec.errors import ConfigError
 from headspec.pipeline.inputs import Inputs, workflow_path
 from headspec.pipeline.layout import RUN, Layout
 from headspec.pipeline.pruned_runs import PrunedRuns
+from headspec.pipeline.settings import Settings
 from support.running.studies import CONFIG
 
 PAIR = "results/tiny/runs/bert/tone+topic"
@@ -39,7 +40,7 @@ def test_runs_and_their_files():
 
 def test_a_mixture_that_the_study_lacks_is_named():
     with pytest.raises(ConfigError, match=r"no mixture 'tone\+topics' in tiny. Did you mean 'tone\+topic'?"):
-        Inputs(layout(), None).tasks(run_wildcards(mixture="tone+topics"))
+        Settings(layout()).tasks(run_wildcards(mixture="tone+topics"))
 
 
 def test_figures_of_single_mixtures_are_left_out_where_there_are_many(monkeypatch):
@@ -68,7 +69,7 @@ def test_figures_in_every_format():
 
 
 def test_settings_are_those_of_the_method():
-    given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
+    given = Settings(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
     assert given.training_settings(run_wildcards())[
         "epochs"
     ] == 4 and "frozen" not in given.training_settings(run_wildcards())
@@ -80,7 +81,7 @@ def test_settings_are_those_of_the_method():
         "rate": "rewarmed",
         "peak": 0.01,
     }
-    given = Inputs(layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], **changed}))
+    given = Settings(layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], **changed}))
     assert {m: given.variant_settings(run_wildcards(method=m)) for m in given.layout.retrained} == {
         "iat": {"heads": "top", "alpha": 0.3, "peak": 0.01},
         "iat-as-released": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "leaking",
@@ -101,13 +102,13 @@ def test_settings_are_those_of_the_method():
 def test_a_method_trains_by_the_section_of_its_name():
     training = {"learning_rate": 1e-5, "decoder_learning_rate": None, "lora": {"rank": 2}}
     study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
-    given = Inputs(study)
+    given = Settings(study)
     settings = given.training_settings(run_wildcards(method="lora"))
     assert settings["learning_rate"] == settings["lora"]["learning_rate"] == 2e-4
     assert (settings["lora"]["rank"], settings["lora"]["layers"]) == (2, "all")
     assert (
         "lora" not in given.training_settings(run_wildcards())
-        and given.features(run_wildcards(method="lora")) == []
+        and Inputs(given).features(run_wildcards(method="lora")) == []
     )
     trained = {method: study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
@@ -119,11 +120,11 @@ def test_a_method_trains_by_the_section_of_its_name():
     assert atlas.before == {"lora": "frozen"}
     control = layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], "controls": ["lora"]})
     assert control.trains("lora") == "all"
-    assert "lora" not in Inputs(control).training_settings(run_wildcards(method="lora"))
+    assert "lora" not in Settings(control).training_settings(run_wildcards(method="lora"))
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():
-    given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
+    given = Inputs(Settings(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]})))
     assert given.tokens("train")(run_wildcards()) == [
         f"results/tiny/tokens/bert/{task}/train.parquet" for task in ("tone", "topic")
     ]
@@ -139,7 +140,7 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     study = layout(
         methods=["tuned", "frozen", "atlas"], atlas=atlas, gates={"pruning_methods": ["importance"]}
     )
-    given = PrunedRuns(Inputs(study))
+    given = PrunedRuns(Inputs(Settings(study)))
     chosen = ("subset/per_task/0.7", "l0/per_task/open", "l0-target/per_task/0.7")
     pair_files = [f"{PAIR}/tuned/seed0/gates/{path}/gates.parquet" for path in chosen]
     assert given.rankings(run_wildcards()) == pair_files
@@ -153,13 +154,16 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     assert {pruned_run.pruning_method for pruned_run in study.study.pruned_runs} == {"whole", "importance"}
     named = PrunedRuns(
         Inputs(
-            layout(
-                atlas=atlas, gates={"pruning_methods": ["l0", "subset"], "kept": [0.7], "scope": ["per_task"]}
+            Settings(
+                layout(
+                    atlas=atlas,
+                    gates={"pruning_methods": ["l0", "subset"], "kept": [0.7], "scope": ["per_task"]},
+                )
             )
         )
     )
     assert {*pair_files[:2]} <= {*named.files("gates.parquet")}
-    assert PrunedRuns(Inputs(layout())).rankings(run_wildcards()) == []
+    assert PrunedRuns(Inputs(Settings(layout()))).rankings(run_wildcards()) == []
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from headspec.config.loading import load
 from headspec.config.sections.task import LATER, Task
 from headspec.config.study import Study
 from headspec.errors import ConfigError
-from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
-from headspec.pipeline.settings import PARTS
+from headspec.pipeline.settings import PARTS, Settings
 from headspec.provenance.code_hash import LIBRARY, closure
 from headspec.tasks import find_part, load_part
 from headspec.tasks.kinds import KINDS, counts
@@ -98,7 +97,7 @@ def test_metrics_of_other_kinds_are_refused(name):
 @pytest.mark.parametrize("loader", PARTS)
 def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader):
     def modules(code):
-        return {*Inputs(Layout(STUDY)).kind_modules(Wildcards(fromdict=wildcards), code)}
+        return {*Settings(Layout(STUDY)).kind_modules(Wildcards(fromdict=wildcards), code)}
 
     expected = {found.origin for name in kinds if (found := find_part(name, PARTS[loader]))}
     assert modules({"headspec/tables.py"}) == set() and modules({loader}) == expected
@@ -109,5 +108,5 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
     code = closure(find_part("spans", part).origin)
-    found = Inputs(Layout(STUDY)).kind_modules(Wildcards(fromdict={"task": "spans"}), code)
+    found = Settings(Layout(STUDY)).kind_modules(Wildcards(fromdict={"task": "spans"}), code)
     assert find_part("spans", "units").origin in found

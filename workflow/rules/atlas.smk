@@ -15,7 +15,7 @@ rule treebank:
     params:
         study=STUDY.study,
         treebank=plain(STUDY.atlas.treebank),
-        version=INPUTS.treebank_version,
+        version=SETTINGS.treebank_version,
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
         code=code("data/treebank.py"),
     message:
@@ -41,9 +41,9 @@ rule attention:
         **requests("attention", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "transformer"),
+        model=SETTINGS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         examples=STUDY.atlas.examples,
         precision="fp32",  # bfloat16 would change where heads attend most
         code=code("atlas/attention.py"),
@@ -71,10 +71,10 @@ rule attended:
         **requests("attended", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "transformer"),
+        model=SETTINGS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
         sentences=STUDY.atlas.sentences,
-        translations=INPUTS.translations,
+        translations=SETTINGS.translations,
         precision="fp32",
         code=code("atlas/attended.py"),
     message:
@@ -122,7 +122,7 @@ rule relevance:
         **requests("relevance", 4 * 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         examples=STUDY.atlas.examples,
         rules=STUDY.atlas.relevance,
         precision=STUDY.precision,
@@ -151,10 +151,10 @@ rule ablation:
         **requests("ablation", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         examples=STUDY.atlas.examples,
         measures=STUDY.atlas.ablations,
-        beams=INPUTS.beams,
+        beams=SETTINGS.beams,
         precision=STUDY.precision,
         code=code("atlas/ablation.py"),
     message:
@@ -183,7 +183,7 @@ rule measured:
         **requests("measured", 8 * 60) | {"runtime": 8 * 60},
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
         function=lambda wildcards: head_measures.function(wildcards.measure),
@@ -245,7 +245,7 @@ rule cumulative:
         **requests("cumulative", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         examples=STUDY.atlas.examples,
         fraction=STUDY.pruning.fraction,
         rankings=STUDY.atlas.rankings,
@@ -253,7 +253,7 @@ rule cumulative:
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
-        beams=INPUTS.beams,
+        beams=SETTINGS.beams,
         precision=STUDY.precision,
         code=code("atlas/cumulative.py"),
     message:
@@ -283,7 +283,7 @@ rule heads:
         runs=run_settings(LAYOUT.atlas_runs),
         compared=head_measures.compared(STUDY.atlas.rankings),
         fraction=STUDY.pruning.fraction,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("atlas/heads.py"),
     message:
@@ -308,7 +308,7 @@ rule single_heads:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("atlas/single_heads.py"),
     message:
@@ -335,10 +335,10 @@ rule rankings:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
-        sources=INPUTS.text_sources(LAYOUT.atlas_runs),
+        sources=SETTINGS.text_sources(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("atlas/rankings.py"),
     message:

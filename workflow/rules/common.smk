@@ -68,6 +68,7 @@ from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
 from headspec.pipeline.pruned_runs import PRUNED_RUN, PrunedRuns
 from headspec.pipeline.probing import Probing
+from headspec.pipeline.settings import Settings
 from headspec.pipeline.wildcards import any_of, constraints
 
 
@@ -150,10 +151,11 @@ os.environ.update(warm.tuned(os.environ))  # for jobs, also on a cluster
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)
-INPUTS = Inputs(LAYOUT, PLAN)
+SETTINGS = Settings(LAYOUT, PLAN)
+INPUTS = Inputs(SETTINGS)
 PRUNED_RUNS = PrunedRuns(INPUTS)
 GPU, THREADS = model_resources()
-REQUESTS = Requests(INPUTS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
+REQUESTS = Requests(SETTINGS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
 requests, by_tasks = REQUESTS.resources, REQUESTS.by_tasks
 training_threads = REQUESTS.training_threads
 share_gpus(STUDY)
@@ -173,7 +175,7 @@ def code(script: str, *modules):
         names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
         paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
-        while modules_of_kinds := INPUTS.kind_modules(wildcards, found):  # may load more
+        while modules_of_kinds := SETTINGS.kind_modules(wildcards, found):  # may load more
             paths = [LIBRARY / "headspec" / name for name in modules_of_kinds]
             found = functools.reduce(operator.or_, map(hashes, paths), found)
         return found
@@ -212,8 +214,8 @@ def without_traceback(function):
     return wrapped
 
 
-weights_version = without_traceback(INPUTS.weights_version)
-tokenizer_version = without_traceback(INPUTS.tokenizer_version)
+weights_version = without_traceback(SETTINGS.weights_version)
+tokenizer_version = without_traceback(SETTINGS.tokenizer_version)
 
 
 def require_configured(configured: bool, expected: str):

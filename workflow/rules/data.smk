@@ -25,8 +25,8 @@ rule validation:
         runtime=60,
     params:
         study=STUDY.study,
-        task=INPUTS.task_settings("train_examples"),
-        version=INPUTS.source_version,
+        task=SETTINGS.task_settings("train_examples"),
+        version=SETTINGS.source_version,
         seed=STUDY.data_seed,
         code=code("data/validation.py"),
     message:
@@ -52,9 +52,9 @@ rule data:
         runtime=60,
     params:
         study=STUDY.study,
-        task=INPUTS.task_settings(),
-        leaks=INPUTS.leaks,
-        version=INPUTS.source_version,
+        task=SETTINGS.task_settings(),
+        leaks=SETTINGS.leaks,
+        version=SETTINGS.source_version,
         seed=STUDY.data_seed,
         code=code("data/training.py"),
     message:
@@ -66,7 +66,7 @@ rule data:
 # for a model that the config describes, not names
 rule vocabulary:
     input:
-        lambda wildcards: [INPUTS.data(task, "train") for task in INPUTS.learnt_tasks],
+        lambda wildcards: [INPUTS.data(task, "train") for task in SETTINGS.learnt_tasks],
     output:
         result("vocabulary/{model}.parquet"),
     log:
@@ -79,7 +79,7 @@ rule vocabulary:
         runtime=60,
     params:
         study=STUDY.study,
-        vocabulary=INPUTS.vocabulary_settings,
+        vocabulary=SETTINGS.vocabulary_settings,
         code=code("data/vocabulary.py"),
     message:
         "Vocabulary of {wildcards.model}"
@@ -104,7 +104,7 @@ rule tokenize:
         runtime=60,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length", "transformer"),
+        model=SETTINGS.model_settings("source", "max_length", "transformer"),
         version=tokenizer_version,
         code=code("data/tokenize.py"),
     message:
@@ -132,8 +132,8 @@ rule split:
         runtime=60,
     params:
         study=STUDY.study,
-        task=INPUTS.split_settings,
-        version=INPUTS.source_version,
+        task=SETTINGS.split_settings,
+        version=SETTINGS.source_version,
         seed=STUDY.data_seed,
         code=code("data/split.py"),
     message:

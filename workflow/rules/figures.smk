@@ -14,7 +14,7 @@ COMPARED_TASKS = {
 HEADS = {"heads": rules.heads.output.heads}
 ROLES = {"roles": rules.heads.output.roles}
 GATES = {"gates": rules.gate_tables.output.gates}
-TASKS = {"tasks": INPUTS.tasks}
+TASKS = {"tasks": SETTINGS.tasks}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
 VARIANT_LABELS = {"labels": variants.KINDS.labels(variant.heads for variant in STUDY.variants)}
@@ -25,7 +25,7 @@ METHOD_LOOKS = {
 PRUNING = TASKS | {
     "seeds": STUDY.seeds,
     "fraction": STUDY.pruning.fraction,
-    "metrics": INPUTS.main_metrics,
+    "metrics": SETTINGS.main_metrics,
     "draw_examples": STUDY.pruning.draw_examples,  # for the caption
 }
 
@@ -175,7 +175,7 @@ FIGURES = [
             "cumulative": f"{RUNS[0]}/atlas/cumulative.parquet",
         },
         {
-            "metrics": INPUTS.main_metrics,
+            "metrics": SETTINGS.main_metrics,
             "labels": head_measures.MEASURES.labels(head_measures.pruned(STUDY.atlas.rankings)),
             "places": head_measures.places(STUDY.atlas.rankings),
         }
@@ -231,7 +231,7 @@ FIGURES = [
         "Gates",
         RUN_WILDCARDS,
         {"budgets": rules.gate_tables.output.budgets},
-        {"metrics": INPUTS.main_metrics} | METHOD_LOOKS,
+        {"metrics": SETTINGS.main_metrics} | METHOD_LOOKS,
     ),
     Figure("gates/kept", "heads kept", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS | TASKS),
     Figure("gates/learning", "gates while they learn", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS),

@@ -30,7 +30,7 @@ rule sharing:
             if wildcards.table == "sharing"
             else {task: every[:1] for task, every in LAYOUT.metrics.items()}
         ),
-        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/sharing.py"),
     message:

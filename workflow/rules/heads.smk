@@ -20,7 +20,7 @@ rule importance:
         **requests("importance", 4 * 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        tasks=SETTINGS.tasks,
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("heads/importance.py"),
@@ -74,9 +74,9 @@ rule prune:
         **requests("prune", 8 * 60),
     params:
         study=STUDY.study,
-        metrics=INPUTS.all_metrics,
-        beams=INPUTS.beams,
-        pruning=INPUTS.settings(
+        metrics=SETTINGS.all_metrics,
+        beams=SETTINGS.beams,
+        pruning=SETTINGS.settings(
             "pruning",
             "fraction",
             "fractions",
@@ -112,8 +112,8 @@ rule listed:
         **requests("listed", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
-        lists=INPUTS.head_lists,
+        tasks=SETTINGS.tasks,
+        lists=SETTINGS.head_lists,
         draws=STUDY.list_draws,
         precision=STUDY.precision,
         code=code("heads/listed.py"),

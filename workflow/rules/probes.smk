@@ -1,7 +1,7 @@
 # Probes without parameters: what single heads know of the labels of words, before and after training.
 
 PROBING = Probing(LAYOUT)
-pretrained_model = INPUTS.model_settings("source", "sha256", "pooling", "weights")
+pretrained_model = SETTINGS.model_settings("source", "sha256", "pooling", "weights")
 
 
 rule probe:
@@ -74,7 +74,7 @@ rule probe_tables:
     params:
         study=STUDY.study,
         groups=lambda wildcards: PROBING.groups,
-        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/probes.py"),
     message:

@@ -19,8 +19,8 @@ rule prompts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length"),
-        prompt=INPUTS.prompt_settings,
+        model=SETTINGS.model_settings("source", "max_length"),
+        prompt=SETTINGS.prompt_settings,
         version=tokenizer_version,
         code=code("prompts/tokens.py"),
     message:
@@ -48,8 +48,8 @@ rule prompted:
         **requests("evaluate", 60) | {"runtime": 60},
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "dtype"),
+        tasks=SETTINGS.tasks,
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "dtype"),
         version=weights_version,
         precision=STUDY.precision,
         code=code("prompts/model.py"),

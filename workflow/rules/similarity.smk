@@ -70,7 +70,7 @@ rule tokenize_texts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length"),
+        model=SETTINGS.model_settings("source", "max_length"),
         version=tokenizer_version,
         code=code("data/tokenize_texts.py"),
     message:
@@ -94,7 +94,7 @@ rule text_embedding:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=INPUTS.model_settings("source", "sha256", "weights"),
+        model=SETTINGS.model_settings("source", "sha256", "weights"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
@@ -152,7 +152,7 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=INPUTS.model_settings("source", "sha256", "weights"),
+        model=SETTINGS.model_settings("source", "sha256", "weights"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,

@@ -22,10 +22,10 @@ rule dissociation:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=INPUTS.text_sources(LAYOUT.mixed),
+        sources=SETTINGS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("statistics/dissociation.py"),
     message:
@@ -49,7 +49,7 @@ use rule dissociation as preview_dissociation with:
     threads: 1
     params:
         runs=run_settings(LAYOUT.preview),
-        sources=INPUTS.text_sources(LAYOUT.preview),
+        sources=SETTINGS.text_sources(LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
 
@@ -71,13 +71,13 @@ rule contrasts:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=INPUTS.text_sources(LAYOUT.mixed),
+        sources=SETTINGS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pairs=LAYOUT.pairs,
         paradigms=LAYOUT.paradigms,
         parents=LAYOUT.parents,
         fraction=STUDY.pruning.fraction,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/contrasts.py"),
     message:
@@ -102,9 +102,9 @@ rule head_lists:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.listed),
-        sources=INPUTS.text_sources(LAYOUT.listed),
+        sources=SETTINGS.text_sources(LAYOUT.listed),
         metrics=LAYOUT.main_metrics,
-        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/head_lists.py"),
     message:
@@ -155,9 +155,9 @@ rule improvement:
         study=STUDY.study,
         runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
-        rates=INPUTS.rates,
+        rates=SETTINGS.rates,
         metrics=LAYOUT.metrics,
-        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/improvement.py"),
     message:
@@ -180,7 +180,7 @@ use rule dissociation as iat_dissociation with:
         log("iat_dissociation"),
     params:
         runs=run_settings(LAYOUT.before_and_after),
-        sources=INPUTS.text_sources(LAYOUT.before_and_after),
+        sources=SETTINGS.text_sources(LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
 
@@ -201,11 +201,11 @@ rule specialization:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.before_and_after),
-        sources=INPUTS.text_sources(LAYOUT.before_and_after),
+        sources=SETTINGS.text_sources(LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
         fraction=STUDY.pruning.fraction,
-        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/specialization.py"),
     message:

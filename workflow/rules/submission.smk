@@ -20,7 +20,7 @@ rule predict:
         **requests("predict", 4 * 60),
     params:
         study=STUDY.study,
-        files=lambda wildcards: INPUTS.more_names("test", wildcards.mixture),
+        files=lambda wildcards: SETTINGS.more_names("test", wildcards.mixture),
         precision=STUDY.precision,
         code=code("training/predict.py"),
     message:

@@ -18,7 +18,7 @@ rule features:
         **requests("features", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         precision=STUDY.precision,
         code=code("training/features.py"),
@@ -51,11 +51,11 @@ rule train:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
+        tasks=SETTINGS.tasks,
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
         version=weights_version,
-        training=INPUTS.training_settings,
-        trains=INPUTS.trains,
+        training=SETTINGS.training_settings,
+        trains=SETTINGS.trains,
         precision=STUDY.precision,
         code=code("training/train.py"),
     message:
@@ -101,10 +101,10 @@ rule branch:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        tasks=SETTINGS.tasks,
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
-        training=INPUTS.training_settings,
+        training=SETTINGS.training_settings,
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("training/branch.py"),
@@ -138,14 +138,14 @@ rule retrain:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        tasks=SETTINGS.tasks,
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
-        training=INPUTS.training_settings,
-        variant=INPUTS.variant_settings,
+        training=SETTINGS.training_settings,
+        variant=SETTINGS.variant_settings,
         projections=STUDY.iat.projections,
         precision=STUDY.precision,
-        code=code("training/retrain.py", INPUTS.variant_modules),
+        code=code("training/retrain.py", SETTINGS.variant_modules),
     message:
         "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
@@ -172,9 +172,9 @@ rule evaluate:
         **requests("evaluate", 60),
     params:
         study=STUDY.study,
-        metrics=INPUTS.metrics,
-        further=lambda wildcards: INPUTS.more_names("further", wildcards.mixture),
-        beams=INPUTS.beams,
+        metrics=SETTINGS.metrics,
+        further=lambda wildcards: SETTINGS.more_names("further", wildcards.mixture),
+        beams=SETTINGS.beams,
         precision=STUDY.precision,
         code=code("training/evaluate.py"),
     message:
@@ -206,14 +206,14 @@ rule transfer:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
-        transfer=INPUTS.settings(
+        transfer=SETTINGS.settings(
             "transfer",
             *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),
         ),
-        training=INPUTS.settings("training", "clip", "learning_rate", "warmup", "weight_decay"),
+        training=SETTINGS.settings("training", "clip", "learning_rate", "warmup", "weight_decay"),
         precision=STUDY.precision,
         code=code("training/transfer.py"),
     message:

@@ -24,8 +24,8 @@ from headspec.models.architectures import continues
 from headspec.models.language.spread import device_map, dispatch
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
-from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
+from headspec.pipeline.settings import Settings
 from support.running.studies import CONFIG
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
@@ -128,7 +128,7 @@ def test_jobs_of_prompted_models_request_their_gpus(method):
     study = loading.load(
         CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": [method], "models": models}
     )
-    requests = Requests(Inputs(Layout(study)), 1, 2, timed=False)
+    requests = Requests(Settings(Layout(study)), 1, 2, timed=False)
     wildcards = SimpleNamespace(model="m", method=method)
     holding = 3 if method == "prompted" else 1
     assert requests.gpus(wildcards) == holding

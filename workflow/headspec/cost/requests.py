@@ -10,7 +10,7 @@ from headspec.config.as_text import named
 from headspec.config.runs import Run
 from headspec.cost import memory
 from headspec.cost.stages import stage_cost
-from headspec.pipeline.inputs import Inputs
+from headspec.pipeline.settings import Settings
 
 if TYPE_CHECKING:
     from headspec.cost.workload import Extent
@@ -31,8 +31,8 @@ class Requests:
     jobs request, as only a cluster's scheduler does.
     """
 
-    def __init__(self, inputs: Inputs, gpu: int, threads: int, timed: bool) -> None:
-        self.layout, self.study, self.plan = inputs.layout, inputs.study, inputs.plan
+    def __init__(self, settings: Settings, gpu: int, threads: int, timed: bool) -> None:
+        self.layout, self.study, self.plan = settings.layout, settings.study, settings.plan
         self.gpu, self.threads, self.timed = gpu, threads, timed
 
     @functools.cached_property

@@ -16,8 +16,11 @@ from headspec.pipeline.settings import Function, Settings
 from headspec.tasks.kinds import kind
 
 
-class Inputs(Settings):
-    """Input files for the rules of a study, and their settings."""
+class Inputs:
+    """Input files for the rules of a study."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.layout, self.study = settings, settings.layout, settings.study
 
     def data(self, task: str, split: str) -> str:
         """Return the table of a split of a task."""
@@ -25,7 +28,7 @@ class Inputs(Settings):
 
     def texts(self, runs: list[Run]) -> Function:
         """Return a function for the validation tables of the tasks of `runs`."""
-        sources = self.text_sources(runs)
+        sources = self.settings.text_sources(runs)
         return lambda wildcards: [self.data(task, "validation") for task in sources(wildcards)]
 
     def vocabulary(self, wildcards: Any) -> list[str]:
@@ -86,7 +89,7 @@ class Inputs(Settings):
         """Return tables on which other tasks are evaluated, for tasks that only the job can compare."""
         return [
             self.data(task, name)
-            for task, keys in self.all_leaks[wildcards.task].items()
+            for task, keys in self.settings.all_leaks[wildcards.task].items()
             if keys is None
             for name in ["validation", *(f"further/{name}" for name in self.study.tasks[task].further)]
         ]
@@ -100,7 +103,7 @@ class Inputs(Settings):
         """Return a function for the further splits, or test sets, of a run's tasks, in order."""
 
         def function(wildcards: Any) -> list[str]:
-            names = self.more_names(kind, wildcards.mixture)
+            names = self.settings.more_names(kind, wildcards.mixture)
             return [
                 self.layout.result(folder.format(**wildcards), task, kind, f"{name}.parquet")
                 for name, task in names.items()
@@ -112,13 +115,16 @@ class Inputs(Settings):
         """Return a function for tokens of a split, or of its prompts, for a run's tasks in order."""
 
         def function(wildcards: Any) -> list[str]:
-            prompted = self.trains(wildcards) == "nothing"
+            prompted = self.settings.trains(wildcards) == "nothing"
 
             def folder(task: str) -> str:
                 worded = prompted and kind(self.study.tasks[task]).prompts
                 return (PROMPTS if worded else "tokens/{model}/{task}").format(**{**wildcards, "task": task})
 
-            return [self.layout.result(folder(task), f"{split}.parquet") for task in self.tasks(wildcards)]
+            return [
+                self.layout.result(folder(task), f"{split}.parquet")
+                for task in self.settings.tasks(wildcards)
+            ]
 
         return function
 
@@ -126,13 +132,17 @@ class Inputs(Settings):
         """Return a function for the tokens of a split of each of a run's `translations`."""
         return lambda wildcards: [
             self.layout.result("tokens", wildcards.model, task, f"{split}.parquet")
-            for task in self.translations(wildcards)
+            for task in self.settings.translations(wildcards)
         ]
 
     def features(self, wildcards: Any) -> list[str]:
         """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
-        tasks = self.tasks(wildcards) if self.trains(wildcards) == "classifiers" and same else []
+        tasks = (
+            self.settings.tasks(wildcards)
+            if self.settings.trains(wildcards) == "classifiers" and same
+            else []
+        )
         tasks = [task for task in tasks if kind(self.study.tasks[task]).pooled]
         return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
 
@@ -163,7 +173,7 @@ class Inputs(Settings):
         """Return predictions for test sets, by a run of the mixture or by single-task runs."""
         mixtures = [wildcards.mixture]
         if wildcards.method == "single":
-            mixtures = list(dict.fromkeys(self.more_names("test", wildcards.mixture).values()))
+            mixtures = list(dict.fromkeys(self.settings.more_names("test", wildcards.mixture).values()))
         return [
             self.run_file("submission.parquet", **{**wildcards, "mixture": mixture}) for mixture in mixtures
         ]
