@@ -83,9 +83,9 @@ def test_diverging_training_names_step_task_and_remedy(tmp_path, changed, device
 
 def test_a_loss_that_is_fetched_late_is_reported_for_its_step(tmp_path):
     messages = []
-    for patience in (0.0, 1e9):
+    for sync_interval in (0.0, 1e9):
         with trainer(model(), Setup(data(), settings(learning_rate=HUGE), 7, CPU)) as run:
-            run.patience = patience
+            run.sync_interval = sync_interval
             with pytest.raises(NumericalError) as caught:
                 run.run(STEPS, never(tmp_path))
             messages.append(str(caught.value))
@@ -103,7 +103,7 @@ def test_frozen_training_names_the_key_of_its_learning_rate(tmp_path):
 def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
     trained, trunk = model(), Checkpoint(tmp_path / "kept.pt", "", 0)
     train(trained, Setup(data(), settings(), 7, CPU), never(tmp_path), trunk=trunk, reserve=0.5)
-    state = trunk.load("cpu")
+    state = trunk.load()
     assert state is not None and finite(state)
     heads = {task: np.zeros((LAYERS, HEADS), dtype=bool) for task in CLASSES}
     for number, mask in enumerate(heads.values()):
@@ -112,7 +112,7 @@ def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
     checkpoint = Checkpoint(tmp_path / "checkpoint.pt", "", 0)
     with pytest.raises(NumericalError, match=r"step \d+ of 24, a batch of task '\w': the loss") as caught:
         retrain(model(), Setup(data(), settings(learning_rate=HUGE), 7, CPU), restriction, state, checkpoint)
-    last = checkpoint.load("cpu")
+    last = checkpoint.load()
     assert last is not None and finite(last)
     assert f"goes on after step {len(last['history'])}, from {checkpoint.path}" in str(caught.value)
 
@@ -156,7 +156,7 @@ def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch)
         NumericalError, match=r"step 10 of 24.*the loss is (inf|nan).* goes on after step 9, from"
     ):
         train(model(), Setup(data(), settings(), 7, CPU), checkpoint)
-    state = checkpoint.load("cpu")
+    state = checkpoint.load()
     assert state is not None and finite(state) and len(state["history"]) == 9
     again = model()
     resumed = train(again, Setup(data(), settings(), 7, CPU), checkpoint)

@@ -112,10 +112,10 @@ def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
     path = tmp_path / "checkpoint.pt"
     state(path, 0)
     unfinished = Checkpoint(path, "of a run", 0)
-    assert unfinished.load("cpu")["history"] == [0]
+    assert unfinished.load()["history"] == [0]
     for damage in damaged(path):
         caplog.clear()
-        assert unfinished.load("cpu") is None, damage
+        assert unfinished.load() is None, damage
         assert f"{path}: damaged" in caplog.text
 
 

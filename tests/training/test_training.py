@@ -71,8 +71,8 @@ def test_resumed_training_gives_the_same_weights(tmp_path, method):
 def test_a_checkpoint_of_another_run_is_not_continued(tmp_path):
     checkpoint = Checkpoint(tmp_path / "c.pt", "one", 0)
     checkpoint.save({"history": []})
-    assert checkpoint.load("cpu") is not None
-    assert Checkpoint(tmp_path / "c.pt", "other", 0).load("cpu") is None
+    assert checkpoint.load() is not None
+    assert Checkpoint(tmp_path / "c.pt", "other", 0).load() is None
 
 
 @pytest.mark.slow
@@ -200,10 +200,10 @@ def test_features_survive_their_table_bit_by_bit(tmp_path):
 def test_losses_fetched_late_change_nothing(tmp_path):
     """A GPU's losses are fetched in blocks, and when a checkpoint is due; no row is lost."""
     settings, histories, models = Training(batch_size=8, epochs=2, learning_rate=1e-3), [], []
-    for patience in (0.0, 1e9):
+    for sync_interval in (0.0, 1e9):
         models.append(model())
         with trainer(models[-1], Setup(data(), settings, 7, CPU)) as training:
-            training.patience = patience
+            training.sync_interval = sync_interval
             training.run(9, Checkpoint(tmp_path / "c.pt", "", 1e9))
             training.run(len(training.steps), Checkpoint(tmp_path / "c.pt", "", 1e9))
             histories.append(training.frame())

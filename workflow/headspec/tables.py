@@ -32,7 +32,7 @@ COMPUTING = (
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 #: column of class probabilities, which takes several times as long to read as all others
-PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
+PROBABILITIES, PROBABILITY_LIST = "probabilities", pa.list_(pa.float32())
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def every_method(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, 
     if dist.is_initialized():
         dist.barrier()  # the first process has written
     keep("resumed", train(net, SETUP, third))
-    state = branch(net, SETUP, 0.4, kept.load("cpu"), never)
+    state = branch(net, SETUP, 0.4, kept.load(), never)
     for method, restriction in {"iat": Own(HEADS, "qkv"), "lora": LoRA(HEADS, "qkv", 7)}.items():
         keep(method, retrain(net, SETUP, restriction, deepcopy(state), never))
     return done

@@ -58,7 +58,7 @@ class Study(Section):
 
     study: Name = Field(description="name of the study; results go to `results/<study>/`")
     seeds: Annotated[Distinct[Seed], Field(min_length=1)] = Field(description="seeds of every training run")
-    data_seed: Seed = Field(0, description="seed of splits, subsets and pairs")
+    data_seed: Seed = Field(0, description="seed of splits, subsets, pairs, resamples and permutations")
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="`auto`: bf16 autocast where the hardware is faster in it, else fp32"
     )

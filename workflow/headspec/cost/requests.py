@@ -69,7 +69,7 @@ class Requests:
         return function
 
     def runtime(self, rule: str, unknown: int) -> Request:
-        """Return minutes of a job, more after each failed attempt; `unknown` if its operations are."""
+        """Return minutes of a job, more after each failed attempt; `unknown` if not read or not known."""
 
         def function(wildcards: Any, attempt: int) -> int:
             return attempt * self.minutes(rule, dict(wildcards.items()), unknown) if self.timed else unknown

@@ -47,10 +47,10 @@ def masks(
 ) -> list[Mask]:
     """Return every mask that a run is evaluated under.
 
-    These are no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, the
-    main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many
-    layer-matched random masks, or one per task if there are more tasks. Layer-matched draw d has the layer
-    counts of the top heads of task d modulo the number of tasks.
+    One closes no head. Others close the top and, with `bottom`, the bottom heads of each task, at
+    `fractions`, the main `fraction`, and in the numbers `heads`. `draws` masks close random heads at the main
+    fraction; as many, or one per task if there are more tasks, close layer-matched random heads: draw d has
+    the layer counts of the top heads of task d modulo the number of tasks.
 
     `importances` maps tasks to importance (layers, heads); fractions are of the existing heads.
     """

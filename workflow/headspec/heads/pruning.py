@@ -14,7 +14,7 @@ from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
-from headspec.tables import FLOAT, INT, LIKELY, PROBABILITIES, TEXT, Schema
+from headspec.tables import FLOAT, INT, PROBABILITIES, PROBABILITY_LIST, TEXT, Schema
 from headspec.tasks.metrics import score
 
 PRUNING = Schema(
@@ -29,7 +29,7 @@ pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer
 """
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
-     "prediction": FLOAT, PROBABILITIES: LIKELY},
+     "prediction": FLOAT, PROBABILITIES: PROBABILITY_LIST},
     keys=4,
 )  # fmt: skip
 """Table `predictions`: a row for each pruned_for, fraction, task and example.
@@ -138,8 +138,8 @@ def under_masks(
     """Predict `rows` under each of `masks`; a batch is padded once for all masks.
 
     Decoders that can do so read the shared beginning of a task's prompts once per batch and mask. The model
-    must be on the device, in evaluation mode, and the caller casts. Raises the errors of `predictions`.
-    Probabilities of classes are returned for the masks in `wanted`.
+    must be on the device, in evaluation mode, and the caller casts. Raises NumericalError if a
+    prediction is not finite. Probabilities of classes are returned for the masks in `wanted`.
     """
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)

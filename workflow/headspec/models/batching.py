@@ -37,7 +37,7 @@ class Batch:
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
     token_type_ids: torch.Tensor | None  # (batch, tokens)
-    labels: Any  # `headspec.tasks.task_heads.Targets`, such as (batch,) class index or score
+    labels: Any  # (batch,) class index or score, or `headspec.tasks.task_heads.Targets`
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): number of the token's continuation

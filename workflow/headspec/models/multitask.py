@@ -98,7 +98,7 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """Return the input of heads: vectors of texts, states of words or tokens, (batch, ..., hidden)."""
+        """Return inputs of task heads (batch, ..., hidden): vectors of texts, states of words or tokens."""
         return batch.head.pool(self, batch)
 
     def read(self, batch: Batch) -> None:

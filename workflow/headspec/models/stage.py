@@ -26,24 +26,25 @@ if TYPE_CHECKING:
 
 
 class ModelStage:
-    """A `snakemake` job that runs a model: its leased `device`, number of `gpus`, inputs and provenance."""
+    """A job that runs a model, as its script's `snakemake`: its leased `device`, number of `gpus`, inputs."""
 
-    def __init__(self, job: Any) -> None:
-        self.job, self.microbatches = job, job.resources.microbatches
-        self.device = devices.prepare(job.params.precision, job.threads, self.microbatches, job.resources.gpu)
+    def __init__(self, snakemake: Any) -> None:
+        self.snakemake, self.microbatches = snakemake, snakemake.resources.microbatches
+        wanted = snakemake.params.precision, snakemake.threads
+        self.device = devices.prepare(*wanted, self.microbatches, snakemake.resources.gpu)
         self.gpus = devices.gpu_count()
         self._compare_precision()
 
     def _compare_precision(self) -> None:
-        """Warn if `precision: auto` differs from the precision of the study's other results."""
+        """Warn if `precision: auto` differs from the precision of an earlier run of the study."""
         here = f"{self.device.precision} on {self.device.name}"
-        for path in Path(self.job.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
+        for path in Path(self.snakemake.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
             try:
                 footer = tables.footer(path)
             except DataError:  # an old table, or one being made again
                 continue
             there = f"{footer['precision']} on {footer['device']}"
-            if self.job.params.precision == "auto" and there != here:
+            if self.snakemake.params.precision == "auto" and there != here:
                 log.warning(
                     "precision: auto is %s here, but %s was made in %s. The two round differently; %s as "
                     "`precision` in the config makes all alike",
@@ -54,12 +55,12 @@ class ModelStage:
     @property
     def key(self) -> str:
         """Return the config key of the job's model."""
-        return f"models.{self.job.wildcards.model}"
+        return f"models.{self.snakemake.wildcards.model}"
 
     @property
     def seed(self) -> int:
         """Return the seed of the run."""
-        return int(self.job.wildcards.seed)
+        return int(self.snakemake.wildcards.seed)
 
     def examples(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Examples]:
         """Return the examples of each task, read from the tables of tokens at `paths`."""
@@ -78,33 +79,33 @@ class ModelStage:
 
         Random weights are drawn with the job's seed, or 0.
         """
-        model, key = Model.from_params({**self.job.params.model, **settings}), self.key
-        with versions.as_planned(versions.weights, self.job.params.version, model, key):
-            if "pooling" in self.job.params.model and model.source:
+        model, key = Model.from_params({**self.snakemake.params.model, **settings}), self.key
+        with versions.as_planned(versions.weights, self.snakemake.params.version, model, key):
+            if "pooling" in self.snakemake.params.model and model.source:
                 log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
-            return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))
+            return encoders.load(model, key, int(self.snakemake.wildcards.get("seed") or 0))
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
         """Return the tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(encoding(task).writes for task in classes.values()):
             return None
-        model = Model.from_params(self.job.params.model)
-        return tokenization.tokenizer(model, self.key, *self.job.input.get("vocabulary", ()))
+        model = Model.from_params(self.snakemake.params.model)
+        return tokenization.tokenizer(model, self.key, *self.snakemake.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
         """Return `encoders.reference` of the pretrained encoder; None for random weights."""
-        if self.job.params.model.get("weights") == encoders.RANDOM:
+        if self.snakemake.params.model.get("weights") == encoders.RANDOM:
             return None
-        return encoders.reference(Model.from_params(self.job.params.model), self.key)
+        return encoders.reference(Model.from_params(self.snakemake.params.model), self.key)
 
     @property
     def beams(self) -> dict[str, int]:
         """Return the number of beams of each task whose evaluation is not greedy."""
-        return self.job.params.get("beams", {})
+        return self.snakemake.params.get("beams", {})
 
     def trained(self) -> MultiTask:
         """Return the trained model in the job's inputs, with the job's numbers of beams."""
-        model = MultiTask.load(Path(self.job.input.model).parent)
+        model = MultiTask.load(Path(self.snakemake.input.model).parent)
         model.set_beams(self.beams)
         self.spread(model)
         return model
@@ -116,11 +117,11 @@ class ModelStage:
 
     def model(self) -> MultiTask:
         """Return the trained model of the job's inputs, else the pretrained one without classifiers."""
-        return self.trained() if self.job.input.get("model") else MultiTask(*self.pretrained(), {})
+        return self.trained() if self.snakemake.input.get("model") else MultiTask(*self.pretrained(), {})
 
     def footer(self, **more: Any) -> dict[str, Any]:
         """Return the footer of a table (`tables.provenance`), with device, precision and seed."""
-        seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}
+        seed = {"seed": self.seed} if self.snakemake.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
         texts = {"metrics": SIGNATURES} if SIGNATURES else {}
-        return tables.provenance(self.job, **device, **seed, **texts, **more)
+        return tables.provenance(self.snakemake, **device, **seed, **texts, **more)

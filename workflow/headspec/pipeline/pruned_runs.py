@@ -22,7 +22,7 @@ class PrunedRuns:
     """Input files and settings for the rules that prune to numbers of heads."""
 
     def __init__(self, inputs: Inputs) -> None:
-        self.inputs, self.settings, self.study = inputs, inputs.settings, inputs.study
+        self.inputs, self.study = inputs, inputs.study
 
     def files(self, name: str) -> list[str]:
         """Return the file `name` of each pruned run."""
@@ -77,7 +77,7 @@ class PrunedRuns:
 
         Gates that learn a given number of heads keep as many as `pruning.fraction` leaves.
         """
-        tasks = self.settings.tasks(wildcards)
+        tasks = self.inputs.settings.tasks(wildcards)
         run = Run(wildcards.model, wildcards.mixture, tuple(tasks), wildcards.method, int(wildcards.seed))
         scope, rest = "per_task" if len(tasks) > 1 else "shared", 1 - self.study.pruning.fraction
         names = head_measures.learnt(self.study.atlas.rankings)

@@ -44,7 +44,7 @@ class Checkpoint:
         self.path, self.fingerprint, self.seconds = path, fingerprint, seconds
         self.saved = time.monotonic()
 
-    def load(self, device: str) -> dict | None:
+    def load(self) -> dict | None:
         """Return the saved state on the CPU; None if this run has none, or it is damaged."""
         if not self.path.exists():
             return None
@@ -79,8 +79,8 @@ class Checkpoint:
 def resumable(job: ModelStage, path: Path, *settings: str) -> Iterator[Checkpoint]:
     """Yield the checkpoint of a job at `path`, and remove it when the job is done.
 
-    It is of a run with these `settings` (names of the job's params), inputs, wildcards, precision and code.
-    Wait while a job that outlived a killed workflow trains the run.
+    Its fingerprint covers these `settings` (names of params), inputs, wildcards, precision and code. Wait
+    while a job that outlived a killed workflow trains the run.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as file:
@@ -89,9 +89,10 @@ def resumable(job: ModelStage, path: Path, *settings: str) -> Iterator[Checkpoin
         except OSError:
             log.info("waiting for another process that is training this run")
             fcntl.flock(file, fcntl.LOCK_EX)
-        params = {name: job.job.params[name] for name in (*settings, "model", "training", "version", "code")}
-        inputs = [*map(record_sha256, job.job.input)]
-        fingerprint = repr([params, dict(job.job.wildcards.items()), job.device.precision, inputs])
-        checkpoint = Checkpoint(path, fingerprint, job.job.resources.checkpoint_seconds)
+        names = (*settings, "model", "training", "version", "code")
+        params = {name: job.snakemake.params[name] for name in names}
+        inputs = [*map(record_sha256, job.snakemake.input)]
+        fingerprint = repr([params, dict(job.snakemake.wildcards.items()), job.device.precision, inputs])
+        checkpoint = Checkpoint(path, fingerprint, job.snakemake.resources.checkpoint_seconds)
         yield checkpoint
         checkpoint.remove()

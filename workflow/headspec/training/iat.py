@@ -61,7 +61,7 @@ def branch(model: MultiTask, setup: Setup, delta: float, state: dict, checkpoint
             raise ConfigError(
                 f"iat: delta {delta:g} of {n} steps is less than one step; expected at least {0.5 / n:.2g}"
             )
-        run.restore(checkpoint.load(setup.device.name) or state)
+        run.restore(checkpoint.load() or state)
         if len(run.history) > point:
             raise ValueError(f"got the state after step {len(run.history)}, expected at most step {point}")
         run.run(point, checkpoint)
@@ -81,7 +81,7 @@ def retrain(
     with trainer(model, setup) as run:
         run.restore(state)
         with restriction.applied(run):
-            interrupted = checkpoint.load(setup.device.name)
+            interrupted = checkpoint.load()
             if interrupted:
                 run.restore(interrupted)
             run.run(len(run.steps), checkpoint)

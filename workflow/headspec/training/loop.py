@@ -54,8 +54,8 @@ class Setup:
 
     Attributes
     ----------
-    examples : of each task
-    seed : of the batches and of dropout
+    examples : task: its examples
+    seed : determines the order of batches, and dropout
     microbatches : number of parts in which a batch goes through the encoder, to save memory; the step is the
         same. It grows when memory runs out.
     features : task: (n, hidden) float32, text vectors of the frozen encoder, on which only the classifiers
@@ -77,7 +77,7 @@ class Gating(Protocol):
         """Set the gates of step `number`, and return the tensors among them that get gradients."""
 
     def end(self) -> None:
-        """Use these gradients."""
+        """Update the gates by the gradients that the backward pass has left in them."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -95,7 +95,7 @@ class Trainer:
     rate_key : config key of the peak learning rate
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
     gating, bleu_log : gates on the heads and BLEU for the log, if wanted
-    patience : seconds between reads of the losses, during which a GPU computes without interruption
+    sync_interval : seconds between reads of the losses, which interrupt a GPU
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Trainer:
         self.bleu_log: BleuLog | None = None
         self.history: list[tuple] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
-        self.patience = 1.0 if device.name == "cuda" else 0.0
+        self.sync_interval = 1.0 if device.name == "cuda" else 0.0
         self.clock = 0.0
 
     def run(self, until: int, checkpoint: Checkpoint) -> None:
@@ -146,7 +146,7 @@ class Trainer:
             norm = self.updates.step(step.task, rate)
             self.pending.append((rate, torch.stack([loss, norm])))
             due, measured = checkpoint.due(), self.bleu_log and number in self.bleu_log.after
-            if due or measured or number == until - 1 or time.monotonic() - self.clock >= self.patience:
+            if due or measured or number == until - 1 or time.monotonic() - self.clock >= self.sync_interval:
                 self._settle(progress, checkpoint)
             if self.bleu_log and measured:
                 progress.tell(self.bleu_log.measure())
@@ -179,7 +179,7 @@ class Trainer:
 
     def _diverged(self, number: int, what: str, checkpoint: Checkpoint) -> NumericalError:
         where = f"step {number + 1} of {len(self.steps)}, a batch of task '{self.steps[number].task}'"
-        kept, state = "", checkpoint.load(self.device.name)
+        kept, state = "", checkpoint.load()
         if state:
             after = len(state["history"])
             kept = f". With the same settings training goes on after step {after}, from {checkpoint.path}"
@@ -268,8 +268,8 @@ def train(
         if validation:
             run.bleu_log = BleuLog(model, validation, run.steps, setup.examples, device)
         point = branch_point(len(run.steps), reserve)
-        state = checkpoint.load(device.name)
-        if state and trunk and len(state["history"]) > point and not trunk.load(device.name):
+        state = checkpoint.load()
+        if state and trunk and len(state["history"]) > point and not trunk.load():
             log.info("training from the start: an earlier attempt left no state to branch off from")
         elif state:
             run.restore(state)

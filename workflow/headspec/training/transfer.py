@@ -91,7 +91,7 @@ def transfer(
     task, seed, device = target.task, fitting.seed, fitting.device
     model.to(device.name)
     initial = {name: value.clone() for name, value in model.encoder.state_dict().items()}
-    interrupted = checkpoint.load(device.name)
+    interrupted = checkpoint.load()
     rows = [tuple(row) for row in interrupted["rows"]] if interrupted else []
     done = {row[:3] for row in rows}
     progress = Progress(len(fitting.fits()), "fits")

@@ -38,11 +38,11 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     folder = Path(snakemake.output.history).parent
     with resumable(job, folder / "checkpoint.pt", "tasks") as checkpoint:
         encoder, pooling = job.pretrained()
-        torch.manual_seed(derive(job.seed, "heads"))
+        torch.manual_seed(derive(job.seed, "heads"))  # of tasks
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
         fingerprint = f"{checkpoint.fingerprint}, reserve {reserve}"
-        trunk_state = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds)
-        trunk = trunk_state if snakemake.output.get("trunk") else None
+        trunk_checkpoint = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds)
+        trunk = trunk_checkpoint if snakemake.output.get("trunk") else None
         stored_run = store.entry(
             job,
             model,
@@ -53,7 +53,8 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             reserve=reserve if trunk else None,
             code=params.code,
         )
-        resumed = checkpoint.path.exists() or trunk_state.path.exists()  # perhaps from other threads or GPUs
+        # perhaps with other threads or GPUs
+        resumed = checkpoint.path.exists() or trunk_checkpoint.path.exists()
         history = stored_run.take(folder, trunk)
         if history is None:
             if params.trains == "adapters":
@@ -64,10 +65,10 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             model.save(folder / "model", reference)
         footer = job.footer()
         if trunk:
-            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(trunk_state.path)
+            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(trunk_checkpoint.path)
         tables.write(snakemake.output.history, TRAINING, history, footer)
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
-            os.replace(trunk_state.path, snakemake.output.trunk)
+            os.replace(trunk_checkpoint.path, snakemake.output.trunk)
         if not resumed:
             stored_run.put({*snakemake.output, *map(str, saved.paths(folder / "model"))})
-        trunk_state.remove()
+        trunk_checkpoint.remove()

@@ -9,7 +9,7 @@ from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
 
 
 class Importance(Section):
-    """Head importance: the gradient of the loss with respect to a gate on the head."""
+    """Head importance: mean absolute derivative of the loss with respect to a gate on the head."""
 
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
         10_000, description="training samples per task, or all that it has"

@@ -151,7 +151,7 @@ def _gated(model: MultiTask, setup: Setup, gating: Fixed | Learning) -> Iterator
 def learn(model: MultiTask, setup: Setup, gating: Learning, checkpoint: Checkpoint) -> dict[str, Any]:
     """Train while gates learn, and return the state from which `finish` continues."""
     with _gated(model, setup, gating) as run:
-        if interrupted := checkpoint.load(setup.device.name):
+        if interrupted := checkpoint.load():
             run.restore(interrupted)
         run.run(gating.steps, checkpoint)
         return run.state()
@@ -169,7 +169,7 @@ def finish(
     Returns the heads kept, bool (sets, layers, heads), and the table `gates_of_run`.
     """
     with _gated(model, setup, gating) as run:
-        if resumed := checkpoint.load(setup.device.name) or state:
+        if resumed := checkpoint.load() or state:
             run.restore(resumed)
         run.run(len(run.steps), checkpoint)
         if isinstance(gating, Learning):
