@@ -5,14 +5,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
 from headspec.plots.drawing import marks
 from headspec.plots.drawing.style import number
-from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made
+from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
 
 FRACTION = 0.3
 FRACTIONS = [0.1, 0.2, 0.3, 0.5]
@@ -24,6 +23,40 @@ PAIR = {"+".join(SMALL): SMALL}
 def importances(n: int, layers: int = 6, tasks: list[str] = SMALL) -> dict[int, pd.DataFrame]:
     places = dict(task=tasks, fold=range(2), layer=range(layers), head=range(12), n=10)
     return {seed: made("importance", seed, **places) for seed in range(n)}
+
+
+def by_mixture(name: str, mixtures: dict[str, list[str]], **columns: object) -> pd.DataFrame:
+    """Rows of the table `name` for the tasks of each mixture and their mean."""
+    every = dict(model="minilm", method=BOTH, ci_over="examples")
+    each = [
+        made(name, i, **every | dict(mixture=mixture, task=[*tasks, "mean"]) | columns)
+        for i, (mixture, tasks) in enumerate(mixtures.items())
+    ]
+    return pd.concat(each, ignore_index=True)
+
+
+@pytest.mark.parametrize(("layers", "pruned"), [(6, 21), (12, 43)])
+def test_importance_outlines_the_pruned_heads(layers, pruned):
+    seeds = importances(2, layers)
+    figure = importance.draw(seeds, SMALL, FRACTION)
+    heat_maps = [axes for axes in figure.axes if axes.images]
+    for axes, (task, seed) in zip(heat_maps, itertools.product(SMALL, seeds), strict=True):
+        heat = importance_map(seeds[seed], task)
+        assert (axes.get_title("left"), axes.get_title("right")) == (task, f"seed {seed}")
+        np.testing.assert_allclose(axes.images[0].get_array(), heat / heat.max())
+        top = {(head, layer) for layer, head in np.argwhere(top_heads(heat, pruned))}
+        assert set(outlines(axes)) == top and len(outlines(axes)) == pruned
+
+
+def test_importance_of_many_seeds_shows_their_mean_and_three():
+    seeds = importances(5, tasks=LONG)
+    figure = importance.draw(seeds, LONG, FRACTION)
+    assert_readable(figure)
+    first_row = [axes for axes in figure.axes if axes.images][:4]
+    columns = ["mean of 5", "seed 0", "seed 1", "seed 2"]
+    assert [axes.get_title("left") for axes in first_row] == [f"{LONG[0]}\n{column}" for column in columns]
+    mean = np.mean([importance_map(table, LONG[0]) for table in seeds.values()], axis=0)
+    np.testing.assert_allclose(first_row[0].images[0].get_array(), mean / mean.max())
 
 
 def pruning_table(seed: int) -> pd.DataFrame:
@@ -52,73 +85,18 @@ def predictions(unlearnt: int) -> dict[int, pd.DataFrame]:
     }
 
 
-def by_mixture(name: str, mixtures: dict[str, list[str]], **columns: object) -> pd.DataFrame:
-    """Rows of the table `name` for the tasks of each mixture and their mean."""
-    every = dict(model="minilm", method=BOTH)
-    each = [
-        made(name, i, **every | dict(mixture=mixture, task=[*tasks, "mean"]) | columns)
-        for i, (mixture, tasks) in enumerate(mixtures.items())
-    ]
-    table = pd.concat(each, ignore_index=True)
-    if "at_chance" in table:
-        table["unpruned_at_chance"] = False
-        table.loc[(table["task"] == "mean") & (table["method"] == "frozen"), "at_chance"] = True
-    return table
-
-
-def outlines(axes) -> list[tuple[float, float]]:
-    """(column, row) of every outlined cell."""
-    patches = [patch for patch in axes.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
-    return [(patch.get_x() + 0.5, patch.get_y() + 0.5) for patch in patches]
-
-
-@pytest.mark.parametrize(("layers", "pruned"), [(6, 21), (12, 43)])
-def test_importance_outlines_the_pruned_heads(layers, pruned):
-    seeds = importances(2, layers)
-    figure = importance.draw(seeds, SMALL, FRACTION)
-    heat_maps = [axes for axes in figure.axes if axes.images]
-    for axes, (task, seed) in zip(heat_maps, itertools.product(SMALL, seeds), strict=True):
-        heat = importance_map(seeds[seed], task)
-        assert (axes.get_title("left"), axes.get_title("right")) == (task, f"seed {seed}")
-        np.testing.assert_allclose(axes.images[0].get_array(), heat / heat.max())
-        top = {(head, layer) for layer, head in np.argwhere(top_heads(heat, pruned))}
-        assert set(outlines(axes)) == top and len(outlines(axes)) == pruned
-
-
-def test_importance_of_many_seeds_shows_their_mean_and_three():
-    seeds = importances(5, tasks=LONG)
-    figure = importance.draw(seeds, LONG, FRACTION)
-    assert_readable(figure)
-    first_row = [axes for axes in figure.axes if axes.images][:4]
-    columns = ["mean of 5", "seed 0", "seed 1", "seed 2"]
-    assert [axes.get_title("left") for axes in first_row] == [f"{LONG[0]}\n{column}" for column in columns]
-    mean = np.mean([importance_map(table, LONG[0]) for table in seeds.values()], axis=0)
-    np.testing.assert_allclose(first_row[0].images[0].get_array(), mean / mean.max())
-
-
-def small_matrix() -> pd.DataFrame:
-    """The table of one seed for two tasks, in round numbers, with a base of 0.8."""
-    cells = [
-        ("none", None, 0.0, None, 0.8),
-        ("random", None, FRACTION, 0, 0.6),
-        ("random", None, FRACTION, 1, 0.8),
-    ]
-    rows = [(task, *cell) for task in SMALL for cell in cells]
-    for task, other in itertools.product(SMALL, SMALL):
-        rows.append((task, other, "top", FRACTION, None, 0.4 if other == task else 0.6))
-        rows += [(task, other, "top", 0.5, None, 0.1), (task, other, "bottom", FRACTION, None, 0.9)]
-    names = ["task", "pruned_for", "order", "fraction", "draw", "value"]
-    return frame("pruning", [dict(zip(names, row, strict=True), metric="accuracy") for row in rows])
-
-
-def cells(figure) -> dict[tuple[float, float], str]:
-    return {text.get_position(): text.get_text() for text in figure.axes[0].texts}
-
-
 def test_matrix_cells_are_means_and_deviations():
-    one = small_matrix()
+    rows = []
+    for task in SMALL:
+        rows += [(task, "none", None, 0.0, None, 0.8)]
+        rows += [(task, "random", None, FRACTION, draw, 0.6 + 0.2 * draw) for draw in (0, 1)]
+        for other in SMALL:
+            rows += [(task, other, "top", FRACTION, None, 0.4 if other == task else 0.6)]
+            rows += [(task, other, "top", 0.5, None, 0.1), (task, other, "bottom", FRACTION, None, 0.9)]
+    columns = ["task", "pruned_for", "order", "fraction", "draw", "value"]
+    one = frame("pruning", [dict(zip(columns, row, strict=True), metric="accuracy") for row in rows])
     figure = matrix.draw({0: one, 1: one.assign(value=one["value"] + 0.1)}, {}, SMALL, FRACTION, METRICS)
-    shown = cells(figure)
+    shown = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
     over_seeds, over_draws = 10 * 0.5**0.5, 20 * 0.5**0.5  # sample deviations of two values
     assert shown[0, 0] == f"85.0\n±{over_seeds:.1f}"
     assert shown[0, 1] == f"45.0\n±{over_seeds:.1f}"  # own heads
@@ -130,61 +108,11 @@ def test_matrix_cells_are_means_and_deviations():
     np.testing.assert_allclose(1 - shade[:3, 0], [1, 45 / 85, 65 / 85])
     alone = matrix.draw({0: one}, {}, SMALL, FRACTION, METRICS)
     assert alone.axes[0].get_xlabel().endswith("± SD over draws in random rows)")
-    assert cells(alone)[0, 1] == "40.0" and cells(alone)[0, 3].startswith("70.0\n±")
+    shown = {text.get_position(): text.get_text() for text in alone.axes[0].texts}
+    assert shown[0, 1] == "40.0" and shown[0, 3].startswith("70.0\n±")
     alone.draw_without_rendering()
-    ticks = [float(label.get_text()) for label in alone.axes[1].get_yticklabels()]
+    ticks = [float(label) for label in words(alone.axes[1].get_yticklabels())]
     assert np.diff(ticks) == pytest.approx(np.diff(ticks)[0]), "no rounded ticks"
-
-
-@pytest.mark.parametrize("mixtures", [PAIR, {"a+b": LARGE[:2], "all": LARGE}], ids=["pair", "many"])
-def test_dissociation_has_bars_intervals_dots_and_daggers(mixtures):
-    models = ["minilm", "bert"]
-    combined = by_mixture("combined", mixtures, model=models, ci_over="examples")
-    seeds = by_mixture("dissociation", mixtures, model=models, seed=range(2), fraction=[0.1, FRACTION])
-    seeds = seeds[seeds["task"] != "mean"]
-    order = dict(reversed(mixtures.items()))
-    figure = dissociation.draw(combined, seeds, order, FRACTION, 0.1)
-    assert [axes.get_title() for axes in figure.axes] == models
-    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert rows == [name for mixture, tasks in order.items() for name in (mixture, *tasks, "mean")]
-    for axes in figure.axes:
-        part = combined[combined["model"] == axes.get_title()]
-        runs = seeds[(seeds["model"] == axes.get_title()) & (seeds["fraction"] == FRACTION)]
-        ends = labelled(axes, "interval over examples")
-        for bars, intervals, dots, method in zip(
-            axes.containers, ends, labelled(axes, "one seed"), BOTH, strict=True
-        ):
-            here = part[part["method"] == method]
-            np.testing.assert_allclose([bar.get_width() for bar in bars], 100 * here["dissociation"])
-            middles = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
-            assert [rows[y] for y in middles] == list(here["task"])
-            drawn = np.array([segment[:, 0] for segment in intervals.get_segments()])
-            np.testing.assert_allclose(drawn, 100 * here[["ci_low", "ci_high"]])
-            own = runs[runs["method"] == method]
-            means = own.groupby(["mixture", "seed"])["dissociation"].mean()
-            expected = 100 * pd.concat([own["dissociation"], means])
-            np.testing.assert_allclose(np.sort(dots.get_xdata()), np.sort(expected))
-        assert labelled(axes, "distinct: 10 %")[0].get_xdata()[0] == pytest.approx(10)
-        daggers = [x for line in labelled(axes, "at chance: D means little") for x in line.get_xdata()]
-        assert len(daggers) == part["at_chance"].sum() > 0 and min(daggers) > 1  # outside
-
-
-def test_marks_of_models_that_learnt_nothing():
-    """In the figures of D: they take the place of the daggers and hollow marks of pruned models."""
-    combined = by_mixture("combined", PAIR, ci_over="examples")
-    seeds = by_mixture("dissociation", PAIR, seed=0, fraction=FRACTION)
-    nothing = combined.assign(unpruned_at_chance=combined["at_chance"] & combined["task"].eq("mean"))
-    (axes,) = dissociation.draw(nothing, seeds[seeds["task"] != "mean"], PAIR, FRACTION, 0.1).axes
-    looks = marks.DAGGER["label"], marks.CROSS["label"]
-    counts = [sum(len(line.get_xdata()) for line in labelled(axes, look)) for look in looks]
-    both = nothing["unpruned_at_chance"].sum()
-    assert counts == [nothing["at_chance"].sum() - both, both] and both > 0
-    table = by_mixture("fractions", PAIR, fraction=FRACTIONS, ci_over="examples")
-    table["unpruned_at_chance"] = table["task"].eq("mean") & table["method"].eq("frozen")
-    (axes,) = fractions.draw(table, by_mixture("areas", PAIR), PAIR, FRACTION, "tuned").axes
-    (crossed,) = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
-    np.testing.assert_allclose(crossed.get_ydata(), 100 * table[table["unpruned_at_chance"]]["dissociation"])
-    assert labelled(axes, "crossed: unpruned model at chance")
 
 
 @pytest.mark.parametrize("module", [matrix, curves])
@@ -192,31 +120,9 @@ def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are(mod
     """In the figures of pruned metrics, after their names; without any, nothing is said."""
     pruning = {seed: pruning_table(seed) for seed in (0, 1)}
     figures = (module.draw(pruning, predictions(n), SMALL, FRACTION, METRICS) for n in (1, 0))
-    texts, without = ("\n".join(text.get_text() for text in figure.findobj(Text)) for figure in figures)
+    texts, without = ("\n".join(words(figure.findobj(Text))) for figure in figures)
     assert f"{SMALL[0]} ×" in texts and f"{SMALL[1]} ×" not in texts
     assert texts.count("unpruned model at chance") == 1 and "×" not in without
-
-
-def test_fractions_show_every_value_of_the_table():
-    mixtures = PAIR | {"all": SMALL}
-    table = by_mixture("fractions", mixtures, fraction=FRACTIONS, ci_over="examples")
-    areas = by_mixture("areas", mixtures)
-    figure = fractions.draw(table, areas, mixtures, FRACTION, "tuned")
-    assert [axes.get_title().split("\n")[0] for axes in figure.axes] == list(mixtures)
-    for axes, mixture in zip(figure.axes, mixtures, strict=True):
-        at = table[table["mixture"] == mixture].set_index(["method", "task"])
-        lines = [("tuned", task, task) for task in SMALL]
-        for method, task, label in [
-            *lines,
-            ("tuned", "mean", "mean over tasks"),
-            ("frozen", "mean", "mean, frozen"),
-        ]:
-            (line,), rows = labelled(axes, label), at.loc[(method, task)]
-            np.testing.assert_allclose(line.get_ydata(), [0, *100 * rows["dissociation"]])
-            np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]], atol=1)
-        (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
-        assert axes.get_title().split("\n")[1].startswith(f"mean {number(100 * area, 1)} [")
-        assert labelled(axes, "hollow: at chance")
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -243,6 +149,65 @@ def test_curves_run_from_the_base_through_the_fractions(counted):
         assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
 
 
+@pytest.mark.parametrize("mixtures", [PAIR, {"a+b": LARGE[:2], "all": LARGE}], ids=["pair", "many"])
+def test_dissociation_has_bars_intervals_dots_and_marks_of_chance(mixtures):
+    """Daggers of pruned models at chance give way to crosses, where the unpruned model learnt nothing."""
+    models = ["minilm", "bert"]
+    combined = by_mixture("combined", mixtures, model=models)
+    seeds = by_mixture("dissociation", mixtures, model=models, seed=range(2), fraction=[0.1, FRACTION])
+    seeds = seeds[seeds["task"] != "mean"]
+    order = dict(reversed(mixtures.items()))
+    figure = dissociation.draw(combined, seeds, order, FRACTION, 0.1)
+    assert [axes.get_title() for axes in figure.axes] == models
+    rows = words(figure.axes[0].get_yticklabels())
+    assert rows == [name for mixture, tasks in order.items() for name in (mixture, *tasks, "mean")]
+    for axes in figure.axes:
+        part = combined[combined["model"] == axes.get_title()]
+        runs = seeds[(seeds["model"] == axes.get_title()) & (seeds["fraction"] == FRACTION)]
+        ends = labelled(axes, "interval over examples")
+        for bars, intervals, dots, method in zip(
+            axes.containers, ends, labelled(axes, "one seed"), BOTH, strict=True
+        ):
+            here = part[part["method"] == method]
+            np.testing.assert_allclose([bar.get_width() for bar in bars], 100 * here["dissociation"])
+            middles = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
+            assert [rows[y] for y in middles] == list(here["task"])
+            drawn = np.array([segment[:, 0] for segment in intervals.get_segments()])
+            np.testing.assert_allclose(drawn, 100 * here[["ci_low", "ci_high"]])
+            own = runs[runs["method"] == method]
+            means = own.groupby(["mixture", "seed"])["dissociation"].mean()
+            expected = 100 * pd.concat([own["dissociation"], means])
+            np.testing.assert_allclose(np.sort(dots.get_xdata()), np.sort(expected))
+        assert labelled(axes, "distinct: 10 %")[0].get_xdata()[0] == pytest.approx(10)
+        nothing = part["unpruned_at_chance"]
+        for look, marked in ((marks.DAGGER, part["at_chance"] & ~nothing), (marks.CROSS, nothing)):
+            drawn = [x for line in labelled(axes, look["label"]) for x in line.get_xdata()]
+            assert len(drawn) == marked.sum() and min(drawn, default=2) > 1  # outside
+
+
+def test_fractions_show_every_value_of_the_table():
+    mixtures = PAIR | {"all": SMALL}
+    table = by_mixture("fractions", mixtures, fraction=FRACTIONS)
+    areas = by_mixture("areas", mixtures)
+    figure = fractions.draw(table, areas, mixtures, FRACTION, "tuned")
+    for axes, mixture in zip(figure.axes, mixtures, strict=True):
+        at = table[table["mixture"] == mixture].set_index(["method", "task"])
+        lines = [("tuned", task, task) for task in SMALL]
+        lines += [("tuned", "mean", "mean over tasks"), ("frozen", "mean", "mean, frozen")]
+        for method, task, label in lines:
+            (line,), rows = labelled(axes, label), at.loc[(method, task)]
+            np.testing.assert_allclose(line.get_ydata(), [0, *100 * rows["dissociation"]])
+            np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]], atol=1)
+        (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
+        title, mean = axes.get_title().split("\n")
+        assert title == mixture and mean.startswith(f"mean {number(100 * area, 1)} [")
+        assert labelled(axes, "hollow: at chance") and labelled(axes, "crossed: unpruned model at chance")
+        crosses = [line.get_ydata() for line in axes.lines if line.get_marker() == "x"]
+        shown = at.loc[[(method, task) for method, task, _ in lines]]
+        crossed = 100 * shown[shown["unpruned_at_chance"]]["dissociation"]
+        np.testing.assert_allclose(np.sort(np.concatenate(crosses)), np.sort(crossed))
+
+
 def test_reliability_shows_every_correlation():
     kinds = ["split_half", "seeds", "tasks"]
     table = by_mixture("reliability", PAIR, task=SMALL, seed_a=range(3), kind=[*kinds, "methods"])
@@ -260,36 +225,28 @@ def test_reliability_shows_every_correlation():
             ]  # fmt: skip
             np.testing.assert_allclose(line.get_xdata(), rows)
     for part, found in ((table, kinds), (table[table["kind"] == "seeds"], ["seeds"])):
-        entries = [text.get_text() for text in reliability.draw(part, {}).legends[0].get_texts()]
+        entries = words(reliability.draw(part, {}).legends[0].get_texts())
         assert entries == [*(reliability.KINDS[kind][0] for kind in found), *BOTH]
 
 
-def encoding(subjects: int) -> tuple[dict[int, pd.DataFrame], dict[int, pd.DataFrame]]:
-    """Scores of voxels of two seeds; the first task predicts one subject, and the second two."""
-    keys = dict(task=SMALL, subject=[f"s{i}" for i in range(subjects)])
-    tables = {seed: made("brain_encoding", seed, **keys, voxel=range(20)) for seed in (0, 1)}
-    tables[1]["ceiling"] = tables[0]["ceiling"]
+def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
+    """The first task predicts one subject, and the second two, as the larger p of two seeds says."""
+    keys = dict(task=SMALL, subject=[f"s{i}" for i in range(5)])
+    seeds = {seed: made("brain_encoding", seed, **keys, voxel=range(20)) for seed in (0, 1)}
     summaries = {seed: made("brain_encoding_summary", **keys) for seed in (0, 1)}
     for seed, summary in summaries.items():
         predicted = summary["subject"].str[1:].astype(int) <= summary["task"].map(SMALL.index)
         summary["p_value"] = np.where(predicted, 0.01 + 0.02 * seed, 0.2 - 0.17 * seed)
-    return tables, summaries
-
-
-def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
-    seeds, summaries = encoding(5)
     axes = brain_encoding.draw(seeds, summaries, SMALL[::-1]).axes[0]
-    assert [text.get_text() for text in axes.texts if "/" in text.get_text()] == ["2/5", "1/5"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [*SMALL[::-1], "other subjects"]
-    both = pd.concat(seeds.values())
-    r = both[both["task"] == SMALL[1]].groupby(["subject", "voxel"])["r"].mean()
+    assert [text for text in words(axes.texts) if "/" in text] == ["2/5", "1/5"]
+    assert words(axes.get_yticklabels()) == [*SMALL[::-1], "other subjects"]
+    r = pd.concat(seeds.values()).query("task == @SMALL[1]").groupby(["subject", "voxel"])["r"].mean()
     box = axes.patches[0].get_path().vertices[:, 0]
     assert (box.min(), box.max()) == pytest.approx(tuple(r.quantile([0.25, 0.75])))
     dots = labelled(axes, "mean of one subject")
     np.testing.assert_allclose(dots[0].get_xdata(), r.groupby("subject").mean())
     best = seeds[0][seeds[0]["task"] == SMALL[0]].groupby("subject")["ceiling"].mean()
     np.testing.assert_allclose(dots[-1].get_xdata(), best)
-    seeds, summaries = encoding(1)
-    alone = {0: seeds[0].assign(ceiling=np.nan)}
-    axes = brain_encoding.draw(alone, {0: summaries[0]}, SMALL).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == SMALL and len(axes.patches) == 2
+    alone = seeds[0].query("subject == 's0'").assign(ceiling=np.nan)
+    axes = brain_encoding.draw({0: alone}, {0: summaries[0]}, SMALL).axes[0]
+    assert words(axes.get_yticklabels()) == SMALL and len(axes.patches) == 2

@@ -1,13 +1,14 @@
 """Names of tasks, random tables, and helpers to inspect figures."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -50,6 +51,17 @@ def made(name: str, seed: int = 0, /, **columns: object) -> pd.DataFrame:
         else:
             rows[column] = rng.random(len(rows)) < 0.3 if kind == FLAG else None
     return pa.Table.from_pandas(rows, pa.schema(schema), preserve_index=False).to_pandas()
+
+
+def words(artists: Iterable[Text]) -> list[str]:
+    """What is written by texts, as those of tick labels, titles and legends."""
+    return [text.get_text() for text in artists]
+
+
+def outlines(axes) -> list[tuple[float, float]]:
+    """(column, row) of every outlined cell."""
+    patches = [patch for patch in axes.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
+    return [(patch.get_x() + 0.5, patch.get_y() + 0.5) for patch in patches]
 
 
 def labelled(axes, label: str) -> list:
