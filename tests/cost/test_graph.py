@@ -49,31 +49,23 @@ def counts(study: Study, plan: Planned | None = None) -> dict[str, int]:
     [CONFIG | IAT, CONFIG | HUB | {"methods": ["tuned"]}, CONFIG | HUB | {"methods": ["tuned", "iat"]}, DEMO],
     ids=["IAT", "hub", "hub, IAT", "demo"],
 )
-def test_jobs_are_snakemake_s(folder, monkeypatch, config):
-    folder.write(config)
-    monkeypatch.chdir(folder.path)
+def test_jobs_are_snakemake_s(here, config):
+    here.write(config)
     made = counts(loading.load(config), planned.prepare_tasks(loading.load(config)))
-    assert made == folder.plan().rules
+    assert made == here.plan().rules
     assert made["validation"] == (5 if "far" in config["tasks"] else 3)
 
 
-def test_results_and_what_is_missing_here_change_no_job(folder, tmp_path, monkeypatch):
+def test_results_and_what_is_missing_here_change_no_job(here, tmp_path, monkeypatch):
     """Neither does the folder; its results, and another Snakemake's lock, are not looked at."""
-    folder.write(CONFIG)
-    monkeypatch.chdir(folder.path)
     every = counts(study(), planned.prepare_tasks(study()))
-    made = folder.results / "tables" / "dissociation.parquet"
-    lock = folder.path / ".snakemake" / "locks" / "0.input.lock"
-    for path in (made, lock):
+    made = here.results / "tables" / "dissociation.parquet"
+    for path in (made, here.path / ".snakemake" / "locks" / "0.input.lock"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(made))
     assert counts(study()) == every
     monkeypatch.chdir(tmp_path)
     assert counts(study(models={"bert": {"source": "hub:someone/far@main"}})) == every
-
-
-def test_files_of_every_kind_may_be_missing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     texts = study(
         mixtures={"pairs": ["tone", "topic", "match"]},
         similarity={"measures": ["cka", "cnm"], "sentences": "sentences.txt"},
@@ -81,9 +73,8 @@ def test_files_of_every_kind_may_be_missing(tmp_path, monkeypatch):
         atlas={"treebank": {"source": "trees.conllu"}},
         brain={"stimuli": "stimuli.tsv", "responses": "responses"},
     )
-    assert counts(texts).keys() >= {
-        "data", "sentences", "treebank", "stimuli", "voxels", "brain_encoding",
-    }  # fmt: skip
+    missing = {"data", "sentences", "treebank", "stimuli", "voxels", "brain_encoding"}
+    assert counts(texts).keys() >= missing
 
 
 def test_listing_says_and_leaves_nothing(tmp_path, monkeypatch, capfd):

@@ -1,30 +1,19 @@
-"""The plan for prompted models of 1B to 70B parameters whose weights are not here, beside counts."""
+"""Memory and masks of prompted models of 1B to 70B parameters whose weights are not here, beside counts."""
 
 import importlib
 import json
 import sys
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM
 
-from headspec.config import loading
 from headspec.cost import memory
 from headspec.cost.memory import Sizes
-from headspec.cost.operations import job_operations
-from headspec.cost.workload import Extent, Lengths, Size
-from headspec.heads.masks import masks
-from headspec.heads.pruning import predictions
-from headspec.models.batching import Examples
-from headspec.models.devices import SIZES, Device
-from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
-from support import tiny
 from support.paths import ROOT
-from support.running.studies import CONFIG
+from support.running.studies import prompted
 
 sys.path.append(str(ROOT / "docs" / "studies"))
 large_models = importlib.import_module("large_models")
@@ -54,57 +43,16 @@ def test_bytes_of_weights_are_those_of_the_tensors(name):
 @pytest.mark.parametrize("stage", ["prune", "importance", "attention"])
 def test_requests_hold_the_weights_and_what_is_read_of_them(name, stage, tmp_path):
     (tmp_path / "config.json").write_text(config(name).to_json_string(use_diff=False))
-
-    def requested(dtype: str) -> float:
-        models = {"llama": {"source": str(tmp_path), "dtype": dtype, "max_length": 512}}
-        study = loading.load(prompted() | {"models": models})
-        return 1e6 * memory.megabytes(study, "llama", stage, True, "nothing")
-
-    weights = memory.sizes(str(tmp_path)).prompted("bf16")
-    assert 2 * weights < requested("bf16") < max(2.5 * weights + 4e9, 1.01e6 * memory.ON_GPU)
-    assert requested("bf16") < 0.65 * requested("fp32")
-
-
-def prompted() -> dict:
-    """The config of a study of one task with a prompt."""
-    task = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}}
-    tasks = {"tone": task, "other": task}
-    return CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"]}
-
-
-def test_operations_of_pruning_are_those_that_run():
-    """On a small model: counted while tasks are evaluated under masks, and planned from lengths alone."""
-    prefix, own = 24, 8
-    rows = SIZES["cpu"][0] // (own + prefix // 8)
-    wide = {"hidden_size": 256, "intermediate_size": 512}  # as in large models, attention itself costs little
-    encoder = tiny.encoder("llama", attn_implementation="eager", **wide)
-    rng = np.random.default_rng(0)
-    shared = rng.integers(5, tiny.VOCABULARY, prefix).tolist()
-    ids = [[*shared, 5 + i, *rng.integers(5, tiny.VOCABULARY, own - 1)] for i in range(rows)]
-    frame = pd.DataFrame({"example": range(rows), "label": np.arange(rows) % 2.0, "input_ids": ids})
-    examples = Examples(frame.assign(token_type_ids=None))
-    joint = MultiTask(encoder, "last", {"tone": ["a", "b"], "other": ["a", "b"]})
-    study = loading.load(prompted() | {"models": {"llama": {"source": "llama"}}})
-    shape = study.pruning.model_dump(include={"fraction", "fractions", "heads", "draws", "bottom"})
-    importances = {task: rng.random((tiny.LAYERS, tiny.HEADS)) for task in ("tone", "other")}
-    planned = masks(importances, seed=0, **shape)
-    with FlopCounterMode(display=False) as counter:
-        predictions(joint, {"tone": examples, "other": examples}, planned, Device("cpu", None))
-
-    extent, size = Extent(study), Size(rows, rows, None, None, "")
-    extent.configs["llama"] = encoder.config
-    extent.sizes |= {"tone": size, "other": size}
-    keys = [("llama", task) for task in importances]
-    extent.lengths |= dict.fromkeys(keys, Lengths(own, prompt=prefix + own))
-    job = {"model": "llama", "mixture": "tone+other", "method": "prompted", "seed": "0"}
-    whole = job_operations(extent, "prune", job)
-    extent.lengths |= dict.fromkeys(keys, Lengths(own, prompt=prefix + own, shared=prefix))
-    once = job_operations(extent, "prune", job)
-    assert once == pytest.approx(counter.get_total_flops(), rel=0.05)
-    assert whole > 3 * once
-    assert job_operations(extent, "importance", job) > 1.5 * once / len(planned), (
-        "importance reads prompts whole"
-    )
+    half, whole = (
+        memory.megabytes(
+            prompted({"source": str(tmp_path), "dtype": dtype, "max_length": 512}),
+            "llama", stage, True, "nothing",
+        )
+        for dtype in ("bf16", "fp32")
+    )  # fmt: skip
+    weights = memory.sizes(str(tmp_path)).prompted("bf16") / 1e6
+    assert 2 * weights < half < max(2.5 * weights + 4000, 1.01 * memory.ON_GPU)
+    assert half < 0.65 * whole
 
 
 def test_the_measured_masks_read_what_they_say(monkeypatch):

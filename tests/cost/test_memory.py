@@ -75,11 +75,6 @@ def test_sizes_of_newer_types_count_experts(kind):
     assert 0.6 * true < sizes.parameters < 1.7 * true
 
 
-def test_a_stage_without_costs_is_named(tmp_path):
-    with pytest.raises(HeadspecError, match="stage 'layers': expected one of attended, .*in a module cost"):
-        requested(bert_study(tmp_path, "base", 64, 32), "layers")
-
-
 def test_longer_texts_and_larger_batches_need_more(tmp_path):
     short, long, wide = (
         {stage: requested(study, stage) for stage in STAGES}
@@ -102,37 +97,37 @@ def test_vectors_of_frozen_runs_count(tmp_path):
     assert requested(frozen, "prune") == requested(config, "prune")
 
 
-def test_a_model_that_is_not_here_counts_as_bert_large(tmp_path, monkeypatch):
+def test_a_model_that_is_not_here_counts_as_bert_large_and_a_stage_without_costs_is_named(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    models = {name: {"source": f"hub:someone/{name}@main", "max_length": 128} for name in ("far", "farther")}
-    config = study(models=models)
     assert memory.sizes("hub:someone/far@main") == BERT_LARGE
-    assert requested(config, "train", model="far") == requested(config, "train", model="farther")
+    config = study(models={"far": {"source": "hub:someone/far@main", "max_length": 128}})
+    assert requested(config, "train", model="far") > BERT_LARGE.parameters * 4 / 1e6
+    with pytest.raises(HeadspecError, match="stage 'layers': expected one of attended, .*in a module cost"):
+        requested(config, "layers", model="far")
 
 
-def test_adapters_need_no_copies_of_the_weights_to_train(tmp_path):
-    config = bert_study(tmp_path, "large", 64, 2)
+def test_adapters_and_gpus_need_less_of_the_host(tmp_path):
+    """Adapters train without copies of the weights; a GPU keeps the activations."""
+    config = bert_study(tmp_path, "large", 256, 32)
     whole, adapted = (requested(config, "train", trains=trains) for trains in ("all", "adapters"))
     copies = 1.2 * 4 * memory.sizes(str(tmp_path)).parameters / 1e6
     assert whole - adapted == pytest.approx(2 * copies, abs=2)
     (scored,) = {requested(config, "prune", trains=trains) for trains in ("all", "adapters")}
     assert scored < adapted
-
-
-def test_a_gpu_keeps_the_activations(tmp_path):
-    config = bert_study(tmp_path, "large", 256, 32)
-    assert memory.ON_GPU <= requested(config, "train", gpu=True) < requested(config, "train") / 2
+    assert memory.ON_GPU <= requested(config, "train", gpu=True) < whole / 2
 
 
 def test_beams_that_exceed_the_memory_are_named():
     """Up to the sentences of a batch, beams take no more: the batch has fewer sentences."""
     task = {"source": "x", "label": "de", "type": "translation", "target_language": "de"}
     sizes = {"layers": 2, "heads": 4, "hidden": 64, "vocabulary": 1000}
+    models = {"bert": {"transformer": sizes, "max_length": 48}}
 
     def beams(n: int) -> Study:
-        models = {"bert": {"transformer": sizes, "max_length": 48}}
-        tasks, mixtures = {"de": task | {"beams": n}}, {"single": ["de"]}
-        return study(models=models, tasks=tasks, mixtures=mixtures, methods=["tuned"])
+        tasks = {"de": task | {"beams": n}}
+        return study(models=models, tasks=tasks, mixtures={"single": ["de"]}, methods=["tuned"])
 
     batch = SIZES["cpu"][0] // 48
     assert requested(beams(1), "prune") == requested(beams(batch), "prune")

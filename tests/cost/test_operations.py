@@ -1,26 +1,42 @@
-"""Operations of models by hand, and the examples that pass through them in the jobs of a study."""
+"""Operations of models by hand and as torch counts them, and examples that pass in the jobs of a study."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from headspec.cost import graph, throughput, workload
+from headspec.cost import graph, throughput, translated, workload
 from headspec.cost.operations import job_operations, loads, operations
 from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.stages import STAGES
-from headspec.cost.workload import Extent
+from headspec.cost.workload import Extent, Lengths, Size
 from headspec.data import prepare
 from headspec.data.planned import Planned
+from headspec.heads.masks import masks
+from headspec.heads.pruning import predictions
+from headspec.models.batching import Examples
+from headspec.models.devices import SIZES
+from headspec.models.multitask import MultiTask
 from headspec.models.passes import PASSES, expected_examples
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
-from support.running.studies import CONFIG, study
-from support.tiny import CPU, LAYERS, TYPES, encoder
+from headspec.tasks.translation import decoding
+from support.running.studies import CONFIG, prompted, study
+from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
 
 T, WIDTH, INNER = 12, 32, 48
 ATTENTION = 4 * LAYERS * WIDTH * T**2
 RUN = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
+#: tokens of a text to translate and of its translation, and a batch in which the head is given no row in vain
+SOURCE, TARGET, BATCH = 9, 5, decoding.ROWS
+
+
+def extent_of(**sections: Any) -> Extent:
+    return workload.study_extent(study(**sections))
 
 
 def examples(extent: Extent, stage: str, **wildcards: str) -> dict[tuple[str, str], float]:
@@ -34,9 +50,9 @@ def examples(extent: Extent, stage: str, **wildcards: str) -> dict[tuple[str, st
 def test_operations_of_bert_by_hand():
     """2 P T for the P weights of the layers, 4 L d t^2 for attention, 2 d^2 for the pooler."""
     matrices = LAYERS * (4 * WIDTH**2 + 2 * WIDTH * INNER)
-    expected = 2 * matrices * T + ATTENTION + 2 * WIDTH**2
-    assert throughput.forward(encoder("bert").config, T, 1) == expected
-    assert throughput.forward(encoder("bert").config, T, 5) == expected
+    for batch in (1, 5):
+        expected = 2 * matrices * T + ATTENTION + 2 * WIDTH**2
+        assert throughput.forward(encoder("bert").config, T, batch) == expected
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -46,27 +62,118 @@ def test_every_architecture_can_be_counted(kind):
     assert throughput.parameters(full.config) == sum(p.numel() for p in full.parameters())
 
 
+def test_operations_of_marian_by_hand():
+    """A multiplication and an addition count as two."""
+    config = encoder("marian").config
+    width, inner, words = config.d_model, config.encoder_ffn_dim, config.vocab_size
+    matrices = 4 * width**2 + 2 * width * inner
+    read = config.encoder_layers * (2 * matrices * SOURCE + 4 * width * SOURCE**2)
+    cross = 4 * width**2 * SOURCE + 4 * width**2 * TARGET + 4 * width * SOURCE * TARGET
+    alone = 2 * matrices * TARGET + 4 * width * TARGET**2
+    by_hand = read + config.decoder_layers * (cross + alone) + 2 * width * words * TARGET
+    assert translated.known(config, SOURCE, TARGET, 1) == by_hand
+    saved = config.decoder_layers * 4 * width * (TARGET**2 - TARGET * (TARGET + 1) / 2)
+    assert translated.written(config, SOURCE, TARGET, 1) == pytest.approx(by_hand - saved)
+
+
+@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+def test_operations_of_translations_are_those_that_torch_counts_in_the_model(kind):
+    model = encoder(kind, eos_token_id=None, forced_eos_token_id=None)
+    model.generation_config.eos_token_id = None
+    model.set_attn_implementation("eager")  # torch does not count fused attention on a CPU
+    ids, targets = torch.full((BATCH, SOURCE), 7), torch.full((BATCH, TARGET), 8)
+    mask = torch.ones_like(ids)
+    labels = decoding.Targets(mask, targets, [""] * BATCH)
+    classes = {"before": [], "after": [8], "longest": TARGET}
+    tokenizer = translated.model(translated.reduced(model.config, 1, 97), TARGET).tokenizer
+
+    def counted(beams: int | None = None) -> float:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+            if beams:
+                decoding.written(model, states, labels, classes, tokenizer, beams)
+            else:
+                decoding.losses(model, states, labels)
+        return counter.get_total_flops() / BATCH
+
+    config = encoder(kind).config
+    assert translated.known(config, SOURCE, TARGET, BATCH) == pytest.approx(counted(), rel=1e-9)
+    for beams in (1, 3):
+        written = translated.written(config, SOURCE, TARGET, BATCH, beams)
+        assert written == pytest.approx(counted(beams), rel=1e-9)
+
+
+def test_operations_of_pruning_prompted_models_are_those_that_run():
+    """On a small model: counted while tasks are evaluated under masks, and planned from lengths alone."""
+    prefix, own = 24, 8
+    n = SIZES["cpu"][0] // (own + prefix // 8)
+    wide = {"hidden_size": 256, "intermediate_size": 512}  # as in large models, attention itself costs little
+    llama = encoder("llama", attn_implementation="eager", **wide)
+    rng = np.random.default_rng(0)
+    shared = rng.integers(5, VOCABULARY, prefix).tolist()
+    ids = [[*shared, 5 + i, *rng.integers(5, VOCABULARY, own - 1)] for i in range(n)]
+    frame = pd.DataFrame({"example": range(n), "label": np.arange(n) % 2.0, "input_ids": ids})
+    prompts = Examples(frame.assign(token_type_ids=None))
+    config, tasks = prompted({}), ("tone", "other")
+    shape = config.pruning.model_dump(include={"fraction", "fractions", "heads", "draws", "bottom"})
+    planned = masks({task: rng.random((LAYERS, HEADS)) for task in tasks}, seed=0, **shape)
+    with FlopCounterMode(display=False) as counter:
+        predictions(
+            MultiTask(llama, "last", dict.fromkeys(tasks, ["a", "b"])),
+            dict.fromkeys(tasks, prompts), planned, CPU,
+        )  # fmt: skip
+
+    extent = Extent(config, dict.fromkeys(tasks, Size(n, n, None, None, "")), {"llama": llama.config})
+    job = {"model": "llama", "mixture": "tone+other", "method": "prompted", "seed": "0"}
+    pruned = []
+    for once in (0, prefix):
+        for task in tasks:
+            extent.lengths["llama", task] = Lengths(own, prompt=prefix + own, shared=once)
+        pruned.append(job_operations(extent, "prune", job))
+    assert pruned[1] == pytest.approx(counter.get_total_flops(), rel=0.05)
+    assert pruned[0] > 3 * pruned[1]
+    importance = job_operations(extent, "importance", job)
+    assert importance > 1.5 * pruned[1] / len(planned), "importance reads prompts whole"
+
+
+# --- the model whose speed is measured
+
+
 @pytest.mark.parametrize("kind", ("bert", "distilbert", "modernbert", "llama", "lfm2"))
 def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
     full = encoder(kind).config
     small = throughput.reduced(full)
     assert small.num_hidden_layers == throughput.LAYERS < full.num_hidden_layers
     assert (small.hidden_size, small.num_attention_heads) == (full.hidden_size, full.num_attention_heads)
+    texts = throughput.random_examples(5, T)
+    assert np.array_equal(texts.lengths, [T] * 5) and texts.vocabulary().max() < small.vocab_size
     rates = throughput.measure(full, T, 4, CPU, 0.0)
     assert set(rates) == set(PASSES) and min(rates.values()) > 0
 
 
-def test_what_is_measured():
+@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+def test_the_measured_translator_ends_no_text_early(kind):
+    full = encoder(kind).config
+    small = throughput.reduced(full)
+    assert throughput.parameters(small) < throughput.parameters(full) or small.vocab_size > full.vocab_size
+    model: MultiTask = translated.model(small, TARGET).eval()
+    batch = throughput.random_examples(3, TARGET, writes=True).batch(np.arange(3))
+    with torch.no_grad():
+        states = decoding._output(model.pool(batch))
+        ids = model.encoder.generate(encoder_outputs=states, max_new_tokens=TARGET, num_beams=1)
+    assert ids.shape == (3, TARGET + 1)
+    assert all(rate > 0 for rate in throughput.measure(full, TARGET, 2, CPU, 0.0).values())
+
+
+def test_a_figure_is_drawn_to_measure_the_start_of_light_jobs():
     exec(throughput.FIGURE, {})
-    texts = throughput.random_examples(5, T)
-    assert np.array_equal(texts.lengths, [T] * 5) and texts.vocabulary().max() < throughput.VOCABULARY
 
 
 # --- examples of a job
 
 
 def test_examples_of_a_run(here):
-    extent = workload.study_extent(study())
+    extent = extent_of()
     assert extent.problems == [] and all(n.counted for n in extent.lengths.values())
     prepared = {name: prepare.prepare(name, task, 0) for name, task in extent.study.tasks.items()}
     assert {n: len(p.train) for n, p in prepared.items()} == {n: s.train for n, s in extent.sizes.items()}
@@ -74,19 +181,20 @@ def test_examples_of_a_run(here):
     assert examples(extent, "features", task="tone") == {("prune", "tone"): tone.train}
     assert examples(extent, "train")["train", "tone"] == 4 * tone.train
     assert [*examples(extent, "train", method="frozen").values()] == [0, 0]
-    drawn = workload.study_extent(study(models={"bert": CONFIG["models"]["bert"] | {"weights": "random"}}))
+    drawn = extent_of(models={"bert": CONFIG["models"]["bert"] | {"weights": "random"}})
     again = examples(drawn, "train", method="frozen")
     assert again["prune", "tone"] == 3 * tone.train  # no seed has another's vectors
     assert [*examples(extent, "importance").values()] == [60, 60]
     # unpruned; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each of 2 kinds
     assert examples(extent, "prune")["prune", "tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
     assert examples(extent, "data", task="tone") == examples(extent, "train", model="far") == {}
-    fewer = workload.study_extent(study(pruning=CONFIG["pruning"] | {"draw_examples": 10}))
+    fewer = extent_of(pruning=CONFIG["pruning"] | {"draw_examples": 10})
     assert examples(fewer, "prune")["prune", "topic"] == 13 * 50 + 8 * 10
 
 
 def test_operations_of_a_job_are_those_of_its_examples(here):
-    extent = workload.study_extent(study())
+    """With adapters, a step is a forward pass and the backward pass of states, without weights."""
+    extent = extent_of()
     values = operations(extent, graph.jobs(extent.study, Planned()))
     for stage, factor in (("train", 3), ("importance", 2), ("prune", 1)):
         passed = examples(extent, stage).items()
@@ -95,6 +203,11 @@ def test_operations_of_a_job_are_those_of_its_examples(here):
         expected = sum(factor * n * forward[task] for (_, task), n in passed)
         assert job_operations(extent, stage, RUN) == pytest.approx(expected, rel=1e-12)
         assert values.xs((stage, stage), level=("stage", "kind"))["bert", "tone"] > 0
+    lora = extent_of(methods=["tuned", "lora"], training=CONFIG["training"] | {"lora": {"rank": 2}})
+    adapted = job_operations(lora, "train", RUN | {"method": "lora"})
+    assert adapted == pytest.approx(2 / 3 * job_operations(extent, "train", RUN))
+    passed = examples(lora, "train", method="lora"), examples(extent, "train")
+    assert [*passed[0].values()] == [*passed[1].values()]
 
 
 @pytest.mark.parametrize("sampling", ("sqrt", "annealed"))
@@ -104,25 +217,11 @@ def test_sampling_changes_the_shares_of_tasks_but_not_the_number_of_batches(samp
     assert trained["short"] > 4 * 32
 
 
-def test_adapters_take_no_gradients_of_weights(here):
-    """A step is a forward pass and the backward pass of states."""
-    mixtures, training = {"pairs": ["tone", "topic"]}, CONFIG["training"] | {"lora": {"rank": 2}}
-    tuned = workload.study_extent(study(mixtures=mixtures, methods=["tuned"]))
-    lora = workload.study_extent(study(mixtures=mixtures, methods=["lora"], training=training))
-    counts = job_operations(tuned, "train", RUN), job_operations(lora, "train", RUN | {"method": "lora"})
-    assert counts[0] and counts[1] == pytest.approx(2 / 3 * counts[0])
-    passed = examples(tuned, "train"), examples(lora, "train", method="lora")
-    assert [*passed[0].values()] == [*passed[1].values()]
-
-
 def test_the_other_ends_of_rankings_are_counted(here):
     atlas = {"rankings": ["importance", "rescored"], "fractions": [0.25, 0.5], "draws": 2, "examples": 40}
     one, both = (
-        examples(
-            workload.study_extent(study(methods=["tuned", "atlas"], atlas=atlas | {"bottom": b})),
-            "cumulative",
-        )
-        for b in (False, True)
+        examples(extent_of(methods=["tuned", "atlas"], atlas=atlas | {"bottom": bottom}), "cumulative")
+        for bottom in (False, True)
     )
     assert both["importance", "tone"] == 2 * one["importance", "tone"] > 0
     # no and all heads; three levels of two rankings, the one for all tasks and two random orders; two
@@ -133,7 +232,7 @@ def test_the_other_ends_of_rankings_are_counted(here):
 
 def test_gates_learn_once_for_all_numbers_of_heads(here):
     """What gates learn and what follows it are the further training of any other pruning method."""
-    extent = workload.study_extent(study(gates={"epochs": 3, "learning": 0.75, "rescorings": 5}))
+    extent = extent_of(gates={"epochs": 3, "learning": 0.75, "rescorings": 5})
     run = {"scope": "shared", "kept": "0.5"}
 
     def epochs(stage: str, pruned_by: str, method: str = "tuned") -> float:
@@ -152,7 +251,7 @@ def test_gates_learn_once_for_all_numbers_of_heads(here):
 def test_every_stage_that_runs_a_model_is_counted(here):
     """And no other; what jobs of a stage compute is what the plan counts for it."""
     Path("heads.csv").write_text("layer,head\n0,1\n")
-    config = study(
+    extent = extent_of(
         models={"bert": CONFIG["models"]["bert"] | {"heads": {"mine": "heads.csv"}}},
         methods=["tuned", "frozen", "iat", "atlas", "gates"],
         mixtures={"pairs": ["tone", "topic", "match"]},
@@ -163,7 +262,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
              "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
     )  # fmt: skip
-    extent, jobs = workload.study_extent(config), graph.jobs(config, Planned())
+    jobs = graph.jobs(extent.study, Planned())
     values = operations(extent, jobs)
     passed = {(stage, kind) for _, stage, kind, _ in values.index}
     assert ("retrain", "importance") in passed

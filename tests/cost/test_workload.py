@@ -2,14 +2,16 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 
-from headspec.config import loading
 from headspec.config.study import Study
-from headspec.cost import workload
+from headspec.cost import translated, workload
+from headspec.cost.workload import Extent
 from headspec.data import planned, prepare
 from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
@@ -19,72 +21,64 @@ from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language
 from support.data import treebanks
+from support.models import TEXTS, make
+from support.running import studies
 from support.running.studies import CONFIG
 
+TONE, TOPIC = CONFIG["tasks"]["tone"], CONFIG["tasks"]["topic"]
 
-def study(**tasks) -> Study:
-    return loading.load(CONFIG | {"tasks": CONFIG["tasks"] | tasks})
+
+def study(**tasks: dict[str, Any]) -> Study:
+    return studies.study(tasks=CONFIG["tasks"] | tasks)
+
+
+def sizes(extent: Extent) -> dict[str, tuple[int, int]]:
+    return {name: (size.train, size.validation) for name, size in extent.sizes.items()}
 
 
 def test_rows_that_other_tasks_are_evaluated_on_are_not_counted(here):
     """They are not trained on where an encoder learns both tasks."""
-    rows = pd.read_csv("texts/topic.tsv", sep="\t")
     evaluated = pd.read_parquet("texts/tone/validation.parquet")["sentence"].head(7)
-    pd.concat([rows, pd.DataFrame({"text": evaluated, "label": "sea"})]).to_csv(
-        "more.tsv", sep="\t", index=False
-    )
-    mixed = study(topic=CONFIG["tasks"]["topic"] | {"source": "more.tsv"})
+    rows = [pd.read_csv("texts/topic.tsv", sep="\t"), pd.DataFrame({"text": evaluated, "label": "sea"})]
+    pd.concat(rows).to_csv("more.tsv", sep="\t", index=False)
+    mixed = study(topic=TOPIC | {"source": "more.tsv"})
     alone = prepare.prepare("topic", mixed.tasks["topic"], 0).train
     left_out = alone["text_a"].isin(evaluated).sum()  # of seven, some are held out
     assert left_out and workload.study_extent(mixed).sizes["topic"].train == len(alone) - left_out
 
 
 def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
-    plan = planned.prepare_tasks(study())
-    sizes = {
-        name: (size.train, size.validation) for name, size in workload.study_extent(study()).sizes.items()
-    }
-
-    def again(*_: object) -> None:
-        raise AssertionError("prepared again")
-
-    monkeypatch.setattr(prepare, "prepare", again)
+    plan, read_here = planned.prepare_tasks(study()), sizes(workload.study_extent(study()))
+    monkeypatch.delattr(prepare, "prepare")
     extent = workload.study_extent(study(), plan)
-    assert {name: (size.train, size.validation) for name, size in extent.sizes.items()} == sizes
-    assert all(n.counted for n in extent.lengths.values())
-
-
-def test_tokens_of_words_are_counted(here):
-    """As the job of the same sentences counts them."""
-    if not Path("texts/bank").exists():
-        treebanks.write(Path("texts/bank"))
-    words = study(pos={"source": "texts/bank/trees", "type": "tags"})
-    extent = workload.study_extent(words)
-    train = prepare.prepare("pos", words.tasks["pos"], 0).train
-    assert extent.sizes["pos"].train == len(train) and all(n.counted for n in extent.lengths.values())
-    lengths = train["text_a"].str.split().str.len() + 2
-    assert extent.lengths["bert", "pos"].example == pytest.approx(lengths.mean(), abs=1)
+    assert sizes(extent) == read_here and all(n.counted for n in extent.lengths.values())
 
 
 def test_tokens_are_those_of_the_training_texts(here):
-    """Of short texts, in files of every form; filtered rows and empty texts do not count."""
+    """Of short texts, in files of every form, and of words; filtered rows and empty texts do not count."""
+    treebanks.write(Path("texts/bank"))
     rows = pd.read_csv("texts/topic.tsv", sep="\t").assign(kept="yes")
     junk = pd.DataFrame({"text": ["sea " * 40] * 300, "label": "sea", "kept": "no"})
     empty = pd.DataFrame({"text": [" "] * 300, "label": "sea", "kept": "yes"})
     pd.concat([junk, empty, rows]).to_parquet("mixed.parquet")
     odd = study(
-        topic=CONFIG["tasks"]["topic"] | {"source": "mixed.parquet", "filter": {"kept": "yes"}},
+        topic=TOPIC | {"source": "mixed.parquet", "filter": {"kept": "yes"}},
         pairs={"pairs_of": "tone"},
+        pos={"source": "texts/bank/trees", "type": "tags"},
     )
     extent = workload.study_extent(odd)
     tokenizer = tokenization.tokenizer(odd.models["bert"], "models.bert")
     parents: dict[str, prepare.Prepared] = {}
     for name, task in odd.tasks.items():
         whole = parents[name] = prepare.prepare(name, task, 0, parents.get(task.pairs_of or ""))
-        frame, _ = tokenization.encode(tokenizer, whole.train, 16, whole.classes)
-        assert extent.lengths["bert", name].example == pytest.approx(
-            frame["input_ids"].str.len().mean(), abs=0.8
-        ), name
+        if name == "pos":
+            assert extent.sizes[name].train == len(whole.train)
+            lengths = whole.train["text_a"].str.split().str.len() + 2
+        else:
+            frame, _ = tokenization.encode(tokenizer, whole.train, 16, whole.classes)
+            lengths = frame["input_ids"].str.len()
+        found = extent.lengths["bert", name]
+        assert found.counted and found.example == pytest.approx(lengths.mean(), abs=1), name
 
 
 def test_a_damaged_task_leaves_the_others_known(here):
@@ -95,66 +89,93 @@ def test_a_damaged_task_leaves_the_others_known(here):
     assert not extent.knows({"model": "far", "task": "tone"}) and extent.knows({"task": "tone"})
 
 
+def prompted(source: Path, tasks: dict[str, dict[str, Any]]) -> tuple[Study, Extent]:
+    """A study in which a model is prompted with tasks, and what is known of it."""
+    models = {"llama": {"source": str(source), "max_length": 60}}
+    config = studies.study(models=models, tasks=tasks, mixtures={"pairs": [*tasks]}, methods=["prompted"])
+    return config, workload.study_extent(config)
+
+
 def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     """With demonstrations, as the job that makes prompts writes them; cut to what the model takes."""
-    words = language.answers(language.make("llama", Path("llama"))).values()
-    language.talking(Path("llama"))
+    llama = language.make("llama", Path("llama"))
+    words, tokenizer = language.answers(llama).values(), language.talking(llama)
     answers = dict(zip(["good", "bad"], words, strict=True))
-    task = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers}
-    config = CONFIG | {
-        "models": {"llama": {"source": "llama", "max_length": 60}},
-        "tasks": {"shown": task | {"shots": 2}, "bare": task, "talk": task | {"shots": 1, "chat": True}},
-        "mixtures": {"pairs": ["shown", "bare", "talk"]},
-        "methods": ["prompted"],
-    }
-    prompted = loading.load(config)
-    extent, tokenizer = workload.study_extent(prompted), AutoTokenizer.from_pretrained("llama")
-    found = {name: extent.lengths["llama", name] for name in prompted.tasks}
-    for name, shots in {"shown": 2, "bare": 0, "talk": 1}.items():
-        train = prepare.prepare(name, prompted.tasks[name], 0).train
-        wording = Wording(language.PROMPT, tuple(words), prompted.tasks[name].chat)
-        wording = wording.showing(train.head(shots), list(answers))
-        prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
-        assert found[name].prompt == pytest.approx(prompts.str.len().mean(), abs=3 if shots else 1.5)
+    task = TONE | {"prompt": language.PROMPT, "answers": answers}
+    shots = {"shown": 2, "bare": 0, "talk": 1}
+    study, extent = prompted(llama, {n: task | {"shots": k, "chat": n == "talk"} for n, k in shots.items()})
+    found = {name: extent.lengths["llama", name] for name in shots}
+    for name, k in shots.items():
+        train = prepare.prepare(name, study.tasks[name], 0).train
+        wording = Wording(language.PROMPT, tuple(words), name == "talk").showing(train.head(k), [*answers])
+        prompts = Prompts(tokenizer, wording, 60, name).encode(train, [*answers])[0]["input_ids"]
+        assert found[name].prompt == pytest.approx(prompts.str.len().mean(), abs=3 if k else 1.5)
         if name != "talk":
             begun = len(os.path.commonprefix([list(ids) for ids in prompts]))
-            assert found[name].shared == (pytest.approx(begun, abs=5) if shots else 0)
+            assert found[name].shared == (pytest.approx(begun, abs=5) if k else 0)
     assert found["shown"].prompt > 2 * found["bare"].prompt > 2 * found["bare"].example
 
 
 def test_tokens_of_continuations_are_those_that_the_model_reads(here):
     """Answers of several tokens beside each other, and of minimal pairs what they do not share, once more."""
-    language.make("llama", Path("scoring"))
-    tone = CONFIG["tasks"]["tone"]
-    rows = pd.read_parquet("texts/tone/train.parquet").assign(
-        sentence_good=lambda rows: rows["sentence"],
-        sentence_bad=lambda rows: rows["sentence"] + " was very old",
+    llama = language.make("llama", Path("scoring"))
+    tokenizer = AutoTokenizer.from_pretrained(llama)
+    rows = pd.read_parquet("texts/tone/train.parquet")
+    pairs = {"sentence_good": rows["sentence"], "sentence_bad": rows["sentence"] + " was very old"}
+    rows.assign(**pairs, right=" the", wrong=" our").to_parquet("scored.parquet")
+    answers, source = {"good": " really lovely", "bad": " really awful"}, {"source": "scored.parquet"}
+    study, extent = prompted(
+        llama,
+        {
+            "whole": TONE | {"prompt": language.PROMPT, "answers": answers},
+            "texts": source | {"type": "minimal_pairs"},
+            "mine": source | {"type": "answer_pairs", "text_a": "sentence", "prompt": "{text_a}"},
+        },
     )
-    rows.assign(right=" the", wrong=" our").to_parquet("scored.parquet")
-    answers = {"good": " really lovely", "bad": " really awful"}
-    tasks = {
-        "whole": tone | {"prompt": language.PROMPT, "answers": answers},
-        "texts": {"source": "scored.parquet", "type": "minimal_pairs"},
-        "mine": {"source": "scored.parquet", "type": "answer_pairs", "text_a": "sentence",
-                 "prompt": "{text_a}"},
-    }  # fmt: skip
-    config = CONFIG | {
-        "models": {"llama": {"source": "scoring", "max_length": 60}},
-        "tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"],
-    }  # fmt: skip
-    study = loading.load(config)
-    extent, tokenizer = workload.study_extent(study), AutoTokenizer.from_pretrained("scoring")
-    whole = Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole")
-    encoders = {"whole": whole, "texts": Pairs(tokenizer, Wording("", ()), 60, "texts")}
-    encoders["mine"] = AnswerPairs(tokenizer, Wording("{text_a}", ()), 60, "mine")
+    encoders = {
+        "whole": Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole"),
+        "texts": Pairs(tokenizer, Wording("", ()), 60, "texts"),
+        "mine": AnswerPairs(tokenizer, Wording("{text_a}", ()), 60, "mine"),
+    }
+    found = {name: extent.lengths["llama", name] for name in encoders}
     for name, encoder in encoders.items():
         train = prepare.prepare(name, study.tasks[name], 0).train
-        classes = [*answers] if name == "whole" else []
-        examples = Examples(encoder.encode(train, classes)[0])
-        assert extent.lengths["llama", name].prompt == pytest.approx(examples.lengths.mean(), abs=3), name
-    assert extent.lengths["llama", "mine"].scored == 2 and extent.lengths["llama", "whole"].scored > 4
-    bare = extent.forward("llama", "whole", True)
-    lengths = extent.lengths["llama", "whole"]
-    extent.lengths["llama", "whole"] = lengths._replace(scored=lengths.scored + 1)
-    config = extent.configs["llama"]
+        read = Examples(encoder.encode(train, [*answers] if name == "whole" else [])[0]).lengths
+        assert found[name].prompt == pytest.approx(read.mean(), abs=3), name
+    assert found["mine"].scored == 2 and found["whole"].scored > 4
+    bare, config = extent.forward("llama", "whole", True), extent.configs["llama"]
+    extent.lengths["llama", "whole"] = found["whole"]._replace(scored=found["whole"].scored + 1)
     assert extent.forward("llama", "whole", True) - bare == 2 * config.hidden_size * config.vocab_size
+
+
+def translating(model: dict[str, Any], **task: Any) -> Extent:
+    """What is known of a study that learns to translate; texts are half as long as their translations."""
+    texts = list(dict.fromkeys(TEXTS))
+    longer = [f"{text} , and {text}" for text in texts]
+    pd.DataFrame({"en": texts, "de": longer}).to_csv("pairs.tsv", sep="\t", index=False)
+    de = {"source": "pairs.tsv", "text_a": "en", "label": "de", "type": "translation", **task}
+    models, mixtures = {"m": model | {"max_length": 16}}, {"single": ["de"]}
+    return workload.study_extent(
+        studies.study(models=models, tasks={"de": de}, mixtures=mixtures, methods=["tuned"])
+    )
+
+
+def test_tokens_of_translations_are_counted_on_both_sides(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make("t5", Path("t5"))
+    extent = translating({"source": "t5"})
+    assert not extent.problems and extent.lengths["m", "de"].counted
+    assert extent.lengths["m", "de"].example < extent.lengths["m", "de"].target == 16  # cut
+
+
+def test_words_stand_for_the_pieces_of_a_vocabulary_that_is_still_to_be_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = {"layers": 1, "heads": 4, "hidden": 32, "vocabulary": 45}
+    extent = translating({"transformer": sizes}, target_language="de", beams=3)
+    words = np.array([len(text.split()) for text in dict.fromkeys(TEXTS)])
+    found, longer = extent.lengths["m", "de"], (2 * words + 2).clip(max=15)  # cut
+    assert found.example == pytest.approx(words.mean() + 2, abs=0.6)
+    assert found.target == pytest.approx(longer.mean() + 1, abs=0.6)
+    config, lengths = extent.configs["m"], (found.example, found.target)
+    assert extent.forward("m", "de", False) == translated.known(config, *lengths, 16)
+    assert extent.forward("m", "de", False, True) == translated.written(config, *lengths, 16, 3)

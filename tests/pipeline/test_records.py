@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from snakemake.iocontainers import Params
 from snakemake.persistence.file import FilePersistence
 from torch import nn
 from transformers import BertConfig, BertModel
@@ -29,17 +30,9 @@ from support.schemas import SCHEMAS
 RESULTS = Path("results/s")
 
 
-class Params(list):
-    """`snakemake.params` of a script: values by position and by name."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(values.values())
-        self.__dict__ |= values
-
-
 def job(*outputs: str, rule: str = "r", inputs: tuple[str, ...] = (), **params: Any) -> Any:
     return SimpleNamespace(
-        rule=rule, params=Params(study="s", **params), input=list(inputs),
+        rule=rule, params=Params(fromdict={"study": "s"} | params), input=list(inputs),
         output=[str(RESULTS / name) for name in outputs],
     )  # fmt: skip
 

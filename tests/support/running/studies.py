@@ -65,6 +65,13 @@ def study(**sections: Any) -> Study:
     return load(CONFIG | sections)
 
 
+def prompted(model: dict[str, Any], **task: Any) -> Study:
+    """A study of two equal tasks with which a model is prompted."""
+    asked = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}} | task
+    tasks, models = {"tone": asked, "other": asked}, {"llama": {"source": "llama"} | model}
+    return study(models=models, tasks=tasks, mixtures={"pairs": [*tasks]}, methods=["prompted"])
+
+
 def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A config with other values of some dotted keys, or without them (`...`)."""
     config = copy.deepcopy(config)
