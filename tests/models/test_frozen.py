@@ -8,24 +8,22 @@ import pytest
 import torch
 
 from headspec.config.sections.model import Model
-from headspec.errors import DamageError, MissingError
+from headspec.errors import DamageError, DataError, MissingError
 from headspec.models import encoders
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
+from support.data.model_files import configure, reweigh
 from support.models import MODELS
 from support.running.studies import local_model
 from support.tiny import by_family
 
-CLASSES = {"a": ["x", "y"], "b": None}
 
-
-def saved(folder: Path, source: Path) -> tuple[MultiTask, MultiTask]:
-    """A model saved whole in `folder`/whole, and for a frozen run in `folder`/frozen; both loaded."""
+def save(folder: Path, source: Path) -> None:
+    """Save a model whole in `folder`/whole, and as of a frozen run in `folder`/frozen."""
     model = Model(source=str(source))
-    whole = MultiTask(*encoders.load(model, "models.own"), CLASSES)
-    whole.save(folder / "whole")
-    whole.save(folder / "frozen", encoders.reference(model, "models.own"))
-    return MultiTask.load(folder / "whole"), MultiTask.load(folder / "frozen")
+    net = MultiTask(*encoders.load(model, "models.own"), {"a": ["x", "y"], "b": None})
+    net.save(folder / "whole")
+    net.save(folder / "frozen", encoders.reference(model, "models.own"))
 
 
 def same(a: torch.nn.Module, b: torch.nn.Module) -> None:
@@ -38,7 +36,8 @@ def same(a: torch.nn.Module, b: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("name", by_family(MODELS))
 def test_a_frozen_run_loads_as_if_its_encoder_were_saved(tmp_path, model_folder, name):
-    whole, frozen = saved(tmp_path, model_folder(name))
+    save(tmp_path, model_folder(name))
+    whole, frozen = (MultiTask.load(tmp_path / each) for each in ("whole", "frozen"))
     same(whole, frozen)
     assert (whole.pooling, whole.classes, whole.training) == (frozen.pooling, frozen.classes, frozen.training)
     assert whole.encoder.config._attn_implementation == frozen.encoder.config._attn_implementation
@@ -47,56 +46,47 @@ def test_a_frozen_run_loads_as_if_its_encoder_were_saved(tmp_path, model_folder,
     assert pooling == whole.pooling
 
 
-def test_a_frozen_run_holds_the_classifiers_alone(tmp_path):
-    saved(tmp_path, local_model(tmp_path / "source"))
+@pytest.fixture
+def source(tmp_path) -> Path:
+    """The source of an encoder, with which models are saved beside it."""
+    folder = local_model(tmp_path / "source")
+    save(tmp_path, folder)
+    return folder
+
+
+def test_a_frozen_run_holds_the_classifiers_alone(source, tmp_path):
     sizes = {p.name: p.stat().st_size for p in (tmp_path / "frozen").iterdir()}
     assert set(sizes) == {"model.safetensors", "config.json", "classifiers.json"}
     numbers = 4 * (32 * 3 + 3)  # of two classes and a score, from 32 dimensions
     assert numbers < sizes["model.safetensors"] < numbers + 500
 
 
-def change(name: str):
-    def edit(source: Path) -> None:
-        data = (source / name).read_bytes()
-        at = data.rfind(b"0")
-        (source / name).write_bytes(data[:at] + b"1" + data[at + 1 :])
-
-    return edit
+def point_elsewhere(source: Path) -> None:
+    path = source.with_name("frozen") / "config.json"
+    path.write_text(path.read_text().replace(json.dumps(str(source)), '"other"'))
 
 
-def other_encoder(source: Path) -> None:
-    shutil.rmtree(source)
-    local_model(source, intermediate_size=64)
+OTHER = "{key}: '{source}' is not the encoder that the classifiers were"
 
 
-@pytest.mark.parametrize("edit", [change("model.safetensors"), change("config.json"), other_encoder])
-def test_another_encoder_of_the_same_name_is_refused(tmp_path, edit):
-    source = local_model(tmp_path / "source")
-    saved(tmp_path, source)
-    edit(source)
-    with pytest.raises(DamageError) as caught:
-        MultiTask.load(tmp_path / "frozen")
-    key = f"{tmp_path}/frozen/config.json: pretrained.source"
-    assert str(caught.value).startswith(f"{key}: '{source}' is not the encoder that the classifiers were")
-    MultiTask.load(tmp_path / "whole")
-
-
-def test_a_missing_encoder_is_named(tmp_path):
-    source = local_model(tmp_path / "source")
-    saved(tmp_path, source)
+@pytest.mark.parametrize(
+    ("edit", "error", "message"),
+    [
+        (lambda source: reweigh(source, lambda name, values: 2 * values), DamageError, OTHER),
+        (lambda source: configure(source, layer_norm_eps=1e-6), DamageError, OTHER),
+        (lambda source: local_model(source, intermediate_size=64), DamageError, OTHER),
+        (shutil.rmtree, MissingError, "{key}: no file or folder 'source' in "),
+        (point_elsewhere, DamageError, "{file}: damaged"),
+    ],
+)
+def test_another_encoder_is_refused(source, tmp_path, edit, error: type[DataError], message):
     (source / "README.md").write_text("A model")
     (source / "tokenizer.json").unlink()  # not among the files of the encoder
     MultiTask.load(tmp_path / "frozen")
-    source.rename(tmp_path / "moved")
-    with pytest.raises(MissingError, match=f"frozen/config.json: pretrained.source: no .*'{source}'"):
+    edit(source)
+    with pytest.raises(error) as caught:
         MultiTask.load(tmp_path / "frozen")
-
-
-def test_a_pointer_that_is_edited_is_refused(tmp_path):
-    saved(tmp_path, local_model(tmp_path / "source"))
-    path = tmp_path / "frozen" / "config.json"
-    pointer = json.loads(path.read_text())
-    pointer["pretrained"]["source"] = str(tmp_path / "other")
-    path.write_text(json.dumps(pointer))
-    with pytest.raises(DamageError, match="config.json: damaged"):
-        MultiTask.load(tmp_path / "frozen")
+    file = f"{tmp_path}/frozen/config.json"
+    expected = message.format(file=file, key=f"{file}: pretrained.source", source=source)
+    assert str(caught.value).startswith(expected)
+    MultiTask.load(tmp_path / "whole")

@@ -1,6 +1,5 @@
 """Translators that the config describes: sizes, fresh weights, and a vocabulary of their own."""
 
-import copy
 import io
 
 import numpy as np
@@ -11,15 +10,16 @@ import torch
 
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
-from headspec.errors import ConfigError, DataError, EncoderError
+from headspec.errors import DataError, EncoderError, HeadspecError
 from headspec.heads import head_settings
 from headspec.models import encoders
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import ENCODING, set_languages
-from support.running.studies import CONFIG
+from headspec.tasks.translation.tokens import ENCODING
+from support.data.labelled_texts import table
+from support.running.studies import CONFIG, changed
 from support.translators import SENTENCES as TEXTS
 from support.translators import classes
 
@@ -52,17 +52,12 @@ def test_texts_are_split_as_sentencepiece_splits_them(made):
     )  # fmt: skip
     reference = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     assert made["piece"].tolist() == [reference.id_to_piece(i) for i in range(48)]
+    assert made["score"].tolist() == [reference.get_score(i) for i in range(48)]
     tokenizer = vocabulary.tokenizer(made)
     for text in [*TEXTS, "  the   old house ", "the ﬁrst X", ""]:
         assert tokenizer(text)["input_ids"] == [*reference.encode(text), 1]
     for text in TEXTS:
         assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
-
-
-def test_it_depends_on_texts_and_settings_alone(made):
-    pd.testing.assert_frame_equal(made, vocabulary.pieces(iter(TEXTS), 48, ["de", "fr"], "k"))
-    assert len(made) == 48 and (made["score"][5:] < 0).all()
-    assert vocabulary.pieces(TEXTS, 40, [], "k")["piece"].head(3).tolist() == ["<pad>", "</s>", "<unk>"]
 
 
 @pytest.mark.parametrize(("size", "bound"), [(10, "least"), (5000, "most")])
@@ -76,31 +71,22 @@ def test_a_size_that_does_not_fit_the_texts(size, bound):
     assert len(vocabulary.pieces(TEXTS, named, ["de"], "k")) == named
 
 
-def test_the_language_is_told_before_the_source(made, tmp_path):
+def test_the_language_is_told_before_the_source(made):
     tokenizer = vocabulary.tokenizer(made)
-    tokenizer.save_pretrained(tmp_path)
     assert vocabulary.language_tokens(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
-    task = ENCODING.completed(
-        tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a"
-    )
+    settings = classes("") | {"target_language": "fr", "prefix": "our "}
+    task = ENCODING.completed(tokenizer, settings, 16, "tasks.a")
     assert task["prefix"] == ">>fr<< our " and task["before"] == [] and task["after"] == [1]
-    table = pd.DataFrame({"example": [0], "text_a": ["day"], "text_b": None, "label": ["boat"]})
-    frame, _ = tokenization.encode(tokenizer, table, 16, task)
+    frame, _ = tokenization.encode(tokenizer, table(("day", None, "boat")), 16, task)
     assert frame["input_ids"][0] == [4, *tokenizer("our day")["input_ids"]]
     assert frame["target_ids"][0] == tokenizer("boat")["input_ids"]
-
-
-@pytest.mark.parametrize(
-    ("language", "expected"),
-    [
-        ("frr", "the tokenizer has no 'frr'; expected one of de, fr, ... Did you mean 'fr'?"),
-        (None, "missing"),
-    ],
-)
-def test_a_language_without_its_token(made, language, expected):
-    with pytest.raises(EncoderError, match="tasks.a.target_language") as caught:
-        set_languages(vocabulary.tokenizer(made), classes("") | {"target_language": language}, "tasks.a")
-    assert expected in str(caught.value)
+    for language, problem in {
+        "frr": "the tokenizer has no 'frr'; expected one of de, fr, ... Did you mean 'fr'?",
+        None: "missing",
+    }.items():
+        with pytest.raises(EncoderError) as caught:
+            ENCODING.completed(tokenizer, classes("") | {"target_language": language}, 16, "tasks.a")
+        assert str(caught.value).startswith(f"tasks.a.target_language: {problem}")
 
 
 # --- model
@@ -111,8 +97,8 @@ def test_its_sizes_are_those_described():
     gates, config = HeadGates(encoder), encoder.config
     assert (config.encoder_layers, config.decoder_layers, config.d_model, config.vocab_size) == (2, 2, 32, 48)
     assert config.encoder_ffn_dim == config.decoder_ffn_dim == 128 and config.dropout == 0.1
-    assert np.array_equal(head_settings.exists(MODEL, "m"), gates.exists)
     assert gates.exists.shape == (6, 4) and gates.exists.all()
+    assert np.array_equal(head_settings.exists(MODEL, "m"), gates.exists)
     assert tokenization.kinds_of_attention(MODEL, "m") == {"encoder": 2, "decoder": 2, "cross": 2}
     weights = encoder.model.encoder.layers[0].fc1.weight
     assert weights.std().item() == pytest.approx(32**-0.5, rel=0.05)
@@ -148,52 +134,29 @@ def test_every_seed_draws_its_own_weights():
 # --- config
 
 
-def with_value(key: str, value: object) -> dict:
-    config = copy.deepcopy(STUDY)
-    *path, last = key.split("/")
-    section = config
-    for part in path:
-        section = section[part]
-    section[last] = value
-    return config
-
-
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("models/m", {}, "models.m: got neither, expected one of source and transformer."),
-        ("models/m/source", "x", "models.m: got both, expected one of source and transformer."),
-        ("models/m/transformer", "marian", "models.m.transformer: got 'marian', expected section."),
-        ("models/m/transformer/head", 8, "no key 'head' in models.m.transformer; it has layers"),
-        ("models/m/transformer/layers", 0, "models.m.transformer.layers: got 0, expected integer >= 1."),
-        ("models/m/transformer/dropout", 1, "transformer.dropout: got 1, expected number >= 0 and < 1."),
-        ("models/m/transformer/hidden", 30, "transformer.hidden: got 30, expected a multiple of heads, 4."),
-        ("models/m/weights", "random", "models.m.weights: has no effect with transformer; expected none."),
-        ("models/m/heads", {"a": "b.csv"}, "models.m.heads: has no effect with transformer"),
-        ("tasks/fr/target_language", None, "tasks.fr.target_language: missing, expected the language that"),
-        ("tasks/fr/target_language", "fr FR", "tasks.fr.target_language: got 'fr FR', expected the language"),
-    ],
-)  # fmt: skip
-def test_wrong_descriptions(key, value, expected):
-    with pytest.raises(ConfigError) as caught:
-        load(with_value(key, value))
-    assert expected in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("models/m/max_length", 2000, "models.m.max_length: got 2000, but a transformer has positions"),
-        ("tasks/fr", {"source": "x"}, "models.m.transformer: it is of type m2m_100, an encoder-decoder, but "
+        ("models.m", {}, "models.m: got neither, expected one of source and transformer."),
+        ("models.m.source", "x", "models.m: got both, expected one of source and transformer."),
+        ("models.m.transformer", "marian", "models.m.transformer: got 'marian', expected section."),
+        ("models.m.transformer.head", 8, "no key 'head' in models.m.transformer; it has layers"),
+        ("models.m.transformer.layers", 0, "models.m.transformer.layers: got 0, expected integer >= 1."),
+        ("models.m.transformer.dropout", 1, "transformer.dropout: got 1, expected number >= 0 and < 1."),
+        ("models.m.transformer.hidden", 30, "transformer.hidden: got 30, expected a multiple of heads, 4."),
+        ("models.m.weights", "random", "models.m.weights: has no effect with transformer; expected none."),
+        ("models.m.heads", {"a": "b.csv"}, "models.m.heads: has no effect with transformer"),
+        ("tasks.fr.target_language", None, "tasks.fr.target_language: missing, expected the language that"),
+        ("tasks.fr.target_language", "fr FR", "tasks.fr.target_language: got 'fr FR', expected the language"),
+        ("models.m.max_length", 2000, "models.m.max_length: got 2000, but a transformer has positions"),
+        ("tasks.fr", {"source": "x"}, "models.m.transformer: it is of type m2m_100, an encoder-decoder, but "
          "tasks.fr is a classification task"),
+        ("pruning", {"fraction": 0.3, "heads": [25]}, "more than the 24 heads of models.m"),
     ],
 )  # fmt: skip
-def test_what_it_cannot_learn(key, value, expected):
-    with pytest.raises(EncoderError) as caught:
-        study_checks.check_models(load(with_value(key, value)))
+def test_wrong_descriptions_and_what_they_cannot_be_used_for(key, value, expected):
+    with pytest.raises(HeadspecError) as caught:
+        loaded = load(changed(STUDY, {key: value}))
+        study_checks.check_models(loaded)
+        head_settings.check_head_counts(loaded)
     assert expected in str(caught.value)
-
-
-def test_too_many_heads_to_prune_are_counted_without_a_file():
-    with pytest.raises(EncoderError, match="more than the 24 heads of models.m"):
-        head_settings.check_head_counts(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))

@@ -15,14 +15,12 @@ from support.paths import ROOT
 from support.tiny import TYPES
 
 pytestmark = pytest.mark.slow
-LAYERS, HEADS = 30, 9
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
     """The model of workflow/studies/decoder.yaml, with its SHA-256."""
-    path = ROOT / "workflow" / "studies" / "decoder.yaml"
-    return study(strict_yaml(path)).models["smollm2"]
+    return study(strict_yaml(ROOT / "workflow" / "studies" / "decoder.yaml")).models["smollm2"]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +28,6 @@ def encoder(model):
     encoder, pooling = load(model, "models.smollm2")
     assert pooling == "last"
     return encoder.eval()
-
-
-@pytest.fixture(scope="module")
-def tokens(model):
-    return tokenizer(model, "models.smollm2")
 
 
 def test_weights_are_the_files_numbers(model, encoder):
@@ -54,21 +47,15 @@ def test_weights_are_the_files_numbers(model, encoder):
         np.testing.assert_array_equal(value.numpy(), expected.reshape(value.shape))
 
 
-def test_it_predicts_words(encoder, tokens):
+def test_it_predicts_words_and_its_query_heads_are_gated(model, encoder):
     """From its hidden states, because its embedding is also its output layer."""
+    tokens = tokenizer(model, "models.smollm2")
     ids = tokens("The capital of France is", add_special_tokens=False, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         state = encoder(input_ids=ids).last_hidden_state[0, -1]
         best = (encoder.get_input_embeddings().weight @ state).argmax()
     assert tokens.decode(best).strip() == "Paris"
-
-
-def test_its_query_heads_are_gated(encoder):
     assert encoder.config.num_key_value_heads == 3 and encoder.config.model_type in TYPES
-    gates = HeadGates(encoder)
-    assert (gates.layers, gates.heads) == (LAYERS, HEADS)
-
-
-def test_texts_of_a_pair_are_separated(tokens):
-    ids = tokens("A fine film.", "A dull one.")["input_ids"]
-    assert [i for i, token in enumerate(ids) if token == tokens.eos_token_id] == [4, len(ids) - 1]
+    assert HeadGates(encoder).exists.shape == (30, 9)
+    pair = tokens("A fine film.", "A dull one.")["input_ids"]
+    assert [i for i, token in enumerate(pair) if token == tokens.eos_token_id] == [4, len(pair) - 1]

@@ -1,11 +1,9 @@
 """Models of the hub, from an artificial cache and without one."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import constants
 
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
@@ -16,36 +14,25 @@ from headspec.models.pretrained import study_checks
 from support.data.hub import NOWHERE, REVISION, lay_out
 from support.running.studies import CONFIG, Folder, bert
 
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
-    """A cache with only someone/tiny-bert, and no network."""
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    return lay_out(tmp_path)
+TINY = "hub:someone/tiny-bert"
 
 
-def refused(source: str, **settings) -> str:
+def refused(source: str) -> str:
     with pytest.raises(EncoderError) as caught:
-        load(Model(source=source, **settings), "models.own")
+        load(Model(source=source), "models.own")
     return str(caught.value)
 
 
 @pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
-def test_a_cached_model_needs_no_network(cache, revision):
-    encoder, pooling = load(Model(source=f"hub:someone/tiny-bert{revision}"), "models.own")
-    assert pooling == "first"
-    for name, value in bert().state_dict().items():
-        assert torch.equal(encoder.state_dict()[name], value), name
-
-
-@pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
-def test_a_frozen_run_finds_its_encoder_by_the_commit(cache, revision, tmp_path):
-    source = Model(source=f"hub:someone/tiny-bert{revision}")
+def test_a_cached_model_needs_no_network_and_is_found_again_by_its_commit(cache, revision, tmp_path):
+    source = Model(source=TINY + revision)
     model = MultiTask(*load(source, "models.own"), {"a": ["x", "y"]})
-    model.save(tmp_path / "run", reference(source, "models.own"))
+    assert model.pooling == "first"
+    for name, value in bert().state_dict().items():
+        assert torch.equal(model.encoder.state_dict()[name], value), name
+    model.save(tmp_path / "run", reference(source, "models.own"))  # as of a frozen run
     pointer = json.loads((tmp_path / "run" / "config.json").read_text())["pretrained"]
-    assert pointer["source"] == f"hub:someone/tiny-bert@{REVISION}"
+    assert pointer["source"] == f"{TINY}@{REVISION}"
     again = MultiTask.load(tmp_path / "run").state_dict()
     assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
 
@@ -59,35 +46,32 @@ def test_a_model_that_is_not_in_the_cache(cache, source):
     assert "HF_HOME" in message and f"hf download {name} --revision {revision}" in message
 
 
-@pytest.mark.parametrize(
-    ("missing", "what"),
-    [("config.json", "no readable config.json"), ("model.safetensors", "no complete safetensors")],
-)
-def test_an_incomplete_model_is_refused(cache, missing, what):
-    (cache / missing).unlink()
-    message = refused("hub:someone/tiny-bert@main")
-    assert what in message and str(cache) in message
-
-
-def test_weights_in_several_files_are_all_needed(cache):
+def test_a_model_of_which_a_file_is_missing_is_refused(cache):
     (cache / "model.safetensors").unlink()
     bert().save_pretrained(cache, max_shard_size="20KB")
-    load(Model(source="hub:someone/tiny-bert"), "models.own")
+    load(Model(source=TINY), "models.own")
     next(cache.glob("model-00002-*")).unlink()
-    assert "no complete safetensors weights" in refused("hub:someone/tiny-bert")
+    message = refused(TINY)
+    assert "no complete safetensors weights" in message and str(cache) in message
+    (cache / "config.json").unlink()
+    assert "no readable config.json" in refused(TINY)
 
 
 @pytest.mark.parametrize(
-    ("settings", "key"), [({"max_length": 33}, "max_length"), ({"sha256": "0" * 8}, "sha256")]
+    ("settings", "problem"),
+    [
+        ({"source": "hub:someone/new@main"}, None),  # its first job checks it
+        ({"source": TINY, "max_length": 33}, "max_length"),
+        ({"source": TINY, "max_length": 16, "sha256": "0" * 8}, "sha256"),
+    ],
 )
-def test_a_cached_model_is_checked_before_any_job(cache, settings, key):
-    model = {"source": "hub:someone/tiny-bert@main", "max_length": 16} | settings
-    with pytest.raises(EncoderError, match=rf"^models\.own\.{key}: "):
-        study_checks.check_models(study(CONFIG | {"models": {"own": model}}))
-
-
-def test_a_model_that_is_not_cached_is_checked_by_its_first_job(cache):
-    study_checks.check_models(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
+def test_a_cached_model_is_checked_before_any_job(cache, settings, problem):
+    loaded = study(CONFIG | {"models": {"own": settings}})
+    if problem is None:
+        study_checks.check_models(loaded)
+        return
+    with pytest.raises(EncoderError, match=rf"^models\.own\.{problem}: "):
+        study_checks.check_models(loaded)
 
 
 @pytest.mark.slow

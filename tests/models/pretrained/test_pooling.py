@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.cost import workload
 from headspec.cost.plan import Plan
@@ -19,10 +18,9 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks, versions
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
-from support.data.hub import lay_out
-from support.running.studies import CONFIG, Folder, local_model
+from support.running.studies import Folder, local_model, study
 
-SWITCHES = {"cls_token": False, "mean_tokens": False, "max_tokens": False, "mean_sqrt_len_tokens": False}
+MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
 
 
 def sentence_encoder(folder: Path, settings: dict | str, place: str = "1_Pooling") -> Path:
@@ -34,20 +32,14 @@ def sentence_encoder(folder: Path, settings: dict | str, place: str = "1_Pooling
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / place).mkdir(exist_ok=True)
-    written = (
-        settings if isinstance(settings, str) else json.dumps({"word_embedding_dimension": 32} | settings)
-    )
-    (folder / place / "config.json").write_text(written)
+    if isinstance(settings, dict):
+        settings = json.dumps({"word_embedding_dimension": 32} | settings)
+    (folder / place / "config.json").write_text(settings)
     return folder
 
 
 def switched(*modes: str) -> dict[str, bool]:
-    return {f"pooling_mode_{mode}": value for mode, value in (SWITCHES | dict.fromkeys(modes, True)).items()}
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    return local_model(tmp_path / "bert")
+    return {f"pooling_mode_{mode}": mode in modes for mode in (*MODES, *modes)}
 
 
 def pooling(folder: Path, **settings: str) -> str:
@@ -65,23 +57,26 @@ def pooling(folder: Path, **settings: str) -> str:
         ({}, "mean"),
     ],
 )
-def test_auto_is_what_sentence_transformers_does(folder, settings, expected):
-    sentence_encoder(folder, settings)
-    assert pooling(folder) == expected
-    assert pooling(folder, pooling="first") == "first"
+def test_auto_is_what_sentence_transformers_does(model, settings, expected):
+    sentence_encoder(model, settings)
+    assert pooling(model) == expected
+    assert pooling(model, pooling="first") == "first"
 
 
-def test_the_modules_say_which_folder_has_the_settings(folder):
-    sentence_encoder(folder, switched("mean_tokens"))
-    sentence_encoder(folder, switched("cls_token"), "pool")
-    assert pooling(folder) == "cls"
-
-
-def test_modules_without_pooling_leave_the_convention(folder):
-    (folder / "modules.json").write_text(
-        json.dumps([{"path": "", "type": "sentence_transformers.models.Transformer"}])
-    )
-    assert pooling(folder) == "first"
+def test_the_modules_say_which_folder_has_the_settings(model):
+    """Their files count in the version of the model, whatever their names."""
+    seen = [versions.weights(Model(source=str(model)), "m")]
+    for settings, place in (
+        ("{", "1_Pooling"),
+        (switched("mean_tokens"), "pool"),
+        (switched("cls_token"), "pool"),
+    ):
+        sentence_encoder(model, settings, place)
+        seen.append(versions.weights(Model(source=str(model)), "m"))
+    assert pooling(model) == "cls" and len({*seen}) == 4
+    transformer = {"path": "", "type": "sentence_transformers.models.Transformer"}
+    (model / "modules.json").write_text(json.dumps([transformer]))
+    assert pooling(model) == "first", "the convention, without a module of pooling"
 
 
 def test_the_demo_s_encoder_has_its_mean():
@@ -90,19 +85,16 @@ def test_the_demo_s_encoder_has_its_mean():
     assert found == ("mean", "1_Pooling/config.json")
 
 
-def test_a_hub_model_s_files_count(tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    snapshot = lay_out(tmp_path)
+def test_a_hub_model_s_files_count(cache):
     model = Model(source="hub:someone/tiny-bert")
     reason = "its weights have a pooler; no modules.json in the cache"
-    assert pooled(snapshot, model, "m") == ("first", reason)
-    sentence_encoder(snapshot, switched("mean_tokens"))
+    assert pooled(cache, model, "m") == ("first", reason)
+    sentence_encoder(cache, switched("mean_tokens"))
     assert encoders.load(model, "models.own")[1] == "mean"
 
 
-def test_the_first_token_as_it_is_passes_no_pooler(folder):
-    encoder = encoders.load(Model(source=str(folder)), "models.own")[0].eval()
+def test_the_first_token_as_it_is_passes_no_pooler(model):
+    encoder = encoders.load(Model(source=str(model)), "models.own")[0].eval()
     ids = torch.tensor([[2, 7, 8, 3]])
     batch = Batch(ids, torch.ones_like(ids), None, torch.zeros(1), np.arange(1))
     states = encoder(input_ids=ids).last_hidden_state[:, 0]
@@ -120,44 +112,25 @@ def test_the_first_token_as_it_is_passes_no_pooler(folder):
         ("[]", "expected what sentence-transformers writes"),
     ],
 )
-def test_other_poolings_are_refused_before_any_job(folder, settings, said):
-    sentence_encoder(folder, settings)
-    config = CONFIG | {"models": {"own": {"source": str(folder), "max_length": 16}}}
+def test_other_poolings_are_refused_before_any_job(model, settings, said):
+    sentence_encoder(model, settings)
+    own = {"source": str(model), "max_length": 16}
     with pytest.raises(EncoderError) as caught:
-        study_checks.check_models(study(config))
+        study_checks.check_models(study(models={"own": own}))
     message = str(caught.value)
-    assert message.startswith(f"models.own.pooling: got auto, but {folder}/1_Pooling/config.json ")
+    assert message.startswith(f"models.own.pooling: got auto, but {model}/1_Pooling/config.json ")
     assert said in message and message.endswith("write what to use instead: first, cls, mean or last")
-    config["models"]["own"]["pooling"] = "mean"
-    study_checks.check_models(study(config))
-
-
-def test_the_files_count_in_the_version_of_the_model(folder):
-    model = Model(source=str(folder))
-
-    seen = [versions.weights(model, "m")]
-    for settings, place in (
-        (switched("mean_tokens"), "pool"),
-        (switched("cls_token"), "pool"),
-        ("{", "other"),
-    ):
-        sentence_encoder(folder, settings, place)
-        seen.append(versions.weights(model, "m"))
-    assert len({*seen}) == len(seen)
+    study_checks.check_models(study(models={"own": own | {"pooling": "mean"}}))
 
 
 def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):
     here = Folder.new(tmp_path / "study")
     monkeypatch.chdir(here.path)
-    models = {
-        "plain": {"source": "models/tiny-bert", "max_length": 16},
-        "own": {"source": "models/sentence", "max_length": 16},
-    }
     sentence_encoder(local_model(Path("models/sentence")), switched("mean_tokens"))
-    extent = workload.study_extent(study(CONFIG | {"models": models}))
-    plan = Plan(extent, [], Speed({}, 0.0, 0.0), "as given", 1, 0)
-    said = [line for line in plan.assumptions() if ": pooling" in line]
-    assert said == [
+    sources = {"plain": "models/tiny-bert", "own": "models/sentence"}
+    models = {name: {"source": source, "max_length": 16} for name, source in sources.items()}
+    plan = Plan(workload.study_extent(study(models=models)), [], Speed({}, 0.0, 0.0), "as given", 1, 0)
+    assert [line for line in plan.assumptions() if ": pooling" in line] == [
         "plain: pooling first (its weights have a pooler; no modules.json in its folder)",
         "own: pooling mean (1_Pooling/config.json)",
     ]

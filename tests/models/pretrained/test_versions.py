@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from contextlib import nullcontext
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -23,19 +23,6 @@ from headspec.models.pretrained.folders import TEXTS
 from headspec.models.tokens import tokenization
 from headspec.provenance import hashes
 from support.data.hub import REVISION, lay_out
-from support.running.studies import local_model
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    """Run in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def model_folder() -> Path:
-    return local_model(Path("own"))
 
 
 def both(source: object) -> tuple[str, str]:
@@ -62,26 +49,28 @@ FILES = {
     "additional_chat_templates/tools.jinja": TOKENS,
     "README.md": NONE, "pytorch_model.bin": NONE, "onnx/model.onnx": NONE, "stale.safetensors": NONE,
 }  # fmt: skip
+#: without these, there are no weights
+INCOMPLETE = ("model.safetensors.index.json", "first.safetensors", "parts/second.safetensors")
 MODULES = '[{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
 
 
 @pytest.fixture
-def everything(model_folder) -> Path:
+def everything(model) -> Path:
     """A model with all `FILES`, its weights in two files that an index names."""
-    weights = load_file(model_folder / "model.safetensors")
-    (model_folder / "model.safetensors").unlink()
-    names, shards = sorted(weights), ("first.safetensors", "parts/second.safetensors")
+    weights = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    names, shards = sorted(weights), INCOMPLETE[1:]
     where = {name: shards[i % 2] for i, name in enumerate(names)}
     index = json.dumps({"metadata": {}, "weight_map": where})
-    (model_folder / "model.safetensors.index.json").write_text(index)
+    (model / "model.safetensors.index.json").write_text(index)
     for name in FILES:
-        path = model_folder / name
+        path = model / name
         path.parent.mkdir(exist_ok=True)
         if name in shards:
             save_file({each: weights[each] for each in names if where[each] == name}, path)
         elif not path.exists():
             path.write_text(MODULES if name == "modules.json" else "{}")
-    return model_folder
+    return model
 
 
 @pytest.mark.parametrize(("name", "changes"), FILES.items())
@@ -94,7 +83,7 @@ def test_weights_and_tokenizer_have_separate_versions(everything, name, changes)
     assert tuple(a != b for a, b in zip(edited, before, strict=True)) == changes
     (everything / name).rename("elsewhere")
     without = both(everything)
-    if name not in ("model.safetensors.index.json", "first.safetensors", "parts/second.safetensors"):
+    if name not in INCOMPLETE:
         assert tuple(a != b for a, b in zip(without, edited, strict=True)) == changes
     Path("elsewhere").rename(everything / name)
     assert both(everything) == edited
@@ -104,9 +93,12 @@ def test_all_that_is_opened_has_a_version(everything):
     """What Python opens, that is; the names of tokenizers' files have the next test."""
     opened: list[str] = []
     audited = [True]  # a hook cannot be taken off again
-    sys.addaudithook(
-        lambda event, given: audited and event == "open" and opened.append(str(given[0])) or None
-    )
+
+    def note(event: str, given: tuple) -> None:
+        if audited and event == "open":
+            opened.append(str(given[0]))
+
+    sys.addaudithook(note)
     encoders.load(Model(source=str(everything)), "models.m")
     tokenization.tokenizer(Model(source=str(everything)), "models.m")
     audited.clear()
@@ -119,62 +111,55 @@ def test_all_that_is_opened_has_a_version(everything):
 def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
-    classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in types()} - {
-        None
-    }
-    names = {name for each in classes for name in each.vocab_files_names.values()}
+    classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in types()}
+    names = {name for each in classes - {None} for name in each.vocab_files_names.values()}
     assert {"tokenizer.json", "vocab.txt", "source.spm"} <= names
     assert {name for name in names if not any(fnmatch(name, kind) for kind in TEXTS)} == set()
 
 
-def test_the_same_files_elsewhere_are_the_same_version(model_folder):
-    before = both(model_folder)
-    model_folder.rename("moved")
+def test_the_same_files_elsewhere_are_the_same_version(model):
+    before = both(model)
+    model.rename("moved")
     for path in Path("moved").iterdir():
         path.touch()
     assert both("moved") == before
 
 
-def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it():
+def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it(tmp_path, monkeypatch):
     """Transformers prefers a tokenizer beside it to the file's own."""
+    monkeypatch.chdir(tmp_path)
     Path("m.gguf").write_bytes(b"GGUF 1")
     before = both("m.gguf")
-    assert before[0] == before[1]
     edit(Path("m.gguf"))
     after = both("m.gguf")
-    assert after[0] == after[1] != before[0]
+    assert before[0] == before[1] != after[0] == after[1]
     Path("other.gguf").write_bytes(b"GGUF 2")
     assert both("m.gguf") == after
     Path("tokenizer.json").write_text("{}")
     assert both("m.gguf")[0] == after[0] and both("m.gguf")[1] != after[1]
 
 
-@pytest.mark.parametrize("source", ["own", "own/m.gguf"])
-def test_an_adapter_beside_a_model_is_refused(model_folder, source):
-    """Transformers would load it, or with a GGUF file, what it is an adapter of."""
-    (model_folder / "m.gguf").write_bytes(b"GGUF 1")
-    (model_folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/else"}))
-    with pytest.raises(
-        EncoderError, match=r"^models\.m\.source: .* has an adapter beside it .*merge_and_unload"
-    ):
+@pytest.mark.parametrize(
+    ("source", "file", "content", "problem"),
+    [
+        ("m", "adapter_config.json", {}, "has an adapter beside it .*merge_and_unload"),
+        # with a GGUF file, transformers would load what it is an adapter of
+        ("m/m.gguf", "adapter_config.json", {}, "has an adapter beside it .*merge_and_unload"),
+        ("m", "config.json", {"model_type": "bert", "transformers_weights": "b.safetensors"},
+         "transformers_weights 'b.safetensors'; expe"),
+    ],
+)  # fmt: skip
+def test_what_transformers_would_load_beside_the_weights_is_refused(model, source, file, content, problem):
+    (model / "m.gguf").write_bytes(b"GGUF 1")
+    (model / file).write_text(json.dumps(content))
+    with pytest.raises(EncoderError, match=rf"^models\.m\.source: .*{problem}"):
         encoders.load(Model(source=source), "models.m")
 
 
-def test_weights_that_the_config_names_are_refused(model_folder):
-    config = json.loads((model_folder / "config.json").read_text()) | {
-        "transformers_weights": "b.safetensors"
-    }
-    (model_folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(
-        EncoderError, match=r"^models\.m\.source: .*transformers_weights 'b.safetensors'; expe"
-    ):
-        encoders.load(Model(source="own"), "models.m")
-
-
-def test_a_file_is_hashed_once(model_folder, monkeypatch):
+def test_a_file_is_hashed_once(model, monkeypatch):
     """By this process or an earlier one, until it changes, even to a file of the same size and date."""
     monkeypatch.setattr(hashes, "RECENT", 0)
-    path = model_folder / "model.safetensors"
+    path = model / "model.safetensors"
     first = hashes.sha256(path)
     assert first == hashlib.sha256(path.read_bytes()).hexdigest()
     hashes.save()
@@ -182,24 +167,37 @@ def test_a_file_is_hashed_once(model_folder, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(hashlib, "file_digest", None)
         assert hashes.sha256(path) == first
-    before, times = both(model_folder), path.stat()
+    before, times = both(model), path.stat()
     edit(path)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert hashes.sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
-    assert both(model_folder) != before
+    assert both(model) != before
+
+
+# --- the hub
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch) -> str:
+    """Run in an empty folder, with an empty cache and no network; the name of a model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return "hub:someone/tiny-bert"
+
+
+def asked(source: str) -> tuple[str, str]:
+    """The versions, as in another process."""
+    versions.commit.cache_clear()
+    return both(source)
 
 
 @pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
-def test_the_version_of_a_hub_model_is_its_commit_downloaded_or_not(folder, monkeypatch, revision):
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    source = f"hub:someone/tiny-bert{revision}"
-    versions.commit.cache_clear()
+def test_the_version_of_a_hub_model_is_its_commit_downloaded_or_not(hub, tmp_path, revision):
     if REVISION in revision:  # a named commit needs neither cache nor network
-        assert both(source) == (REVISION, REVISION)
-    lay_out(folder)
-    versions.commit.cache_clear()
-    assert both(source) == (REVISION, REVISION)
+        assert asked(hub + revision) == (REVISION, REVISION)
+    lay_out(tmp_path)
+    assert asked(hub + revision) == (REVISION, REVISION)
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -216,35 +214,24 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
 
-def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(folder, monkeypatch):
+def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(hub, tmp_path, monkeypatch):
     """So that downloading it, between two plans, does not change its version."""
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
-    with HTTPServer(("127.0.0.1", 0), Hub) as hub:
-        Thread(target=hub.serve_forever, daemon=True).start()
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
-        versions.commit.cache_clear()
-        assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
-        assert both("hub:someone/tiny-bert@gone") == ("", "")  # no job could read it
-        hub.shutdown()
-    versions.commit.cache_clear()  # without the hub, the stored commit holds
-    assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
-    (folder / "made.parquet").touch()
-    with pytest.raises(
-        EncoderError, match="^models.m.source: the commit of 'hub:someone/tiny-bert@gone' is unknown"
-    ):
-        versions.weights(Model(source="hub:someone/tiny-bert@gone"), "models.m", results=folder)
-    versions.commit.cache_clear()
-    lay_out(folder)
-    assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
-    versions.commit.cache_clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with HTTPServer(("127.0.0.1", 0), Hub) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        assert asked(f"{hub}@main") == (REVISION, REVISION)
+        assert asked(f"{hub}@gone") == ("", "")  # no job could read it
+        server.shutdown()
+    assert asked(f"{hub}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
+    (tmp_path / "made.parquet").touch()
+    with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{hub}@gone' is unknown"):
+        versions.weights(Model(source=f"{hub}@gone"), "models.m", results=tmp_path)
+    lay_out(tmp_path)
+    assert asked(f"{hub}@main") == (REVISION, REVISION)
 
 
-def load(model_folder: Path, change: Callable[[Path], None], planned: str | None = None) -> None:
-    """Load a model, which changes meanwhile."""
-    model = Model(source=str(model_folder))
-    planned = planned or versions.weights(model, "models.m")
-    with versions.as_planned(versions.weights, planned, model, "models.m"):
-        change(model_folder / "model.safetensors")
+# --- between planning and loading
 
 
 def put_back(path: Path) -> None:
@@ -253,17 +240,18 @@ def put_back(path: Path) -> None:
     edit(path)
 
 
-@pytest.mark.parametrize("change", [edit, put_back])
-def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(model_folder, change):
-    load(model_folder, Path.exists)
-    with pytest.raises(
-        ChangedError, match="^models.m.source: .* was replaced after this job was planned. Sta"
-    ):
-        load(model_folder, change)
-
-
-def test_a_model_that_is_replaced_before_its_job_is_refused(model_folder):
-    planned = both(model_folder)[0]
-    edit(model_folder / "model.safetensors")
-    with pytest.raises(ChangedError, match="was replaced after this job was planned"):
-        load(model_folder, Path.exists, planned)
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "refused"),
+    [(None, None, False), (edit, None, True), (None, edit, True), (None, put_back, True)],
+)
+def test_a_model_that_is_replaced_after_planning_is_refused(model, before, meanwhile, refused):
+    """Before its job, or while it is loaded."""
+    weights, named = model / "model.safetensors", Model(source="m")
+    planned = versions.weights(named, "models.m")
+    message = "^models.m.source: .* was replaced after this job was planned. Sta"
+    if before:
+        before(weights)
+    outcome = pytest.raises(ChangedError, match=message) if refused else nullcontext()
+    with outcome, versions.as_planned(versions.weights, planned, named, "models.m"):
+        if meanwhile:
+            meanwhile(weights)
