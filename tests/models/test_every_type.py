@@ -49,14 +49,14 @@ def test_types_whose_heads_are_not_gated_are_refused_when_they_are_loaded(kind):
         HeadGates(every_type.model(kind))
 
 
-def test_every_text_type_of_transformers_is_listed():
+def test_every_text_type_of_transformers_is_listed_and_the_page_lists_each_once():
     tasks = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SEQUENCE_CLASSIFICATION")
     text = {kind for task in tasks for kind in getattr(mappings, f"MODEL_FOR_{task}_MAPPING_NAMES")}
     assert set(types()) == text
     assert {*every_type.UNGATED, *every_type.NOT_BUILT, *every_type.OWN} <= text
-
-
-def test_the_page_lists_each_type_once():
+    path = Path(architectures.__file__).with_name("types.tsv")  # a part of the package
+    rows = list(csv.DictReader(path.open(), delimiter="\t"))
+    assert [row["type"] for row in rows] == sorted(text) and {*rows[0]} == {"type", "family", "refused"}
     assert len(TAKEN) >= 190 and set(type_facts.stated()) == set(TAKEN)
     assert type_facts.on_the_page("types") == type_facts.table(type_facts.stated())
     assert type_facts.on_the_page("refused") == type_facts.reasons(type_facts.refusals())
@@ -67,9 +67,3 @@ def test_a_study_with_a_type_that_none_takes_is_refused_at_planning(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
     with pytest.raises(EncoderError, match=r"^models.a.source: .* mamba, .* no attention heads; docs/"):
         architecture(tmp_path, Model(source=str(tmp_path)), "models.a")
-
-
-def test_the_table_of_types_is_part_of_the_package():
-    path = Path(architectures.__file__).with_name("types.tsv")
-    rows = list(csv.DictReader(path.open(), delimiter="\t"))
-    assert [row["type"] for row in rows] == sorted(types()) and {*rows[0]} == {"type", "family", "refused"}

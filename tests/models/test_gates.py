@@ -1,15 +1,37 @@
-"""Gates of examples and of decoders, and their gradients; `test_every_type` has what holds for each head."""
+"""Gates of examples, decoders, copies, and layers of several kinds; `test_every_type` has all heads."""
+
+import copy
 
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 
+from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.models.gates import HeadGates
+from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, by_family, encoder, examples, multitask
-from support.tiny import KINDS as TRANSLATOR
+from support.tiny import (
+    _SIZE,
+    CPU,
+    ENCODER_DECODERS,
+    HEADS,
+    KINDS,
+    LAYERS,
+    by_family,
+    encoder,
+    examples,
+    multitask,
+)
+
+IDS = torch.arange(5, 29).view(3, 8)
+
+
+def closing(row: int, head: int) -> torch.Tensor:
+    values = torch.ones(LAYERS, HEADS)
+    values[row, head] = 0
+    return values
 
 
 @pytest.fixture(scope="module", params=by_family())
@@ -17,43 +39,18 @@ def model(request) -> MultiTask:
     return multitask(request.param, {"a": ["x", "y"]})
 
 
-def logits(model: MultiTask, batch, values) -> torch.Tensor:
-    model.gates.values = values
-    try:
-        with torch.no_grad():
-            return model.logits("a", model.pool(batch))
-    finally:
-        model.gates.values = None
-
-
-def test_one_gate_per_example(model):
-    """Gates of shape (batch, layers, heads) close heads of one example."""
-    batch = examples().batch(np.arange(6))
-    values = torch.ones(6, LAYERS, HEADS)
-    plain = logits(model, batch, None)
-    assert torch.equal(plain, logits(model, batch, values))
-    values[2, 1, 3] = 0
-    mixed, closed = logits(model, batch, values), logits(model, batch, values[2])
-    torch.testing.assert_close(mixed[[0, 1, 3, 4, 5]], plain[[0, 1, 3, 4, 5]])
-    torch.testing.assert_close(mixed[2], closed[2])
-    assert (closed - plain).abs().max() > 1e-7
-
-
 def test_gradient_equals_a_finite_difference(model):
     texts = examples(2)
     batch = texts.batch(np.arange(2))
     gradients = gate_gradients(model, "a", texts, np.arange(2), CPU)
-    step = 1e-2
+    step, scale = 1e-2, np.abs(gradients).max()
     for layer, head in [(0, 0), (1, 2), (LAYERS - 1, HEADS - 1)]:
-        losses = []
-        for sign in (1, -1):
-            model.gates.values = torch.ones(LAYERS, HEADS)
-            model.gates.values[layer, head] += sign * step
-            with torch.no_grad():
+        values, losses = torch.ones(LAYERS, HEADS), []
+        for end in (1 + step, 1 - step):
+            values[layer, head] = end
+            with torch.no_grad(), model.gates.at(values):
                 losses.append(model.losses("a", model.pool(batch), batch.labels))
-        model.gates.values = None
         difference = ((losses[0] - losses[1]) / (2 * step)).numpy()
-        scale = np.abs(gradients).max()
         np.testing.assert_allclose(gradients[:, layer, head], difference, rtol=0.05, atol=0.02 * scale)
 
 
@@ -63,6 +60,9 @@ def test_albert_has_gates_for_every_call_of_its_one_layer(model):
     assert model.gates.exists.shape == (LAYERS, HEADS) and model.gates.exists.all()
 
 
+# --- decoders
+
+
 @pytest.fixture(scope="module", params=by_family(ENCODER_DECODERS))
 def translator(request) -> tuple[PreTrainedModel, HeadGates]:
     built = encoder(request.param)
@@ -70,14 +70,13 @@ def translator(request) -> tuple[PreTrainedModel, HeadGates]:
 
 
 def test_rows_are_the_layers_of_one_kind_of_attention_after_the_other(translator):
-    built, heads = translator
-    assert (heads.layers, heads.heads) == (sum(TRANSLATOR.values()), HEADS)
-    assert heads.first_rows == {"encoder": 0, "decoder": 3, "cross": 5} and heads.layers == 7
+    _, heads = translator
+    assert (heads.layers, heads.heads) == (sum(KINDS.values()), HEADS)
+    assert heads.first_rows == {"encoder": 0, "decoder": 3, "cross": 5}
     assert [row for site in heads.sites for row in site.rows] == list(range(7))
     names = [site.name for site in heads.sites]
-    cross = ["encoder_attn" in name or "EncDec" in name for name in names]
     assert ["decoder" in name for name in names] == [False] * 3 + [True] * 4
-    assert cross == [False] * 5 + [True] * 2
+    assert ["encoder_attn" in name or "EncDec" in name for name in names] == [False] * 5 + [True] * 2
 
 
 @torch.no_grad()
@@ -86,14 +85,147 @@ def test_gates_hold_while_a_decoder_is_called_token_by_token(translator):
     built, heads = translator
     source = examples(3).batch(np.arange(3))
     mask, target = {"attention_mask": source.attention_mask}, torch.arange(15).view(3, 5) + 5
-    heads.values = torch.rand(heads.layers, HEADS)
-    whole = built(input_ids=source.input_ids, **mask, decoder_input_ids=target).logits
-    encoded, cache, logits = built.get_encoder()(source.input_ids, **mask), None, []
-    for at in range(5):
-        step = built(
-            encoder_outputs=encoded, **mask, decoder_input_ids=target[:, [at]], past_key_values=cache
-        )
-        cache = step.past_key_values
-        logits.append(step.logits[:, 0])
-    heads.values = None
+    cache, logits = None, []
+    with heads.at(torch.rand(heads.layers, HEADS)):
+        whole = built(input_ids=source.input_ids, **mask, decoder_input_ids=target).logits
+        encoded = {"encoder_outputs": built.get_encoder()(source.input_ids, **mask)} | mask
+        for at in range(5):
+            step = built(**encoded, decoder_input_ids=target[:, [at]], past_key_values=cache)
+            cache = step.past_key_values
+            logits.append(step.logits[:, 0])
     torch.testing.assert_close(torch.stack(logits, 1), whole, rtol=1e-3, atol=1e-3)
+
+
+# --- copies, several gates, and checkpoints of gradients
+
+
+@torch.no_grad()
+def states(model, gates: HeadGates | None = None, values: torch.Tensor | None = None) -> torch.Tensor:
+    if gates is None or values is None:
+        return model(IDS).last_hidden_state
+    with gates.at(values):
+        return model(IDS).last_hidden_state
+
+
+#: at the attention interface, with attention of its own, and with layers that share a module
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "albert"])
+def test_a_copy_is_gated_by_the_copy_of_its_gates(kind):
+    model, values = encoder(kind), closing(1, 2)
+    gates = HeadGates(model)
+    other, others = copy.deepcopy((model, gates))
+    assert others.model is other and {site.attention for site in others.sites} <= {*other.modules()}
+    plain, closed = states(model), states(model, gates, values)
+    assert not torch.equal(plain, closed)
+    assert torch.equal(states(other, others, values), closed)
+    with gates.at(values):
+        assert torch.equal(states(other), plain)
+    with others.at(values):
+        assert torch.equal(states(model), plain)
+    assert torch.equal(states(other), plain)
+    assert torch.equal(states(model, gates, values), closed)
+    with torch.no_grad():
+        next(iter(others.model.parameters())).zero_()
+    assert torch.equal(states(model), plain)
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "albert"])
+def test_two_gates_act_and_each_is_undone(kind):
+    model, values, other = encoder(kind), closing(1, 2), closing(2, 0)
+    plain, first, second = states(model), HeadGates(model), HeadGates(model)
+    one, two = states(model, first, values), states(model, second, other)
+    with first.at(values):
+        both = states(model, second, other)
+    assert torch.equal(both, states(model, first, values * other))
+    assert len({tuple(each.flatten().tolist()) for each in (plain, one, two, both)}) == 4
+    first.values = values
+    first.remove()
+    assert torch.equal(states(model, second, other), two)
+    second.values = other
+    second.remove()
+    assert torch.equal(states(model), plain)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "gpt2", "qwen3", "deberta"])
+def test_gradients_at_gates_are_the_same_with_checkpoints(kind):
+    model = encoder(kind).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
+    gates, calls = HeadGates(model), []
+    assert model.training
+
+    def gradients() -> torch.Tensor:
+        values = torch.ones(3, LAYERS, HEADS, requires_grad=True)
+        with gates.at(values):
+            model(input_ids=IDS).last_hidden_state.square().sum().backward()
+        assert values.grad is not None
+        return values.grad
+
+    plain = gradients()
+    with gates.edited(lambda row, context: calls.append(row) or context):
+        model.gradient_checkpointing_enable()
+        torch.testing.assert_close(gradients(), plain)
+    assert len(calls) == 2 * LAYERS and plain.abs().max() > 0  # layers ran again in the backward pass
+
+
+def test_shared_layers_are_counted_from_where_they_are_called():
+    """A body may be called without its head; calls beyond a pass, as of checkpoints, are refused."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("albert", **_SIZE, embedding_size=16)
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    assert HeadGates(model).sites[0].rows == list(range(LAYERS))
+    for body in (model.base_model, model, model.base_model, model):
+        body(IDS)
+    with pytest.raises(EncoderError, match="Gradient checkpointing cannot be used where layers share a mod"):
+        model.base_model.encoder(torch.zeros(1, 3, 16), None)
+
+
+# --- rows with other numbers of heads, and layers without attention
+
+
+@torch.no_grad()
+def test_stacks_with_other_numbers_of_heads():
+    model = encoder("bart", decoder_attention_heads=8)
+    gates = HeadGates(model)
+    numbers = [4, 4, 4, 8, 8, 8, 8]
+    assert [site.heads for site in gates.sites] == numbers and gates.heads == 8
+    assert (gates.exists == (np.arange(8) < np.array(numbers)[:, None])).all()
+    inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :5]}
+    plain = model(**inputs).logits
+    for row, head in np.ndindex(gates.exists.shape):
+        values = torch.ones(7, 8)
+        values[row, head] = 0
+        with gates.at(values):
+            assert torch.equal(model(**inputs).logits, plain) != gates.exists[row, head]
+    slices = head_slices(gates, "qkvo")
+    assert (np.any([part.heads for part in slices], axis=0) == gates.exists).all()
+
+
+HYBRIDS = {
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention", "conv"]},
+    "qwen3_next": {
+        "layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention",
+                        "linear_attention"],
+        "head_dim": 16, "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HYBRIDS)
+def test_rows_of_hybrid_models_are_their_layers(kind):
+    torch.manual_seed(0)
+    sizes = _SIZE | {"num_hidden_layers": 5, "num_key_value_heads": 2} | HYBRIDS[kind]
+    model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+    gates = HeadGates(model)
+    assert gates.exists.tolist() == [[layer in (1, 3)] * HEADS for layer in range(4)]  # up to the last
+    assert [site.rows for site in gates.sites] == [[1], [3]]
+    assert [gates.site(row).name.split(".")[1] for row in (1, 3)] == ["1", "3"]
+    plain = states(model)
+    for row in range(4):
+        values = torch.ones(4, HEADS)
+        values[row] = 0
+        assert torch.equal(states(model, gates, values), plain) == (row not in (1, 3))

@@ -32,9 +32,8 @@ def model(kind: str, layers: int = LAYERS) -> MultiTask:
 
 
 def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> float:
-    return folder.export(
-        net, KEPT[-net.gates.layers :], texts, studies.tokenizer().backend_tokenizer, {"run": "here"}, out
-    )
+    tokenizer = studies.tokenizer().backend_tokenizer
+    return folder.export(net, KEPT[-net.gates.layers :], texts, tokenizer, {"run": "here"}, out)
 
 
 @pytest.mark.slow
@@ -52,10 +51,8 @@ def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     assert onnx_file.difference(file, more, onnx_file.logits(net, more)) > 1e-3
     if kind in MATRICES:  # those of kept heads alone; what else layers share is there once
         graph = onnx.load(file).graph
-        stored = sum(
-            math.prod(t.dims) for t in graph.initializer if len(t.dims) == 2 and t.data_type == FLOAT
-        )
-        heads = HEADS * MATRICES[kind]
+        matrices = [t for t in graph.initializer if len(t.dims) == 2 and t.data_type == FLOAT]
+        stored, heads = sum(math.prod(t.dims) for t in matrices), HEADS * MATRICES[kind]
         assert whole - stored == (heads - KEPT.sum()) * 4 * (32 // HEADS) * 32
 
 

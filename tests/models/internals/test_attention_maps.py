@@ -1,8 +1,7 @@
 """Attention weights are captured in every architecture, layer by layer."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
 
 import numpy as np
 import pytest
@@ -11,20 +10,17 @@ from transformers.models.bert import modeling_bert
 from transformers.models.mpnet import modeling_mpnet
 
 from headspec.errors import EncoderError
-from headspec.models.gates import HeadGates
+from headspec.models.gates import HeadGates, Receiver
 from headspec.models.internals.attention_maps import attention_maps
-from support.tiny import ENCODER_DECODERS, HEADS, KINDS, LAYERS, by_family, encoder, examples
+from support.tiny import ENCODER_DECODERS, HEADS, LAYERS, by_family, encoder, examples
 
+EAGER = ("deberta", "deberta-v2", "mpnet", "openai-gpt")  # which have no other attention
 CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
 
 
 @pytest.fixture(scope="module", params=by_family())
 def model(request):
-    return encoder(request.param, attn_implementation="sdpa" if fused(request.param) else "eager")
-
-
-def fused(kind: str) -> bool:
-    return kind not in ("deberta", "deberta-v2", "mpnet", "openai-gpt")  # which have eager attention only
+    return encoder(request.param, attn_implementation="eager" if request.param in EAGER else "sdpa")
 
 
 @pytest.fixture(scope="module")
@@ -35,32 +31,32 @@ def inputs():
     return {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
 
 
-@contextmanager
-def gated(model) -> Iterator[HeadGates]:
+@torch.no_grad()
+def captured(model, inputs, receive: Receiver | None = None) -> list[torch.Tensor]:
+    """The maps of all rows, unless they are for `receive`."""
+    maps: dict[int, torch.Tensor] = {}
     gates = HeadGates(model)
     try:
-        yield gates
+        with attention_maps(gates, receive or maps.__setitem__):
+            model(**inputs)
     finally:
         gates.remove()
-
-
-@torch.no_grad()
-def captured(model, inputs, layers: int = LAYERS) -> list[torch.Tensor]:
-    maps: dict[int, torch.Tensor] = {}
-    with gated(model) as gates, attention_maps(gates, maps.__setitem__):
-        model(**inputs)
-    assert sorted(maps) == list(range(layers))
-    return [maps[layer] for layer in range(layers)]
+    assert len(maps) == gates.layers
+    return [maps[layer] for layer in range(gates.layers)]
 
 
 @torch.no_grad()
 def test_maps_are_those_of_an_eager_model(model, inputs):
+    """Rows of real tokens sum to one, padding and, in a decoder, later tokens get nothing."""
     eager = copy.deepcopy(model)
     eager.set_attn_implementation("eager")
-    expected = eager(**inputs, output_attentions=True).attentions
-    assert len(expected) == LAYERS
+    expected, real = eager(**inputs, output_attentions=True).attentions, inputs["attention_mask"].bool()
     for weights, other in zip(captured(model, inputs), expected, strict=True):
-        assert torch.equal(weights, other)
+        assert torch.equal(weights, other) and weights.shape == (6, HEADS, 14, 14)
+        rows = weights.transpose(1, 2)[real]  # (real tokens, heads, tokens)
+        torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:2]))
+        assert not rows[~real.repeat_interleave(real.sum(1), 0)[:, None].expand_as(rows)].any()
+        assert weights.triu(1).any() != (model.config.model_type in CAUSAL)
 
 
 @torch.no_grad()
@@ -71,52 +67,37 @@ def test_maps_of_encoder_decoders_are_of_one_kind_after_the_other(kind, inputs):
     output = model(**given, output_attentions=True)
     expected = [*output.encoder_attentions, *output.decoder_attentions, *output.cross_attentions]
     model.set_attn_implementation("sdpa")
-    maps = captured(model, given, sum(KINDS.values()))
+    maps = captured(model, given)
     for weights, other in zip(maps, expected, strict=True):
         torch.testing.assert_close(weights, other)
     assert [weights.shape[2:] for weights in maps] == [(14, 14)] * 3 + [(5, 5)] * 2 + [(5, 14)] * 2
 
 
-def test_rows_sum_to_one_and_padding_gets_nothing(model, inputs):
-    real = inputs["attention_mask"].bool()
-    for weights in captured(model, inputs):
-        assert weights.shape == (6, HEADS, 14, 14)
-        rows = weights.transpose(1, 2)[real]  # (real tokens, heads, tokens)
-        torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:2]))
-        assert not rows[~real.repeat_interleave(real.sum(1), 0)[:, None].expand_as(rows)].any()
-        later = torch.ones(14, 14).triu(1).bool()
-        assert weights[..., later].any() != (model.config.model_type in CAUSAL)
+def hooks(model) -> list[int]:
+    return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
 
 
 @torch.no_grad()
 def test_the_model_is_as_before(model, inputs):
-    plain = model(**inputs)
+    """Also after an error; it trains as before, but maps are without dropout."""
+    plain, before = model(**inputs), hooks(model)
     model.train()
-    hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
-    with (
-        pytest.raises(ZeroDivisionError),
-        gated(model) as gates,
-        attention_maps(gates, lambda layer, weights: 1 / 0),
-    ):
-        model(**inputs)
+    with pytest.raises(ZeroDivisionError):
+        captured(model, inputs, lambda layer, weights: 1 / 0)
     maps = captured(model, inputs)
-    assert model.training  # without dropout all the same
+    assert model.training
     assert all(map(torch.equal, maps, captured(model.eval(), inputs)))
-    implementation = "sdpa" if fused(model.config.model_type) else "eager"
-    assert model.config._attn_implementation == implementation and not model.training
+    assert model.config._attn_implementation == ("eager" if model.config.model_type in EAGER else "sdpa")
+    assert not model.training
     output = model(**inputs)
-    assert torch.equal(output.last_hidden_state, plain.last_hidden_state)
-    assert output.get("attentions") is None and len(maps) == LAYERS
-    after = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
-    added = np.subtract(after, hooks)  # transformers installs its own, once, which do nothing unasked
-    assert ((added == 0) | (added == 1)).all()
+    assert torch.equal(output.last_hidden_state, plain.last_hidden_state) and not output.get("attentions")
+    # transformers installs hooks of its own, once, which do nothing unasked
+    assert {*np.subtract(hooks(model), before)} <= {0, 1}
 
 
 @torch.no_grad()
 def test_no_map_is_held(model, inputs):
     """The model's output has none, and each map is freed before the next."""
-    import weakref
-
     alive, most = [], 0
 
     def receive(layer, weights):
@@ -124,19 +105,21 @@ def test_no_map_is_held(model, inputs):
         alive.append(weakref.ref(weights))
         most = max(most, sum(ref() is not None for ref in alive))
 
-    with gated(model) as gates, attention_maps(gates, receive):
+    gates = HeadGates(model)
+    with attention_maps(gates, receive):
         output = model(**inputs)
+    gates.remove()
     assert most == 1 and not any(output.get("attentions") or ())
 
 
 @torch.no_grad()
 def test_gates_act_on_captured_models(model, inputs):
     """A closed head of the first layer changes the maps of later layers, not its own; nor do open gates."""
-    plain = captured(model, inputs)
-    with gated(model) as gates:
-        gates.values = torch.ones(LAYERS, HEADS)
+    plain, gates, values = captured(model, inputs), HeadGates(model), torch.ones(LAYERS, HEADS)
+    with gates.at(values):
         assert all(map(torch.equal, plain, captured(model, inputs)))
-        gates.values[0, 1] = 0
+    values[0, 1] = 0
+    with gates.at(values):
         closed = captured(model, inputs)
     assert torch.equal(plain[0], closed[0])
     assert all((a - b).abs().max() > 1e-5 for a, b in zip(plain[1:], closed[1:], strict=True))
@@ -158,8 +141,4 @@ def test_an_encoder_that_gives_no_weights_is_refused(kind, inputs, monkeypatch):
 
 @torch.no_grad()
 def test_layers_within_a_group_of_albert_are_counted(inputs):
-    maps = []
-    model = encoder("albert", inner_group_num=2)
-    with gated(model) as gates, attention_maps(gates, lambda layer, weights: maps.append(layer)):
-        model(**inputs)
-    assert maps == list(range(2 * LAYERS))
+    assert len(captured(encoder("albert", inner_group_num=2), inputs)) == 2 * LAYERS

@@ -38,17 +38,6 @@ def model(request) -> MultiTask:
     return multitask(request.param)
 
 
-def sources(model: MultiTask) -> list[nn.Parameter]:
-    """Where relevance ends: embeddings, and biases."""
-    modules = dict(model.named_modules())
-    owner = {name: modules[name.rpartition(".")[0]] for name, _ in model.named_parameters()}
-    return [
-        parameter
-        for name, parameter in model.named_parameters()
-        if name.endswith("bias") or isinstance(owner[name], nn.Embedding)
-    ]
-
-
 class Offsets(TorchFunctionMode):
     """Records what the offset of every softmax absorbs: y - J x, times the gradient at y."""
 
@@ -75,37 +64,29 @@ def top_logit(model: MultiTask, batch) -> torch.Tensor:
     return model.logits("a", model.pool(batch)).amax(1).sum()
 
 
-@pytest.mark.parametrize("rules", RULES)
-def test_relevance_ends_in_embeddings_and_biases_or_is_absorbed_by_the_softmax(model, rules):
-    check_ends(model, rules)
+UNUSUAL: list[tuple[str, dict]] = [
+    ("deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu"}),  # an activation that is no submodule
+    ("gpt2", {"reorder_and_upcast_attn": True}),  # its own attention
+    ("qwen2", {"hidden_act": "quick_gelu", "use_sliding_window": True, "sliding_window": 4}),
+]
 
 
 @pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        ("deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu"}),  # an activation that is no submodule
-        ("gpt2", {"reorder_and_upcast_attn": True}),  # its own attention
-        ("qwen2", {"hidden_act": "quick_gelu", "use_sliding_window": True, "sliding_window": 4}),
-    ],
-)
-def test_relevance_ends_there_in_unusual_configs_too(kind, settings, rules):
-    check_ends(multitask(kind, **settings), rules)
-
-
-def check_ends(model: MultiTask, rules: Rules) -> None:
+@pytest.mark.parametrize(("kind", "settings"), [(kind, {}) for kind in by_family()] + UNUSUAL)
+def test_relevance_ends_in_embeddings_and_biases_or_is_absorbed_by_the_softmax(kind, settings, rules):
     """The logit is the relevance of embeddings and biases, plus what the softmax absorbs in `attnlrp`."""
-    batch, ends = examples(4).batch(np.arange(4)), sources(model)
-    for parameter in ends:
-        parameter.requires_grad_(True).grad = None
+    model, batch = multitask(kind, **settings), examples(4).batch(np.arange(4))
+    modules = dict(model.named_modules())
+    ends = [
+        parameter.requires_grad_(True)
+        for name, parameter in model.named_parameters()
+        if name.endswith("bias") or isinstance(modules[name.rpartition(".")[0]], nn.Embedding)
+    ]
     with Offsets() as offsets, propagating(model.gates, rules):
         logit = top_logit(model, batch)
     logit.backward()
     relevance = sum(float((end * end.grad).sum().detach()) for end in ends if end.grad is not None)
     absorbed = offsets.absorbed()
-    model.requires_grad_(False)
-    share = relevance / float(logit)
-    print(f"{model.encoder.config.model_type}, {rules}: {share:.3f} of the logit comes out")
     assert relevance + absorbed == pytest.approx(float(logit.detach()), rel=1e-3)
     assert (absorbed == 0) == (rules == "constant_attention") and len(offsets.calls) == LAYERS
 
@@ -135,11 +116,8 @@ def test_relevance_is_that_of_the_largest_logits_and_ends_in_what_the_layers_tak
     gradients = torch.autograd.grad(logit, [*inputs, *biases], allow_unused=True)
     for hook in hooks:
         hook.remove()
-    relevance = sum(
-        float((end * gradient).sum().detach())
-        for end, gradient in zip([*inputs, *biases], gradients, strict=True)
-        if gradient is not None
-    )
+    ends = zip([*inputs, *biases], gradients, strict=True)
+    relevance = sum(float((end * each).sum().detach()) for end, each in ends if each is not None)
     assert relevance == pytest.approx(float(logit.detach()), rel=5e-3)
     with torch.no_grad():
         whole = model.encoder(input_ids=batch.input_ids, labels=batch.labels.ids).logits
@@ -148,26 +126,37 @@ def test_relevance_is_that_of_the_largest_logits_and_ends_in_what_the_layers_tak
 
 @pytest.mark.parametrize("rules", RULES)
 def test_heads_and_bias_share_the_relevance_of_their_attention(model, rules):
-    batch, outputs = examples(3).batch(np.arange(3)), []
-    keep = [
-        site.output.register_forward_hook(lambda *call: outputs.append(call[-1]))
-        for site in model.gates.sites
-    ]
-    model.gates.values = gates = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
+    """The output stays; gradients within the block alone are relevance."""
+    batch = examples(3).batch(np.arange(3))
+
+    def passed() -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+        """The logit, gradients of the gates, and outputs of attention with theirs."""
+        gates, outputs = torch.ones(3, model.gates.layers, HEADS, requires_grad=True), []
+        keep = [
+            site.output.register_forward_hook(lambda *call: outputs.append(call[-1]))
+            for site in model.gates.sites
+        ]
+        with model.gates.at(gates):
+            logit = top_logit(model, batch)
+        for hook in keep:
+            hook.remove()
+        for output in outputs:
+            output.retain_grad()
+        logit.backward()
+        return logit.detach(), gates.grad, outputs
+
+    before = passed()
     with propagating(model.gates, rules):
-        logit = top_logit(model, batch)
-    model.gates.values = None
-    for output in outputs:
-        output.retain_grad()
-    logit.backward()
+        logit, gradients, outputs = passed()
     for layer, output in enumerate(outputs):
         bias = model.gates.site(layer).output.bias
         constant = 0 if bias is None else (bias * output.grad).sum((1, 2))
         torch.testing.assert_close(
-            gates.grad[:, layer].sum(1) + constant, (output * output.grad).sum((1, 2)), rtol=1e-3, atol=1e-5
+            gradients[:, layer].sum(1) + constant, (output * output.grad).sum((1, 2)), rtol=1e-3, atol=1e-5
         )
-    for hook in keep:
-        hook.remove()
+    torch.testing.assert_close(logit, before[0])
+    assert not torch.allclose(gradients, before[1], rtol=0.01)
+    assert all(map(torch.equal, passed()[:2], before[:2]))
 
 
 @pytest.mark.parametrize(
@@ -215,41 +204,20 @@ def test_relevance_of_the_heads_of_one_layer_in_closed_form():
         "second": layer.output.LayerNorm,
     }.items():  # fmt: skip
         module.register_forward_pre_hook(lambda _, args, name=name: seen.update({name: args[0][0, 0]}))
-    model.gates.values = gates = torch.ones(1, 1, HEADS, requires_grad=True)
-    with propagating(model.gates, "constant_attention"):
+    gates = torch.ones(1, 1, HEADS, requires_grad=True)
+    with model.gates.at(gates), propagating(model.gates, "constant_attention"):
         logits = model.logits("a", model.pool(examples(1).batch(np.arange(1))))
     logits.max().backward()
 
     def normalise(head: torch.Tensor, norm: nn.LayerNorm, states: torch.Tensor) -> torch.Tensor:
-        return (
-            norm.weight * (head - head.mean(-1, keepdim=True)) / (states.var(correction=0) + norm.eps).sqrt()
-        )
+        deviation = (states.var(correction=0) + norm.eps).sqrt()
+        return norm.weight * (head - head.mean(-1, keepdim=True)) / deviation
 
     by_head = (layer.attention.output.dense.weight * seen["context"]).unflatten(1, (HEADS, -1)).sum(2).T
     states = normalise(by_head, layer.attention.output.LayerNorm, seen["first"])
     states = normalise(states, layer.output.LayerNorm, seen["second"])
     expected = states @ classifier.weight[logits.argmax()]
     torch.testing.assert_close(gates.grad[0, 0], expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("rules", RULES)
-def test_outputs_stay_and_gradients_come_back(model, rules):
-    batch = examples(3).batch(np.arange(3))
-
-    def gradient() -> tuple[torch.Tensor, torch.Tensor]:
-        model.gates.values = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
-        logit = top_logit(model, batch)
-        (gradient,) = torch.autograd.grad(logit, model.gates.values)
-        model.gates.values = None
-        return logit.detach(), gradient
-
-    before = gradient()
-    with propagating(model.gates, rules):
-        within = gradient()
-    torch.testing.assert_close(within[0], before[0])
-    assert not torch.allclose(within[1], before[1], rtol=0.01)
-    after = gradient()
-    assert torch.equal(after[0], before[0]) and torch.equal(after[1], before[1])
 
 
 @pytest.mark.parametrize("rules", RULES)
