@@ -1,35 +1,28 @@
-"""Every architecture from its files to the importance of heads, and the details that differ between them."""
+"""Every architecture from its files to logits, and the details that differ between them."""
 
 import json
 import struct
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
-from headspec.config.sections.training import Training
 from headspec.errors import EncoderError
 from headspec.heads import head_settings
-from headspec.heads.importance import importance
-from headspec.heads.ranking import importance_map
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import classifier_dropout, load
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check_models
 from headspec.models.tokens.tokenization import encode, tokenizer
-from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import Setup, train
 from headspec.training.microbatches import backward
 from support import tiny
 from support.data.labelled_texts import table
 from support.models import MODELS, TRANSLATORS
-from support.running.studies import CONFIG, TONE, TOPIC, sentence
+from support.running.studies import study
 from support.tiny import TYPES, by_family, pooling
 from support.translators import translator
 
@@ -37,59 +30,29 @@ from support.translators import translator
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(
     ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last"
 )
-TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
 
 
 def test_every_architecture_of_the_table_is_tested():
     assert {kind for kind, _, _ in MODELS.values()} == set(TYPES)
 
 
-@pytest.mark.parametrize("name", by_family(MODELS))
-def test_from_files_to_importance(model_folder, tmp_path, name):
-    """Classes of texts and of pairs are learnt, and every head matters to both."""
-    torch.manual_seed(0)
-    rng, words = np.random.default_rng(0), {"tone": TONE, "topic": TOPIC}
-    settings, model = loaded(model_folder, name, {task: [*labels] for task, labels in words.items()})
-    assert model.pooling == POOLING[name]
-    data = {}
-    for (task, of_labels), second in zip(words.items(), (None, "the house"), strict=True):
-        labels = rng.choice([*of_labels], 48)
-        rows = table(*((sentence(rng, rng.choice(of_labels[each])), second, each) for each in labels))
-        data[task] = Examples(encode(tokenizer(settings, "m"), rows, 16, [*of_labels])[0])
-    learning = Training(epochs=6, batch_size=8, learning_rate=3e-3)
-    setup = Setup(data, learning, 0, tiny.CPU)
-    loss = train(model, setup, Checkpoint(tmp_path / "c.pt", "", 1e9))["loss"]
-    assert loss.tail(10).mean() < loss.head(10).mean()
-    frame = importance(model, data, 48, rng, tiny.CPU)
-    scores = {task: importance_map(frame, task) for task in data}
-    assert all(found.shape == (tiny.LAYERS, tiny.HEADS) and (found > 0).all() for found in scores.values())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_pairs_in_tokens(model_folder, name):
-    """The texts of a pair are separated; models with token types get them."""
-    tokenize = tokenizer(Model(source=str(model_folder(name)), max_length=16), "m")
-    frame, _ = encode(tokenize, table(("the old house", "our boat", "x")), 16, ["x", "y"])
-    assert frame["token_type_ids"].isna().all() == (name not in TWO_TYPES)
-    if name in TWO_TYPES:
-        assert set(frame["token_type_ids"][0]) == {0, 1}
-    together, apart = tokenize("the old house boat"), tokenize("the old house", "boat")
-    assert len(apart["input_ids"]) > len(together["input_ids"])
-
-
-def loaded(model_folder, name: str, classes=MappingProxyType({"a": ["x", "y"]})) -> tuple[Model, MultiTask]:
+def loaded(model_folder, name: str) -> tuple[Model, MultiTask]:
     settings = Model(source=str(model_folder(name)), max_length=16)
-    return settings, MultiTask(*load(settings, "m"), classes).eval()
+    return settings, MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+
+
+def encoded(settings: Model, *rows: tuple) -> Examples:
+    return Examples(encode(tokenizer(settings, "m"), table(*rows), 16, ["x", "y"])[0])
 
 
 @pytest.mark.parametrize("name", by_family(MODELS))
 def test_padding_does_not_matter_and_every_word_does(model_folder, name):
-    """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
+    """With the pooling of its convention: a decoder's first token, for example, attends only to itself."""
     settings, model = loaded(model_folder, name)
+    assert model.pooling == POOLING[name]
     texts = [("boat near", "our house"), ("tree near", "our house"), ("boat near", "our tree")]
     texts += [("the old house saw our boat", "the tree"), ("moss", "day")]
-    rows = table(*((*pair, "x") for pair in texts))
-    examples = Examples(encode(tokenizer(settings, "m"), rows, 16, ["x", "y"])[0])
+    examples = encoded(settings, *((*pair, "x") for pair in texts))
     with torch.no_grad():
         together = model.pool(examples.batch(np.arange(5)))
         alone = torch.cat([model.pool(examples.batch(np.array([i]))) for i in range(5)])
@@ -112,34 +75,27 @@ def test_logits_are_those_of_transformers(model_folder, name):
     model.classifiers[0].load_state_dict({"bias": torch.zeros(2)} | linear.state_dict())
     if linear.bias is not None:
         torch.nn.init.zeros_(linear.bias), torch.nn.init.zeros_(model.classifiers[0].bias)
-    rows = table(("the old house saw our boat", None, "x"), ("tree", None, "y"))
-    tokens = tokenizer(settings, "m")
-    examples = Examples(encode(tokens, rows, 16, ["x", "y"])[0])
+    texts, tokens = ["the old house saw our boat", "tree"], tokenizer(settings, "m")
+    examples = encoded(settings, (texts[0], None, "x"), (texts[1], None, "y"))
     tokens.pad_token, tokens.padding_side = tokens.convert_ids_to_tokens(5), "right"  # not in the texts
     reference.config.pad_token_id = reference.config.get_text_config().pad_token_id = tokens.pad_token_id
-    batch = tokens(rows["text_a"].tolist(), padding=True, return_tensors="pt")
+    batch = tokens(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
         logits = model.logits("a", model.pool(examples.batch(np.arange(2))))
         torch.testing.assert_close(logits, reference(**batch).logits, rtol=1e-4, atol=1e-5)
 
 
-def test_texts_of_decoders_end_with_a_special_token(model_folder):
-    for name, end in {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>", "qwen2": "<|endoftext|>"}.items():
-        tokenize = tokenizer(Model(source=str(model_folder(name)), max_length=16), "m")
-        number = tokenize.convert_tokens_to_ids(end)
-        single, pair = tokenize("the old house")["input_ids"], tokenize("the house", "boat")["input_ids"]
-        assert single.count(number) == 1 and single[-1] == number, name
-        assert pair.count(number) == 2 and pair[-1] == number, name
-        plain = AutoTokenizer.from_pretrained(model_folder(name))
-        assert plain("the old house")["input_ids"] == single[:-1], name
-
-
-def test_truncated_texts_keep_their_ends(model_folder):
-    tokenize = tokenizer(Model(source=str(model_folder("gpt2")), max_length=8), "m")
+@pytest.mark.parametrize(
+    ("name", "end"), {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>", "qwen2": "<|endoftext|>"}.items()
+)
+def test_texts_of_decoders_end_with_a_special_token(model_folder, name, end):
+    """Also those that are truncated."""
+    tokenize = tokenizer(Model(source=str(model_folder(name))), "m")
+    number, whole = tokenize.convert_tokens_to_ids(end), tokenize("the old house")["input_ids"]
+    assert whole == [*AutoTokenizer.from_pretrained(model_folder(name))("the old house")["input_ids"], number]
     frame, truncated = encode(tokenize, table(("the boat " * 9, "the tree " * 9, "x")), 8, ["x", "y"])
-    end = tokenize.convert_tokens_to_ids("<|endoftext|>")
-    assert truncated == 1 and len(frame["input_ids"][0]) == 8
-    assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
+    assert truncated == 1
+    assert [token == number for token in frame["input_ids"][0]] == [False, False, False, True] * 2
 
 
 @pytest.mark.parametrize("name", [*by_family(), *by_family(TRANSLATORS)])
@@ -166,8 +122,9 @@ def test_microbatches_give_the_same_gradients(model_folder, name):
         assert torch.equal(drawn, results[0][2])
 
 
-def losses_of_copies(kind: str, microbatches: int) -> torch.Tensor:
-    """The loss of each of eight copies of a text, whose attention is fused and alone has dropout."""
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "gpt2", "llama"])
+def test_parts_of_a_batch_have_different_masks_in_fused_attention(kind):
+    """Eight copies of a text, of which attention alone has dropout, have eight losses, always the same."""
     rates = {"attention_probs_dropout_prob": 0.5, "hidden_dropout_prob": 0.0, "attention_dropout": 0.5}
     rates |= {"attn_pdrop": 0.5, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "dropout": 0.0}
     torch.manual_seed(1)
@@ -175,23 +132,19 @@ def losses_of_copies(kind: str, microbatches: int) -> torch.Tensor:
     encoder.set_attn_implementation("sdpa")
     model = MultiTask(encoder, pooling(kind), {"a": ["x", "y"]}).train()
     model.dropout.p = 0.0
-    batch, seen = tiny.examples(1).batch(np.zeros(8, dtype=int)), []
+    batch, found = tiny.examples(1).batch(np.zeros(8, dtype=int)), []
+    for microbatches in (1, 2, 2):
+        seen: list[torch.Tensor] = []
 
-    def losses(part: Batch) -> torch.Tensor:
-        seen.append(model.losses("a", model.pool(part), part.labels))
-        return seen[-1]
+        def losses(part: Batch, seen: list = seen) -> torch.Tensor:
+            seen.append(model.losses("a", model.pool(part), part.labels))
+            return seen[-1]
 
-    torch.manual_seed(5)
-    backward(losses, batch, list(model.parameters()), microbatches, tiny.CPU)
-    return torch.cat(seen).detach()
-
-
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "gpt2", "llama"])
-def test_parts_of_a_batch_have_different_masks_in_fused_attention(kind):
-    losses = losses_of_copies(kind, 2)
-    assert len(losses.unique()) == 8, losses
-    assert torch.equal(losses, losses_of_copies(kind, 2))
-    assert len(losses_of_copies(kind, 1).unique()) == 8
+        torch.manual_seed(5)
+        backward(losses, batch, list(model.parameters()), microbatches, tiny.CPU)
+        found.append(torch.cat(seen).detach())
+    assert [len(each.unique()) for each in found] == [8, 8, 8]
+    assert torch.equal(found[1], found[2])
 
 
 def test_dropout_of_a_classifier_is_the_architectures():
@@ -205,10 +158,13 @@ def test_dropout_of_a_classifier_is_the_architectures():
 # --- refusals before any job
 
 
-def refused(folder: Path, **settings) -> str:
-    config = CONFIG | {"models": {"own": {"source": str(folder), **settings}}}
+def check(source: Path, **settings) -> None:
+    check_models(study(models={"own": {"source": str(source), **settings}}))
+
+
+def refused(source: Path, **settings) -> str:
     with pytest.raises(EncoderError) as caught:
-        check_models(study(config))
+        check(source, **settings)
     return str(caught.value)
 
 
@@ -216,40 +172,33 @@ def refused(folder: Path, **settings) -> str:
 def test_more_tokens_than_positions_are_refused(model_folder, name, longest):
     """Positions of RoBERTa and MPNet start after padding's."""
     _, model = loaded(model_folder, name)
-    ids = torch.full((1, longest), 5)
-    assert model.encoder(input_ids=ids).last_hidden_state.shape[1] == longest
+    ids = torch.full((1, longest + 1), 5)
+    assert model.encoder(input_ids=ids[:, 1:]).last_hidden_state.shape[1] == longest
     with pytest.raises((IndexError, RuntimeError)):
-        model.encoder(input_ids=torch.full((1, longest + 1), 5))
+        model.encoder(input_ids=ids)
+    check(model_folder(name), max_length=longest)
     message = refused(model_folder(name), max_length=longest + 1)
-    assert (
-        message.startswith(f"models.own.max_length: got {longest + 1}, ") and f"{longest} tokens" in message
-    )
+    assert message.startswith(f"models.own.max_length: got {longest + 1}, ")
+    assert f"has positions for {longest} tokens" in message
 
 
 def test_relative_positions_have_no_limit(model_folder):
-    check_models(
-        study(CONFIG | {"models": {"own": {"source": str(model_folder("deberta-v3")), "max_length": 128}}})
-    )
+    check(model_folder("deberta-v3"), max_length=128)
 
 
-def test_a_config_without_a_model_type(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertModel"]}))
-    assert refused(tmp_path) == f"models.own.source: config.json of '{tmp_path}' has no model_type"
-
-
-def test_hub_names_without_the_prefix():
+def test_sources_that_are_no_folder_of_a_model(model_folder, tmp_path):
+    """Names of the hub without its prefix, a file, folders without a type or with a GGUF file."""
     for source, written in {
         "google-bert/bert-base-uncased": "hub:google-bert/bert-base-uncased@<revision>",
         "bert-base-uncased": "hub:<owner>/bert-base-uncased@<revision>",
     }.items():
         assert refused(Path(source)).endswith(f"For the hub, write '{written}'.")
     assert "hub" not in refused(Path("models/mine/checkpoint"))
-
-
-def test_a_file_instead_of_a_folder_and_vice_versa(model_folder, tmp_path):
     assert "is a file; expected the model's folder" in refused(model_folder("bert") / "model.safetensors")
     gguf(tmp_path / "small.gguf", "llama")
     assert refused(tmp_path).endswith(f"Did you mean '{tmp_path}/small.gguf'?")
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertModel"]}))
+    assert refused(tmp_path) == f"models.own.source: config.json of '{tmp_path}' has no model_type"
 
 
 def gguf(path: Path, architecture: str, **sizes: int) -> Path:
@@ -270,30 +219,24 @@ def gguf(path: Path, architecture: str, **sizes: int) -> Path:
     return path
 
 
-def test_gguf_files_are_recognised_by_their_first_bytes(tmp_path):
-    check_models(study(CONFIG | {"models": {"own": {"source": str(gguf(tmp_path / "a.gguf", "llama"))}}}))
-    (tmp_path / "b.gguf").write_bytes(b"not what it says")
-    assert "is not a GGUF file" in refused(tmp_path / "b.gguf")
-    whole = gguf(tmp_path / "c.gguf", "llama").read_bytes()
-    for end in (5, 30, 60, 90):
-        (tmp_path / "c.gguf").write_bytes(whole[:end])
-        assert "is not a GGUF file" in refused(tmp_path / "c.gguf")
-    (tmp_path / "c.gguf").write_bytes(whole.replace(b"architecture", b"archipelagos"))
-    assert "it does not start with its architecture" in refused(tmp_path / "c.gguf")
-
-
 def test_sizes_are_read_from_the_start_of_a_gguf_file(tmp_path):
-    sizes = {
-        "block_count": 30,
-        "attention.head_count": 9,
-        "attention.head_count_kv": 3,
-        "embedding_length": 576,
-    }
-    path = gguf(tmp_path / "a.gguf", "llama", **sizes)
+    heads = {"attention.head_count": 9, "attention.head_count_kv": 3}
+    path = gguf(tmp_path / "a.gguf", "llama", block_count=30, embedding_length=576, **heads)
+    check(path)
     assert settings(path, "models.m", str(path)) == {
         "model_type": "llama", "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
         "hidden_size": 576,
     }  # fmt: skip
-    few = CONFIG | {"models": {"own": {"source": str(path)}}, "pruning": {"fraction": 0.001}}
+    few = study(models={"own": {"source": str(path)}}, pruning={"fraction": 0.001})
     with pytest.raises(EncoderError, match="less than one of the 270 heads of models.own"):
-        head_settings.check_head_counts(study(few))
+        head_settings.check_head_counts(few)
+
+
+def test_files_that_do_not_begin_as_gguf_are_refused(tmp_path):
+    path = gguf(tmp_path / "a.gguf", "llama")
+    whole = path.read_bytes()
+    for content in (b"not what it says", whole[:5], whole[:30], whole[:60], whole[:90]):
+        path.write_bytes(content)
+        assert "is not a GGUF file" in refused(path)
+    path.write_bytes(whole.replace(b"architecture", b"archipelagos"))
+    assert "it does not start with its architecture" in refused(path)

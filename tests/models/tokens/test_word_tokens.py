@@ -22,6 +22,7 @@ SEPARATORS = {
 }  # fmt: skip
 
 
+TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
 #: models whose positions are relative: they take any length
 RELATIVE = ("deberta", "deberta-v3")
 
@@ -33,9 +34,11 @@ def loaded(request, model_folder):
     return request.param, found, AutoConfig.from_pretrained(folder).to_dict()
 
 
-def test_separators(loaded):
+def test_separators_and_types_of_the_texts_of_a_pair(loaded):
     name, found, _ = loaded
     assert found.convert_ids_to_tokens(list(separators(found))) == [SEPARATORS[name]]
+    types = found("the old house", "our boat").get("token_type_ids", [])
+    assert {*types} == ({0, 1} if name in TWO_TYPES else set())
 
 
 def test_every_token_belongs_to_its_word(loaded):
@@ -55,34 +58,20 @@ def test_every_token_belongs_to_its_word(loaded):
 
 
 def test_sentences_that_are_left_out(loaded):
+    """Because a word has no tokens, or they are more than the model has positions."""
     name, found, config = loaded
-    word = TEXTS[0].split()[0]
-    sentences = [[word, word], [word] * 600, [word, "\u200b", word], [word]]
+    word, relative = TEXTS[0].split()[0], name in RELATIVE
+    longest = 512 if name == "distilbert" else 62 if SEPARATORS[name] == "</s>" else 64
+    fits = max(n for n in range(1, longest) if len(found(" ".join([word] * n))["input_ids"]) <= longest)
+    sentences = [[word, word], [word] * fits, [word] * (fits + 1), [word, "\u200b", word]]
     tokens, left_out = encode_words(found, sentences, config)
-    relative = name in RELATIVE
-    assert left_out["too_long"] == (0 if relative else 1)
     kept = list(tokens.examples.example)
-    assert {0, 3} <= set(kept) and (1 in kept) == relative
-    assert left_out["lost_words"] == (2 not in kept) and len(kept) + sum(left_out.values()) == 4
+    assert kept[:2] == [0, 1] and (2 in kept) == relative
+    assert left_out == {"too_long": int(not relative), "lost_words": int(3 not in kept)}
     if not relative:
-        with pytest.raises(
-            EncoderError, match=r"none of 1 sentences is left: 1 have more than the model's \d"
-        ):
+        problem = r"none of 1 sentences is left: 1 have more than the model's \d"
+        with pytest.raises(EncoderError, match=problem):
             encode_words(found, [[word] * 600], config)
-
-
-@pytest.mark.parametrize("loaded", [name for name in MODELS if name not in RELATIVE], indirect=True)
-def test_as_long_as_the_model(loaded):
-    """A sentence that fills all positions is kept, one more word is too long."""
-    name, found, config = loaded
-    word = TEXTS[0].split()[0]
-    longest = {"distilbert": 512, "roberta": 62, "xlm-roberta": 62, "camembert": 62, "mpnet": 62}.get(
-        name, 64
-    )
-    numbers = range(1, longest + 1)
-    fits = max(n for n in numbers if len(found(" ".join([word] * n))["input_ids"]) <= longest)
-    tokens, left_out = encode_words(found, [[word] * fits, [word] * (fits + 1)], config)
-    assert list(tokens.examples.example) == [0] and left_out["too_long"] == 1
 
 
 def test_a_token_that_is_only_a_space_belongs_to_the_word_after_it():
