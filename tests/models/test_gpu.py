@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -21,12 +23,13 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train, trainer
-from support.tiny import CPU, by_family, encoder, examples
+from support.tiny import CPU, by_family, examples
+from support.two_tasks import data, dies_after, model, weights
 
 pytestmark = pytest.mark.needs("GPU")
 
 GPU = Device("cuda", None, 32_768, 4096)
-DATA = {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
+DATA = data()
 
 
 @pytest.fixture(autouse=True)
@@ -38,21 +41,26 @@ def exact() -> Iterator[None]:
     torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def model(kind: str = "bert", dropout: bool = True, **settings) -> MultiTask:
-    built = encoder(kind, **settings)
-    torch.manual_seed(3)
-    net = MultiTask(built, "mean", {"a": ["x", "y"], "b": ["x", "y", "z"]})
+def without_dropout(kind: str = "bert", **settings) -> MultiTask:
+    net = model(kind, attention_probs_dropout_prob=0.0, attention_dropout=0.0, **settings)
     for module in net.modules():
-        if isinstance(module, nn.Dropout) and not dropout:
+        if isinstance(module, nn.Dropout):
             module.p = 0.0
     return net
 
 
-def history(folder, net: MultiTask, device: Device, seconds: float = 1e9, microbatches: int = 1):
+def history(folder: Path, net: MultiTask, device: Device, seconds: float = 1e9) -> pd.Series:
+    """The losses of a training with checkpoints in a folder."""
     settings = Training(batch_size=8, epochs=2, learning_rate=1e-4)
-    folder.mkdir(exist_ok=True)
     checkpoint = Checkpoint(folder / f"{device.name}.pt", "f", seconds)
-    return train(net, Setup(DATA, settings, 7, device, microbatches), checkpoint)
+    return train(net, Setup(DATA, settings, 7, device), checkpoint)["loss"]
+
+
+def allow(share: float, memory: int) -> None:
+    """Let this process have a share of some bytes of memory of the GPU."""
+    torch.cuda.empty_cache()
+    whole = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(share * memory / whole)
 
 
 #: what is measured on a device, of a model and rows of its task `a`
@@ -85,12 +93,7 @@ def test_numbers_are_those_of_a_cpu(kind):
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])
 def test_training_agrees_with_a_cpu(tmp_path, kind):
-    settings = {"attention_dropout": 0.0} if kind != "bert" else {"attention_probs_dropout_prob": 0.0}
-    if kind == "deberta-v2":
-        settings = {"attention_probs_dropout_prob": 0.0}
-    losses = [
-        history(tmp_path, model(kind, dropout=False, **settings), device)["loss"] for device in (CPU, GPU)
-    ]
+    losses = [history(tmp_path, without_dropout(kind), device) for device in (CPU, GPU)]
     np.testing.assert_allclose(*losses, rtol=1e-3)
 
 
@@ -112,26 +115,16 @@ def test_steps_do_not_wait_for_the_gpu(monkeypatch):
             next(net.parameters()).sum().item()
 
 
-def test_resumed_training_continues_and_ends_with_the_same_weights(tmp_path, monkeypatch, caplog):
+def test_resumed_training_continues_and_ends_with_the_same_weights(tmp_path, caplog):
     """But for the order in which a GPU adds, which is far below a step of the learning rate, 1e-4."""
     caplog.set_level("INFO")
-    undisturbed = model()
-    start = {name: weight.clone() for name, weight in undisturbed.state_dict().items()}
-    history(tmp_path / "undisturbed", undisturbed, GPU)
-    save = Checkpoint.save
-
-    def save_and_stop(self, state):
-        save(self, state)
-        if len(state["history"]) == 9:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "save", save_and_stop)
-    with pytest.raises(KeyboardInterrupt):
-        history(tmp_path / "stopped", model(), GPU, seconds=0)
-    monkeypatch.undo()
+    undisturbed, resumed = model(), model()
+    start = weights(undisturbed)
+    history(tmp_path, undisturbed, GPU)
+    with dies_after(9):
+        history(tmp_path, model(), GPU, seconds=0)
     assert "continuing" not in caplog.text
-    resumed = model()
-    history(tmp_path / "stopped", resumed, GPU)
+    history(tmp_path, resumed, GPU)
     assert "continuing after step 9 of" in caplog.text
     moved = 0
     for name, weight in undisturbed.state_dict().items():
@@ -143,13 +136,10 @@ def test_resumed_training_continues_and_ends_with_the_same_weights(tmp_path, mon
 def test_batches_that_do_not_fit_are_made_smaller(caplog):
     """One big batch of long examples on a part of the memory: the same gradients, in smaller batches."""
     caplog.set_level("INFO")
-    many = examples(512, 2, shortest=60, longest=60)
-    net = model(hidden_size=256, intermediate_size=2048)
+    many, net = examples(512, 2, shortest=60, longest=60), model(hidden_size=256, intermediate_size=2048)
     expected = gate_gradients(net, "a", many, np.arange(512), GPU)
     assert "out of memory" not in caplog.text
-    torch.cuda.empty_cache()
-    used = torch.cuda.max_memory_reserved()
-    torch.cuda.set_per_process_memory_fraction(used / 2 / torch.cuda.get_device_properties(0).total_memory)
+    allow(1 / 2, torch.cuda.max_memory_reserved())
     gradients = gate_gradients(net, "a", many, np.arange(512), GPU)
     assert "out of memory" in caplog.text
     np.testing.assert_allclose(gradients, expected, rtol=1e-3, atol=1e-5)
@@ -157,21 +147,16 @@ def test_batches_that_do_not_fit_are_made_smaller(caplog):
 
 def test_steps_that_do_not_fit_are_divided(tmp_path, caplog):
     caplog.set_level("INFO")
-    data = {"a": examples(64, 2, shortest=60, longest=60)}
+    texts = {"a": examples(64, 2, shortest=60, longest=60)}
     settings = Training(batch_size=64, epochs=2, learning_rate=1e-4)
     losses = []
-    for fraction in (None, 0.6):
-        net = model(dropout=False, attention_probs_dropout_prob=0.0, hidden_size=256, intermediate_size=4096)
-        if fraction is None:
-            torch.cuda.reset_peak_memory_stats()
-        else:
-            memory = fraction * torch.cuda.max_memory_reserved()
-            torch.cuda.empty_cache()
-            torch.cuda.set_per_process_memory_fraction(
-                memory / torch.cuda.get_device_properties(0).total_memory
-            )
-        checkpoint = Checkpoint(tmp_path / f"{fraction}.pt", "f", 1e9)
-        losses.append(train(net, Setup(data, settings, 7, GPU), checkpoint)["loss"])
+    torch.cuda.reset_peak_memory_stats()
+    for name in ("whole", "divided"):
+        net = without_dropout(hidden_size=256, intermediate_size=4096)
+        if name == "divided":
+            allow(0.6, torch.cuda.max_memory_reserved())
+        checkpoint = Checkpoint(tmp_path / name, "f", 1e9)
+        losses.append(train(net, Setup(texts, settings, 7, GPU), checkpoint)["loss"])
+        assert ("microbatches" in caplog.text) == (name == "divided")
         del net
-    assert "microbatches" in caplog.text
     np.testing.assert_allclose(*losses, rtol=1e-3)

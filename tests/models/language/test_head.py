@@ -1,7 +1,5 @@
 """The heads of language models: their own logits, for all tokens and for some."""
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from transformers import (
@@ -13,9 +11,7 @@ from transformers import (
 )
 
 from headspec.errors import EncoderError
-from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead, check_head, language_model
-from headspec.prompts.head import prompted
 from support import tiny
 
 #: tokens of answers
@@ -79,21 +75,16 @@ def test_logits_are_those_of_the_model(kind, masked):
     assert head.model.base_model.states is None, "no batch stays in memory"
 
 
-def test_weights_of_all_tokens_are_shared_and_those_of_some_are_not():
+@torch.no_grad()
+def test_some_tokens_have_weights_of_their_own_and_biases_after_the_models_code():
     model = made("gemma2")
+    states, expected = read(model)
     head = LanguageHead(model)
     few = head.restricted(SOME)
     own = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in head.parameters()} <= own
-    assert few.tokens.weight.shape == (len(SOME), 32)
+    assert {id(parameter) for parameter in head.parameters()} <= own, "all tokens share the model's"
     assert not {id(parameter) for parameter in few.parameters()} & own
-
-
-@torch.no_grad()
-def test_biases_of_calibration_are_added_to_the_logits_of_the_model():
-    model = made("gemma2")
-    states, expected = read(model)
-    few = LanguageHead(model).restricted(SOME)
+    assert few.tokens.weight.shape == (len(SOME), 32)
     few.bias.copy_(torch.tensor([1.0, -5.0, 0.5]))
     torch.testing.assert_close(few(states), expected[:, SOME] + few.bias)
     assert few(states).abs().max() > 3, "beyond the bound of the model's own"
@@ -115,37 +106,11 @@ class Reading(LlamaForCausalLM):
         return output
 
 
-def test_heads_that_read_more_than_states_are_refused():
+def test_heads_that_need_more_than_states_are_refused():
     model = Reading(made("llama").config).eval()
     with pytest.raises(EncoderError, match=r"m cannot be prompted: .* other logits than Reading returns"):
         check_head(model, "m")
-
-
-def test_heads_that_need_all_tokens_are_refused():
     sizes = tiny._SIZE | {"embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32}
-    model = AutoModelForMaskedLM.from_config(AutoConfig.for_model("mobilebert", **sizes)).eval()
+    bottled = AutoModelForMaskedLM.from_config(AutoConfig.for_model("mobilebert", **sizes)).eval()
     with pytest.raises(EncoderError, match="m cannot be prompted: the head of MobileBertForMaskedLM needs"):
-        check_head(model, "m")
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("kind", [*OWN_LOGITS[:3], "opt", "phi"])
-def test_prompted_models_answer_with_their_own_logits(kind):
-    model, names = made(kind), ["a", "b", "c"]
-    classes = {"one": names, "whole": {"type": "classification", "labels": names[:2]}}
-    joint = prompted(model, {"one": SOME, "whole": []}, classes)
-    ids, following = [[5, 9, 20, 31], [6, 30]], [[7, 8, 40], [9, 50]]
-    frame = pd.DataFrame({"example": [0, 1], "label": [0.0, 1.0], "input_ids": ids, "token_type_ids": None})
-    batch = Examples(frame).batch(np.arange(2))
-    own = [model(input_ids=torch.tensor([each])).logits[0, -1, SOME] for each in ids]
-    found = joint.logits("one", joint.pool(batch))
-    torch.testing.assert_close(found, torch.stack(own), rtol=1e-4, atol=1e-5)
-    scored = Examples.for_task(frame.assign(continuations=[following] * 2), classes["whole"])
-    batch = scored.batch(np.arange(2))
-    found = joint.logits("whole", joint.pool(batch), batch.labels)
-    for row, text in enumerate(ids):
-        for branch, tokens in enumerate(following):
-            logits = model(input_ids=torch.tensor([text + tokens])).logits[0].log_softmax(-1)
-            places = range(len(text) - 1, len(text) + len(tokens) - 1)
-            expected = sum(logits[place, token] for place, token in zip(places, tokens, strict=True))
-            torch.testing.assert_close(found[row, branch], expected, rtol=1e-4, atol=1e-4)
+        check_head(bottled, "m")

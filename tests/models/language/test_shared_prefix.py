@@ -54,12 +54,6 @@ def read_tokens(net: MultiTask) -> list[int]:
     return read
 
 
-def gates() -> torch.Tensor:
-    drawn = torch.from_numpy(np.random.default_rng(2).random((tiny.LAYERS, tiny.HEADS)) > 0.3).float()
-    assert 0 < drawn.sum() < drawn.numel()
-    return drawn
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize(
@@ -67,29 +61,24 @@ def gates() -> torch.Tensor:
     [(name, False) for name in KINDS] + [(name, True) for name in KINDS if "window" not in name],
 )
 def test_states_are_those_of_whole_passes(name, attention, continued):
+    """Of all tokens, the prefix included, whatever the pooling."""
     kind, settings = KINDS[name]
     joint = model(kind, attn_implementation=attention, **settings)
-    joint.gates.values = gates()
     batch = prompts(continued=continued).batch(np.arange(7))
-    whole = joint.pool(batch)
-    read = read_tokens(joint)
-    batch.prefix = PREFIX
-    apart = joint.pool(batch)
-    assert read == [PREFIX, 7 * (batch.input_ids.shape[1] - PREFIX)]
-    torch.testing.assert_close(apart, whole, rtol=1e-4, atol=1e-5)
-    joint.gates.values = None
-    assert (joint.pool(batch) - whole).abs().max() > 1e-2, "gates act on both"
+    real = batch.attention_mask.bool()
 
+    def states(prefix: int) -> torch.Tensor:
+        batch.prefix = prefix
+        return joint.output(batch).last_hidden_state[real]
 
-@torch.no_grad()
-@pytest.mark.parametrize("pooling", ["last", "mean"])
-def test_every_pooling_sees_the_prefix(pooling):
-    joint = model("llama")
-    joint.pooling = pooling
-    batch = prompts().batch(np.arange(7))
-    whole = joint.vectors(batch)
-    batch.prefix = PREFIX
-    torch.testing.assert_close(joint.vectors(batch), whole, rtol=1e-4, atol=1e-5)
+    drawn = torch.from_numpy(np.random.default_rng(2).random((tiny.LAYERS, tiny.HEADS)) > 0.3).float()
+    with joint.gates.at(drawn):
+        whole = states(0)
+        read = read_tokens(joint)
+        torch.testing.assert_close(states(PREFIX), whole, rtol=1e-4, atol=1e-5)
+        assert read == [PREFIX, 7 * (batch.input_ids.shape[1] - PREFIX)]
+    change = (states(PREFIX) - whole).abs()
+    assert min(change[:PREFIX].max(), change[PREFIX:].max()) > 1e-2, "gates act on both"
 
 
 def masks(n: int) -> list[Mask]:
@@ -97,17 +86,12 @@ def masks(n: int) -> list[Mask]:
     return [Mask("random", None, 0.2, draw, rng.random((tiny.LAYERS, tiny.HEADS)) < 0.2) for draw in range(n)]
 
 
-def regression(net: MultiTask) -> MultiTask:
-    """The same with a score as output, of which no difference is lost."""
-    net.new_classifiers({"task": None})
-    return net
-
-
 @pytest.mark.parametrize(
     ("kind", "once"), [("llama", True), ("gpt2", True), ("openai-gpt", False), ("bert", False)]
 )
 def test_pruning_reads_the_prefix_once_for_a_batch_and_mask(kind, once):
-    joint, texts, rows = regression(model(kind)), prompts(n=12), np.arange(12)
+    joint, texts, rows = model(kind), prompts(n=12), np.arange(12)
+    joint.new_classifiers({"task": None})  # a score, of which no difference is lost
     device = Device("cpu", None, tokens=100)
     assert joint.shares_prefix == once
     read = read_tokens(joint)
@@ -134,23 +118,6 @@ def test_batches_hold_as_many_rows_as_their_own_tokens_allow():
     assert len(first) == 2 * longest // (longest - 40 + 5)  # of the prefix, an eighth
 
 
-def seen(texts: Examples, prefix: int, rows: np.ndarray) -> list[int]:
-    """The prefix of every batch of `values`."""
-    found = []
-
-    def compute(batch: Batch) -> torch.Tensor:
-        found.append(batch.prefix)
-        return torch.zeros(len(batch.rows))
-
-    texts.values(compute, rows, Device("cpu", None, tokens=1), prefix=prefix)
-    texts.values(compute, rows, Device("cpu", None), prefix=prefix)
-    return found
-
-
-def test_a_row_alone_is_read_whole():
-    assert seen(prompts(n=2), PREFIX, np.arange(2)) == [0, 0, PREFIX]
-
-
 def test_prefixes():
     assert prompts().prefix == PREFIX
     assert prompts(prefix=LEAST_SHARED - 1).prefix == 0, "too few tokens"
@@ -159,6 +126,18 @@ def test_prefixes():
     typed = prompts()
     typed.token_types = [[0] * n for n in typed.lengths]
     assert typed.prefix == 0, "types of tokens are not told apart here"
+
+
+def test_a_row_alone_is_read_whole():
+    found = []
+
+    def compute(batch: Batch) -> torch.Tensor:
+        found.append(batch.prefix)
+        return torch.zeros(len(batch.rows))
+
+    for device in (Device("cpu", None, tokens=1), Device("cpu", None)):
+        prompts(n=2).values(compute, np.arange(2), device, prefix=PREFIX)
+    assert found == [0, 0, PREFIX]
 
 
 MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
@@ -173,10 +152,9 @@ WINDOWS = {
     "gpt_oss": MIXED | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "llama4_text": {
         "layer_types": ["chunked_attention", "full_attention", "chunked_attention"],
-        "num_local_experts": 2,
-        "intermediate_size_mlp": 48,
+        "num_local_experts": 2, "intermediate_size_mlp": 48,
     },
-}
+}  # fmt: skip
 
 
 def with_windows(kind: str, window: int, **settings) -> PreTrainedModel:
@@ -210,12 +188,6 @@ def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind):
     assert min((one - other).abs().max() for one, other in itertools.pairwise(found)) > 1e-2, "windows act"
 
 
-def test_models_that_remember_states_read_no_prefix():
-    convolutions = {"layer_types": ["conv", "full_attention", "conv"]}
-    assert not shared_prefix.possible(with_windows("lfm2", 64, **convolutions))
-    assert shared_prefix.possible(with_windows("lfm2", 64, layer_types=["full_attention"] * 3))
-
-
 class Forgetful(LlamaModel):
     """A model that takes a cache, and does not use it."""
 
@@ -223,14 +195,14 @@ class Forgetful(LlamaModel):
         return super().forward(*inputs, past_key_values=DynamicCache(), **others)
 
 
-def test_models_that_do_not_read_the_cache_read_no_prefix():
+def test_models_that_do_not_continue_from_keys_and_values_read_no_prefix():
+    """Those that remember states, do not read the cache, or see later tokens."""
+    convolutions = {"layer_types": ["conv", "full_attention", "conv"]}
+    assert not shared_prefix.possible(with_windows("lfm2", 64, **convolutions))
+    assert shared_prefix.possible(with_windows("lfm2", 64, layer_types=["full_attention"] * 3))
     config = with_windows("llama", 64).config
     torch.manual_seed(0)
     assert shared_prefix.possible(LlamaModel(config).eval())
     assert not shared_prefix.possible(Forgetful(config).eval())
-
-
-def test_bidirectional_decoders_read_no_prefix():
-    assert model("llama").caches
+    assert model("llama").caches and not model("bert").caches
     assert not model("llama", is_causal=False).caches
-    assert not model("bert").caches

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from headspec.atlas import ablation, attention, relevance, resample_ablation
-from headspec.config import loading
 from headspec.cost import memory
 from headspec.cost.requests import Requests
 from headspec.errors import EncoderError
@@ -26,7 +25,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
-from support.running.studies import CONFIG
+from support.running.studies import CONFIG, study
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
 CAUSAL = [kind for kind in TYPES if continues({"model_type": kind})]
@@ -93,12 +92,14 @@ def test_weights_in_bfloat16_are_spread_alike():
         assert torch.equal(net.pool(batch), alone.pool(batch))
 
 
-def test_layers_are_whole_and_in_order(model):
+def test_layers_are_whole_and_in_order_or_have_no_room(model):
     found = halves(model)
     assert set(found.values()) == {0, 1} and [*found.values()] == sorted(found.values())
     layers = {name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdigit()}
     inner = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
     assert not inner, "a layer is cut"
+    with pytest.raises(EncoderError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
+        device_map(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
 
 
 @torch.no_grad()
@@ -115,21 +116,13 @@ def test_gates_meet_the_layers_where_they_are(model):
     assert where == sorted(where) and {*where} == {"cpu", "meta"} and len(where) == LAYERS
 
 
-def test_weights_without_room_are_refused(model):
-    with pytest.raises(EncoderError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
-        device_map(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
-
-
 @pytest.mark.parametrize("method", ["prompted", "tuned"])
 def test_jobs_of_prompted_models_request_their_gpus(method):
     models = {"m": {"source": "m", "gpus": 3}}
     task = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}}
     tasks = {"tone": task, "other": task}
-    study = loading.load(
-        CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": [method], "models": models}
-    )
-    requests = Requests(Settings(Layout(study)), 1, 2, timed=False)
-    wildcards = SimpleNamespace(model="m", method=method)
+    loaded = study(tasks=tasks, mixtures={"pairs": [*tasks]}, methods=[method], models=models)
+    requests = Requests(Settings(Layout(loaded)), 1, 2, timed=False)
     holding = 3 if method == "prompted" else 1
-    assert requests.gpus(wildcards) == holding
-    assert [memory.gpus(study, "m", stage) for stage in ("importance", "prune")] == [holding] * 2
+    assert requests.gpus(SimpleNamespace(model="m", method=method)) == holding
+    assert [memory.gpus(loaded, "m", stage) for stage in ("importance", "prune")] == [holding] * 2
