@@ -12,7 +12,7 @@ from headspec.config.methods import METHODS, NAMED
 from headspec.plots.atlas import ablation, agreement, believe, change, confidence, differences, heads, ranked
 from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.majority import majority
-from support.figures import LONG, SMALL, frame, labelled, made
+from support.figures import LONG, SMALL, frame, labelled, made, words
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
@@ -38,19 +38,6 @@ def roles_table(seeds: int) -> pd.DataFrame:
     table["role"] = np.where(table["rate"] < 0.95, role[12 * table["layer"] + table["head"]], "none")
     table["relation"] = np.where(table["role"] == "syntactic", "obj", None)
     return table
-
-
-def curves_table(*orders: str) -> pd.DataFrame:
-    fractions = list(np.linspace(0, 1, 5))
-    return made("pruning_curves", **RUN, task=SMALL, ranking=RANKINGS, order=list(orders), fraction=fractions)
-
-
-def draw_curves(table: pd.DataFrame):
-    """The figure, with two labels that are equally frequent."""
-    label = np.arange(10) % 2
-    rows = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in SMALL]
-    unpruned = pd.concat(rows).assign(ranking="random", draw=0, fraction=0.0)
-    return ranked.draw(table, unpruned, SMALL, METRICS, LABELS, PLACES)
 
 
 def agreement_table(measures: list[str]) -> pd.DataFrame:
@@ -86,9 +73,8 @@ def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
         share = mean_map(table, task, "importance")
         drawn, areas = {}, np.zeros(share.shape)
         for scatter in axes.collections:
-            for (head, layer), area in zip(
-                scatter.get_offsets().astype(int), scatter.get_sizes(), strict=False
-            ):
+            places = scatter.get_offsets().astype(int)
+            for (head, layer), area in zip(places, scatter.get_sizes(), strict=False):
                 drawn[layer, head], equal = looks[tuple(scatter.get_facecolor()[0])]
                 areas[layer, head] = area / equal
         assert drawn == majority(roles)["role"].to_dict() and len(drawn) == 72
@@ -97,20 +83,28 @@ def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
         assert areas.max() > 10 * heads.SMALLEST**2
 
 
-def test_role_of_most_seeds():
-    def role(*by_seed: tuple[str, str | None, float]) -> tuple:
-        columns = ["seed", "layer", "head", "role", "relation", "rate"]
-        rows = [dict(zip(columns, (i, 0, 0, *row), strict=True)) for i, row in enumerate(by_seed)]
-        return tuple(majority(frame("head_roles", rows)).loc[(0, 0)])
-
-    positional, none = ("positional", None, 0.95), ("none", None, np.nan)
-    nsubj, obj = ("syntactic", "nsubj", 0.6), ("syntactic", "obj", 0.8)
-    assert role(positional, positional, none)[0] == "positional"
-    assert role(positional, none)[0] == "none"  # half is not most
-    assert role(positional, nsubj, none)[0] == "none"
-    assert role(nsubj, nsubj, obj) == ("syntactic", "nsubj")
-    assert role(nsubj, obj) == ("syntactic", "obj")  # the higher rate, if equally frequent
-    assert pd.isna(role(nsubj, obj, positional, positional, positional)[1])
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [
+        ("positional positional none", "positional"),
+        ("positional none", "none"),  # half is not most
+        ("positional nsubj none", "none"),
+        ("nsubj nsubj obj", "nsubj"),
+        ("nsubj obj", "obj"),  # the higher rate, if equally frequent
+        ("nsubj obj positional positional positional", "positional"),
+    ],
+)
+def test_role_of_most_seeds(seeds, expected):
+    rates = {"nsubj": 0.6, "obj": 0.8}
+    rows = [
+        {"role": "syntactic", "relation": name, "rate": rates[name]} if name in rates else {"role": name}
+        for name in seeds.split()
+    ]
+    rows = [row | {"seed": seed, "layer": 0, "head": 0} for seed, row in enumerate(rows)]
+    found = majority(frame("head_roles", rows)).loc[(0, 0)]
+    assert (found["role"] == "syntactic") == (expected in rates)
+    assert (found["relation"] if expected in rates else found["role"]) == expected
+    assert found.notna()["relation"] == (expected in rates)
 
 
 def test_names_of_relations_stand_below_their_heads():
@@ -129,9 +123,8 @@ def test_ablation_is_sorted_and_marks_intervals_without_zero():
         rows = table[(table["task"] == task) & (table["measure"] == measure)]
         means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
         means = means.sort_values("value", ascending=False)
-        dots = {
-            line.get_markerfacecolor(): line.get_xydata() for line in axes.lines if line.get_xydata().size > 4
-        }
+        drawn = [line for line in axes.lines if line.get_xydata().size > 4]
+        dots = {line.get_markerfacecolor(): line.get_xydata() for line in drawn}
         assert set(dots) == {"black", "white"}
         every = np.concatenate(list(dots.values()))
         np.testing.assert_allclose(every[every[:, 0].argsort(), 1], means["value"])
@@ -141,10 +134,7 @@ def test_ablation_is_sorted_and_marks_intervals_without_zero():
         lines = lines[lines[:, 0, 0].argsort()]
         np.testing.assert_allclose(lines[:, :, 1], means[["ci_low", "ci_high"]])
         strongest = np.flatnonzero(means["ci_low"] > 0)[:5]
-        ends = {
-            f"{layer}.{head}": (rank, means["ci_high"].iloc[rank])
-            for rank, (layer, head) in zip(strongest, means.index[strongest], strict=True)
-        }
+        ends = {"{}.{}".format(*means.index[rank]): (rank, means["ci_high"].iloc[rank]) for rank in strongest}
         assert {text.get_text(): tuple(text.xy) for text in axes.texts} == ends
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
@@ -153,40 +143,31 @@ def test_one_kind_of_ablation_and_no_strong_head():
     table = heads_table(1, 0, 2, 2)
     table = table[table["measure"] == "ablation"].assign(value=0.0, ci_low=-0.1, ci_high=0.1)
     figure = ablation.draw(table, SMALL)
-    assert len(figure.axes) == 2
-    assert not any(axes.texts for axes in figure.axes)
+    assert len(figure.axes) == 2 and not any(axes.texts for axes in figure.axes)
 
 
-def test_lines_are_the_curves_of_the_rankings():
-    table = curves_table("top")
-    figure = draw_curves(table)
-    for axes, task in zip(figure.axes, SMALL, strict=True):
+@pytest.mark.parametrize("orders", [["top"], ["top", "bottom"]])
+def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
+    fractions = list(np.linspace(0, 1, 5))
+    table = made("pruning_curves", **RUN, task=SMALL, ranking=RANKINGS, order=orders, fraction=fractions)
+    label = np.arange(10) % 2  # two labels, equally frequent
+    predictions = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in SMALL]
+    unpruned = pd.concat(predictions).assign(ranking="random", draw=0, fraction=0.0)
+    figure = ranked.draw(table, unpruned, SMALL, METRICS, LABELS, PLACES)
+    for axes, (task, order) in zip(figure.axes, itertools.product(SMALL, orders), strict=True):
+        assert axes.get_title() == (task if len(orders) == 1 else f"{task}, {order} heads first")
+        assert axes.get_ylabel() == "accuracy (%)"
+        panel = table[(table["task"] == task) & (table["order"] == order)]
         for ranking in RANKINGS:
-            rows = table[(table["task"] == task) & (table["ranking"] == ranking)]
-            label = "random order, mean" if ranking == "random" else LABELS[ranking]
-            (line,) = labelled(axes, label)
+            rows = panel[panel["ranking"] == ranking]
+            (line,) = labelled(axes, "random order, mean" if ranking == "random" else LABELS[ranking])
             np.testing.assert_allclose(line.get_xydata(), 100 * rows[["fraction", "value"]])
         (band,) = labelled(axes, "range of random orders")
-        spread = table[(table["task"] == task) & (table["ranking"] == "random")]
+        spread = panel[panel["ranking"] == "random"]
+        ends = 100 * spread["draws_low"].min(), 100 * spread["draws_high"].max()
         ys = band.get_paths()[0].vertices[:, 1]
-        assert (ys.min(), ys.max()) == pytest.approx(
-            (100 * spread["draws_low"].min(), 100 * spread["draws_high"].max())
-        )
+        assert (ys.min(), ys.max()) == pytest.approx(ends)
         assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
-        assert axes.get_ylabel() == "accuracy (%)"
-
-
-def test_both_orders_have_panels_of_their_own():
-    table = curves_table("top", "bottom")
-    figure = draw_curves(table)
-    shown = [(axes.get_title(), labelled(axes, "ablation")[0].get_xydata()) for axes in figure.axes]
-    expected = []
-    for task, order in itertools.product(SMALL, ("top", "bottom")):
-        rows = table[(table["task"] == task) & (table["order"] == order) & (table["ranking"] == "ablation")]
-        expected.append((f"{task}, {order} heads first", 100 * rows[["fraction", "value"]]))
-    assert [title for title, _ in shown] == [title for title, _ in expected]
-    for (_, line), (_, points) in zip(shown, expected, strict=True):
-        np.testing.assert_allclose(line, points)
 
 
 def test_twenty_rankings_are_told_apart_without_colour():
@@ -210,8 +191,7 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
     measures = ["confidence", "ablation", "importance"]  # shown in the order of LABELS
     table = agreement_table(measures)
     figure = agreement.draw(table, LABELS)
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["importance", "ablation", "confidence"]
+    assert words(figure.axes[0].get_yticklabels()) == ["importance", "ablation", "confidence"]
     shown, image = cell_texts(figure), figure.axes[0].images[0].get_array()
     assert len(shown) == 6 and np.ma.getmaskarray(image).sum() == 3
     rows = table[(table["measure_a"] == "ablation") & (table["measure_b"] == "importance")]
@@ -219,11 +199,10 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
         low, high = (number(value).replace("0.", ".") for value in (rows[column].min(), rows[column].max()))
         assert shown[cell] == [number(rows[column].mean()), f"{low}, {high}"]  # the range over tasks
         assert image[cell] == pytest.approx(rows[column].mean())
-    one = table[table["task"] == SMALL[0]]
-    shown = cell_texts(agreement.draw(one, LABELS))
-    (row,) = one[(one["measure_a"] == "ablation") & (one["measure_b"] == "confidence")].to_dict("records")
+    shown = cell_texts(agreement.draw(table[table["task"] == SMALL[0]], LABELS))
+    row = rows.iloc[0]
     low, high = (number(row[f"spearman_{end}"]).replace("0.", ".") for end in ("low", "high"))
-    assert shown[2, 1] == [number(row["spearman"]), f"{low}, {high}"]  # the interval
+    assert shown[1, 0] == [number(row["spearman"]), f"{low}, {high}"]  # the interval
 
 
 def test_many_measures_leave_no_room_for_small_print(monkeypatch):
@@ -262,14 +241,12 @@ def test_change_is_after_minus_before_with_marked_decreases():
         np.testing.assert_array_equal(axes.collections[0].get_offsets(), np.column_stack([in_layer, layers]))
         assert len(layers) > 3
 
-
-def test_change_of_nothing_is_white():
     table = heads_table(1, 0, 2, 2)
     figure = change.draw(pd.concat([table.assign(method="before"), table]), "tuned", "before", SMALL, LABELS)
-    assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
+    assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6]), "no change is white"
 
 
-def test_differences_are_marked_by_their_sign_where_they_are_clear():
+def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_each_task():
     table = differences_table(SMALL)
     figure = differences.draw(table, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
@@ -286,9 +263,6 @@ def test_differences_are_marked_by_their_sign_where_they_are_clear():
             clear = rows[(rows["p_holm"] < 0.05) & (np.sign(rows["difference"]) == sign)]
             assert {*map(tuple, marks.get_offsets())} == {*zip(clear["head"], clear["layer"], strict=True)}
             assert len(clear) > 1
-
-
-def test_differences_of_three_tasks_have_a_row_each():
     figure = differences.draw(differences_table(LONG), LABELS)
     names = [axes.get_ylabel().split("\n")[:2] for axes in figure.axes if axes.get_ylabel()]
     assert names == [[task, "− others"] for task in LONG]
@@ -319,8 +293,8 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
     for mixture in ("c", "a+b"):
         block = means[(means["mixture"] == mixture) & (means["method"] == "tuned")].sort_values("area")
         expected += [LABELS[ranking] for ranking in block["ranking"]]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == expected
-    assert [text.get_text() for text in figure.texts] == ["minilm, c", "minilm, a+b"]
+    assert words(figure.axes[0].get_yticklabels()) == expected
+    assert words(figure.texts) == ["minilm, c", "minilm, a+b"]
     for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
         shown = means.dropna(subset=column)
         if "spearman" in column:
@@ -338,8 +312,8 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
         lines = np.concatenate([one.get_segments() for one in labelled(axes, "interval over examples")])
         np.testing.assert_allclose(np.sort(lines[:, 0, 0]), np.sort(factor * shown[f"{column}_low"]))
         np.testing.assert_allclose(np.sort(lines[:, 1, 0]), np.sort(factor * shown[f"{column}_high"]))
-    keys = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert [key for key in keys if "interval" in key] == ["interval over examples"]
+    keys = [key for key in words(figure.legends[0].get_texts()) if "interval" in key]
+    assert keys == ["interval over examples"]
     *_, area, d = figure.axes
     daggers = [x for line in labelled(d, "at chance: D means little") for x in line.get_xdata()]
     assert len(daggers) == means["at_chance"].eq(True).sum() > 0
@@ -356,21 +330,10 @@ def test_belief_without_any_dissociation():
     assert not labelled(d, "interval over examples")
 
 
-def lightness(colour) -> float:
-    return float(np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)))
-
-
-def test_roles_are_told_apart_without_colour():
-    looks = list(heads.ROLES.values())
-    assert len({look["marker"] for look in looks}) == len(looks)
-    values = sorted(lightness(look["facecolor"]) for look in looks)
-    assert min(np.diff(values)) > 0.1
-
-
-def test_methods_are_told_apart_without_colour():
+def test_roles_and_methods_are_told_apart_without_colour():
+    roles = list(heads.ROLES.values())
+    assert len({look["marker"] for look in roles}) == len(roles)
+    lightness = np.sort([np.dot(to_rgb(look["facecolor"]), (0.2126, 0.7152, 0.0722)) for look in roles])
+    assert min(np.diff(lightness)) > 0.1
     assert len({method.marker["marker"] for method in METHODS.values()}) == len(METHODS)
-
-
-def test_every_method_has_a_look():
-    for name in NAMED:
-        assert METHODS[name].bar and METHODS[name].fill, name
+    assert all(METHODS[name].bar and METHODS[name].fill for name in NAMED)

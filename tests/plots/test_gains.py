@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.patches import Rectangle
 
 from headspec.plots import gains
-from support.figures import frame
+from support.figures import frame, words
 
 TASKS = ["a", "b", "c"]
 METRICS = dict.fromkeys(TASKS, "accuracy")
@@ -43,7 +42,7 @@ def predicted(missing=()) -> pd.DataFrame:
 
 def drawn(axes) -> dict[tuple[str, str], str]:
     """Texts of cells by target and source."""
-    tasks = [text.get_text() for text in axes.get_xticklabels()]
+    tasks = words(axes.get_xticklabels())
     places = ((text.get_text(), *text.get_position()) for text in axes.texts)
     return {(tasks[y], tasks[x]): text for text, x, y in places}
 
@@ -51,43 +50,37 @@ def drawn(axes) -> dict[tuple[str, str], str]:
 def test_cells_are_gains_of_pairs_alone():
     figure = gains.draw(measured(), predicted(missing=[("a", "c")]), METRICS)
     left, right = figure.axes[:2]
+    minus = "\N{MINUS SIGN}"
     assert drawn(left) == {
-        ("a", "b"): "\N{MINUS SIGN}2.0", ("a", "c"): "+1.0", ("b", "a"): "+4.0", ("c", "a"): "0.0",
-        ("c", "b"): "\N{MINUS SIGN}1.2",
+        ("a", "b"): f"{minus}2.0", ("a", "c"): "+1.0", ("b", "a"): "+4.0", ("c", "a"): "0.0",
+        ("c", "b"): f"{minus}1.2",
     }  # fmt: skip
     assert set(drawn(right).values()) == {"+3.0"} and ("a", "c") not in drawn(right)
     assert len(drawn(right)) == 5
-    shades = left.images[0].get_array()
     expected = [[0, -2, 1], [4, 0, np.nan], [0, -1.2, 0]]
-    np.testing.assert_allclose(shades.filled(np.nan), expected, atol=1e-9)
+    np.testing.assert_allclose(left.images[0].get_array().filled(np.nan), expected, atol=1e-9)
     for axes in (left, right):
         assert axes.images[0].get_clim() == pytest.approx((-4, 4)) and axes.patch.get_hatch()
-    labels = [text.get_text() for text in left.get_yticklabels()]
-    assert labels == [f"{task}\naccuracy 80.0" for task in TASKS]
+    assert words(left.get_yticklabels()) == [f"{task}\naccuracy 80.0" for task in TASKS]
     lost, gained = (left.images[0].cmap(value) for value in (0.0, 1.0))
     assert lost[2] > lost[0] and gained[0] > gained[2]  # blue, orange
-
-
-@pytest.mark.parametrize("p, mark", [(0.049, "*"), (0.051, "")])
-def test_differences_that_are_clear_have_a_star(p, mark):
-    assert drawn(gains.draw(measured(p=p), None, METRICS).axes[0])["a", "c"] == "+1.0" + mark
-
-
-def test_targets_that_are_not_learnt_are_crossed_and_have_no_star():
-    axes = gains.draw(measured(p=0.01, unpruned_at_chance=True), None, METRICS).axes[0]
-    assert drawn(axes)["a", "c"] == "+1.0×" and "×: no better than chance" in axes.get_xlabel()
-
-
-def test_without_predictions_there_is_one_panel():
     for predictions in (None, predicted().iloc[:0], predicted().query("predictor == 'baseline'")):
-        assert len(gains.draw(measured(), predictions, METRICS).axes) == 2  # with the bar
+        assert len(gains.draw(measured(), predictions, METRICS).axes) == 2, "one panel, with the bar"
+
+
+@pytest.mark.parametrize(
+    ("p", "at_chance", "mark"), [(0.049, False, "*"), (0.051, False, ""), (0.01, True, "×")]
+)
+def test_clear_differences_have_a_star_and_targets_that_are_not_learnt_a_cross(p, at_chance, mark):
+    axes = gains.draw(measured(p=p, unpruned_at_chance=at_chance), None, METRICS).axes[0]
+    assert drawn(axes)["a", "c"] == "+1.0" + mark
+    assert ("×: no better than chance" in axes.get_xlabel()) == at_chance
 
 
 def test_groups_are_blocks_on_the_diagonal():
     figure = gains.draw(measured(), predicted(), METRICS, [["c", "a"], ["b"], ["unknown"]])
     for axes in figure.axes[:2]:
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "c", "b"]
-        blocks = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-        places = [(*block.get_xy(), block.get_width(), block.get_height()) for block in blocks]
+        assert words(axes.get_xticklabels()) == ["a", "c", "b"]
+        places = [(*block.get_xy(), block.get_width(), block.get_height()) for block in axes.patches]
         assert places == [(-0.5, -0.5, 2, 2), (1.5, 1.5, 1, 1)]
     assert drawn(figure.axes[0])["b", "a"] == "+4.0"

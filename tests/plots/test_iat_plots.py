@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 
 from headspec.config.study import Study, plain
 from headspec.plots.drawing.marks import CROSS, DAGGER
@@ -12,7 +11,7 @@ from headspec.plots.drawing.style import interval_label
 from headspec.plots.training import alpha_delta, improvement, specialization, verdict
 from headspec.statistics.training.improvement import against, by_seed
 from support.data import iat
-from support.figures import labelled
+from support.figures import labelled, outlines, words
 
 
 @pytest.fixture(scope="module", params=iat.CASES)
@@ -26,9 +25,14 @@ def draw_improvement(tasks, config, table, scores):
     return improvement.draw(table, scores, "all", tasks, iat.metrics(tasks), variants, iat.labels(config))
 
 
-def clear(config: Study, rows) -> list[bool]:
+def assert_points(config: Study, points, axes, rows) -> None:
+    """Differences are filled where they are clear, and crossed where neither method has learnt."""
+    np.testing.assert_allclose([point.get_xdata()[0] for point in points], 100 * rows["difference"])
     decides = rows["p_seeds_holm"] if len(config.seeds) > 2 else rows["p_holm"]
-    return list((decides < 0.05) & (rows["ci_low"] * rows["ci_high"] > 0))
+    clear = (decides < 0.05) & (rows["ci_low"] * rows["ci_high"] > 0) & ~rows["unpruned_at_chance"]
+    assert [point.get_markerfacecolor() == "black" for point in points] == list(clear)
+    crosses = [x for line in labelled(axes, improvement.CROSS["label"]) for x in line.get_xdata()]
+    np.testing.assert_allclose(crosses, 100 * rows.loc[rows["unpruned_at_chance"], "difference"])
 
 
 def segments(axes, label: str) -> np.ndarray:
@@ -48,16 +52,15 @@ def test_improvement_shows_every_difference_of_every_method(case):
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
         points = labelled(axes, improvement.POINT["label"])
-        np.testing.assert_allclose([p.get_xdata()[0] for p in points], 100 * rows["difference"])
         assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
-        assert [p.get_markerfacecolor() == "black" for p in points] == clear(config, rows)
+        assert_points(config, points, axes, rows)
         np.testing.assert_allclose(segments(axes, interval_label(rows)), 100 * rows[["ci_low", "ci_high"]])
         (dots,) = labelled(axes, "one seed")
         own = seeds[seeds["method"] == method]["difference"]
         assert sorted(dots.get_xdata()) == pytest.approx(sorted(100 * own))
         assert sorted(np.round(dots.get_ydata())) == sorted(list(range(len(rows))) * len(config.seeds))
     values = table[table["method"] == "tuned"].set_index("task")["value"]
-    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    names = words(figure.axes[0].get_yticklabels())
     assert names[0] == f"mean {100 * values['mean']:.1f}"
     assert names[1].startswith(f"{tasks[0]}, ") and names[1].endswith(f" {100 * values[tasks[0]]:.1f}")
 
@@ -80,7 +83,7 @@ def test_specialization_bars_and_differences_equal_the_tables(case):
     table, combined, runs = iat.specialization_tables(tasks, len(config.seeds))
     left, right = specialization.draw(table, combined, runs, tasks, 0.3).axes
     rows = ["mean", *tasks]
-    assert [label.get_text() for label in left.get_yticklabels()] == rows
+    assert words(left.get_yticklabels()) == rows
     expected = table.set_index("task").loc[rows]
     for bars, method in zip(left.containers, ("tuned", "iat"), strict=True):
         d = combined[combined["method"] == method].set_index("task").loc[rows, "dissociation"]
@@ -104,8 +107,8 @@ def test_alpha_delta_cells_are_the_means_of_the_sweep():
     table = iat.improvement_table(iat.study(tasks, seeds, section))
     axes = alpha_delta.draw(table).axes[0]
     alphas, deltas = [0.1, 0.3, 0.5, 0.7, 1], [0.05, 0.1, 0.2, 0.3]
-    assert [label.get_text() for label in axes.get_xticklabels()] == [f"{100 * a:g}" for a in alphas]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"{100 * d:g}" for d in deltas]
+    assert words(axes.get_xticklabels()) == [f"{100 * a:g}" for a in alphas]
+    assert words(axes.get_yticklabels()) == [f"{100 * d:g}" for d in deltas]
     shades = np.asarray(axes.images[0].get_array())
     places = {text.get_position(): text.get_text() for text in axes.texts}
     means = table[table["task"] == "mean"].set_index("method")
@@ -113,12 +116,11 @@ def test_alpha_delta_cells_are_the_means_of_the_sweep():
         main = (alpha, delta) == (0.3, 0.1)
         row = means.loc["iat" if main else f"iat-alpha{alpha:g}-delta{delta:g}"]
         assert shades[y, x] == pytest.approx(100 * row["difference"])
-        words = [places[x, y + 0.14], places[x, y - 0.22]]
+        written = [places[x, y + 0.14], places[x, y - 0.22]]
         numbers = [100 * row[name] for name in iat.DIFFERENCE]
         expected = [f"{numbers[0]:+.2f}", f"[{numbers[1]:.2f}, {numbers[2]:.2f}]".replace("-0.00", "0.00")]
-        assert [word.replace("\N{MINUS SIGN}", "-") for word in words] == expected
-    (outline,) = [p for p in axes.patches if isinstance(p, Rectangle) and not p.get_fill()]
-    assert (outline.get_x() + 0.5, outline.get_y() + 0.5) == (1, 1)
+        assert [word.replace("\N{MINUS SIGN}", "-") for word in written] == expected
+    assert outlines(axes) == [(1, 1)]
     low, high = axes.images[0].get_clim()
     assert low <= 0 <= high
 
@@ -134,34 +136,12 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
         here = [v for v in config.variants if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]]
         row = axes.get_subplotspec().rowspan.start
         first = next(each for each in figure.axes if each.get_subplotspec().rowspan.start == row)
-        ticks = [label.get_text() for label in first.get_yticklabels()]
+        ticks = words(first.get_yticklabels())
         points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, improvement.POINT["label"])}
         rows = means.loc[[v.method for v in here]]
         assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
-        for v, filled in zip(here, clear(config, rows), strict=True):
-            point = points[names[v.heads]]
-            assert point.get_xdata()[0] == pytest.approx(100 * means.loc[v.method, "difference"])
-            assert (point.get_markerfacecolor() == "black") == filled
+        assert_points(config, [points[names[v.heads]] for v in here], axes, rows)
         ends = np.sort(segments(axes, interval_label(means)), axis=0)
         np.testing.assert_allclose(ends, np.sort(100 * rows[["ci_low", "ci_high"]], axis=0))
         drawn += [v.method for v in here]
     assert set(drawn) == {v.method for v in config.variants if v.heads and v.base == "tuned"}
-
-
-@pytest.mark.parametrize("name", ["improvement", "verdict"])
-def test_differences_of_methods_that_learnt_nothing_are_crossed_and_hollow(name):
-    tasks, seeds, section = iat.CASES["small"]
-    config = iat.study(tasks, seeds, section)
-    table = iat.improvement_table(config)
-    table = table.assign(unpruned_at_chance=table["method"].eq("iat"), ci_low=0.01, p_holm=0.0)
-    rows = table[table["method"].eq("iat")]
-    if name == "verdict":
-        figure, rows = verdict.draw(table, iat.labels(config)), rows[rows["task"].eq("mean")]
-    else:
-        figure = draw_improvement(tasks, config, table, iat.iat_table(config))
-    crosses = [line for axes in figure.axes for line in labelled(axes, improvement.CROSS["label"])]
-    drawn = np.concatenate([line.get_xdata() for line in crosses])
-    np.testing.assert_allclose(np.unique(drawn), np.unique(100 * rows["difference"]))
-    filled = [p.get_xdata()[0] for axes in figure.axes for p in labelled(axes, improvement.POINT["label"])
-              if p.get_markerfacecolor() == "black"]  # fmt: skip
-    assert not set(filled) & set(drawn)

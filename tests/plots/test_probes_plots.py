@@ -2,76 +2,47 @@
 
 import itertools
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from headspec.plots.probes import changes, heads, known, sharing
-from support.figures import labelled
+from support.figures import frame, labelled, made, words
 
 LABELS = {"NOUN": 300, "VERB": 200, "X": 4}
-RUNS = [("none", "random"), ("none", "pretrained"), ("pos", "single"), ("all", "tuned"), ("all", "iat"),
-        ("pos+dep", "tuned")]  # fmt: skip
+UNITS = {None: 504} | LABELS
 
 
-def probes_table() -> pd.DataFrame:
-    rows = [
-        {"model": "m", "mixture": mixture, "method": method, "task": "pos", "label": label, "heads": of,
-         "accuracy": (i + 1) / 10 + (of == "best") / 10, "control": 0.05, "n": n}
-        for (i, (mixture, method)), (label, n), of in itertools.product(
-            enumerate(RUNS), [(None, 504), *LABELS.items()], ("best", "mean")
-        )
-    ]  # fmt: skip
-    frame = pd.DataFrame(rows)
-    frame["selectivity"] = frame["accuracy"] - frame["control"]
-    for name in ("accuracy", "selectivity"):
-        frame[f"{name}_low"], frame[f"{name}_high"] = frame[name] - 0.02, frame[name] + 0.02
-    return frame
+def test_points_are_those_of_untrained_single_and_joint_models():
+    runs = [("none", "random"), ("none", "pretrained"), ("pos", "single"), ("all", "tuned"), ("all", "iat"),
+            ("pos+dep", "tuned")]  # fmt: skip
+    keys = dict(model="m", task="pos", label=[*UNITS], heads=["best", "mean"])
+    each = [made("probes", i, **keys, mixture=run[0], method=run[1]) for i, run in enumerate(runs)]
+    table = pd.concat(each, ignore_index=True)
+    table["n"] = table["label"].map(LABELS).fillna(UNITS[None])
+    figure = known.draw(table, "all")
+    assert words(figure.axes[0].get_yticklabels()) == ["all", "NOUN", "VERB", "X"]
+    names = ["random", "pretrained", "single", "all", "all, iat", "control"]
+    assert figure.axes[0].get_legend_handles_labels()[1] == names
+    panels = [("best", "accuracy"), ("mean", "accuracy"), ("best", "selectivity")]
+    for axes, (which, column) in zip(figure.axes, panels, strict=True):
+        for (mixture, method), name in zip(runs, names[:-1], strict=False):
+            (line,) = labelled(axes, name)
+            rows = table[table["mixture"].eq(mixture) & table["method"].eq(method) & table["heads"].eq(which)]
+            assert line.get_xdata() == pytest.approx(100 * rows[column])
 
 
 def changes_table() -> pd.DataFrame:
     rows = [
         {"task": "pos", "label": label, "heads": "best", "before": before, "mixture": mixture,
-         "method": method, "change": change, "n": n}
+         "method": method, "change": change, "ci_low": change - 0.05, "ci_high": change + 0.05, "n": n}
         for before, mixture, method, change in [
             ("pretrained", "pos", "single", 0.2), ("pretrained", "all", "tuned", 0.1),
             ("single", "all", "tuned", -0.1), ("single", "pos+dep", "tuned", 0.01),
             ("tuned", "all", "iat", 0.0),
         ]
-        for label, n in [(None, 504), *LABELS.items()]
+        for label, n in UNITS.items()
     ]  # fmt: skip
-    frame = pd.DataFrame(rows)
-    return frame.assign(ci_low=frame["change"] - 0.05, ci_high=frame["change"] + 0.05)
-
-
-def probed(head: int) -> pd.DataFrame:
-    """Two folds; one head of 2 x 3 is right for all units, the others for none; labels in two directions."""
-    index = [(f, d, i, label) for f in (0, 1) for d in ("to", "from") for i in range(6) for label in LABELS]
-    frame = pd.DataFrame(index, columns=["fold", "direction", "head", "label"])
-    frame["n"] = frame["label"].map(LABELS) // 2
-    frame["right"] = frame["n"] * ((frame["head"] == head) & (frame["direction"] == "from"))
-    return frame.assign(layer=frame["head"] // 3, head=frame["head"] % 3)
-
-
-def sharing_table() -> pd.DataFrame:
-    rows = [("pos", "single", "pos", 0.9, np.nan, np.nan), ("dep", "single", "dep", 0.8, np.nan, np.nan)]
-    for mixture, method in (("all", "even"), ("all", "tuned"), ("pos+dep", "tuned")):
-        rows += [(mixture, method, "pos", 0.88, -0.02, 0.01), (mixture, method, "dep", 0.81, 0.01, 0.3)]
-    frame = pd.DataFrame(rows, columns=["mixture", "method", "task", "value", "difference", "p_holm"])
-    more = frame.query("mixture == 'all' and task == 'pos'").assign(task="ner", value=0.5, difference=np.nan)
-    return pd.concat([frame, more]).assign(metric="las", unpruned_at_chance=False)
-
-
-def test_points_are_those_of_untrained_single_and_joint_models():
-    figure = known.draw(probes_table(), "all")
-    best, mean, beyond = figure.axes
-    assert [text.get_text() for text in best.get_yticklabels()] == ["all", "NOUN", "VERB", "X"]
-    assert best.get_legend_handles_labels()[1] == [
-        "random", "pretrained", "single", "all", "all, iat", "control",
-    ]  # fmt: skip
-    for axes, value in ((best, 40), (mean, 30), (beyond, 35)):
-        (line,) = labelled(axes, "single")
-        assert line.get_xdata() == pytest.approx([value] * 4)
+    return frame("probe_changes", rows)
 
 
 def test_changes_are_those_of_the_joint_mixture():
@@ -82,15 +53,20 @@ def test_changes_are_those_of_the_joint_mixture():
         clear, unclear = (labelled(axes, label)[0].get_xdata() for label in ("interval without 0", "with 0"))
         assert (len(clear), len(unclear)) == ((4, 0) if change else (0, 4))
         assert [*clear, *unclear] == pytest.approx([change] * 4)
-    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert labels == ["all (504)", "NOUN (300)", "VERB (200)", "X (4)"]
-
-
-def test_without_runs_alone_changes_are_those_from_before_training():
-    table = changes_table().query("before != 'single' and method == 'tuned'")
-    (axes,) = changes.draw(table, "all").axes
-    assert axes.get_title() == "all,\nagainst before training"
+    assert words(figure.axes[0].get_yticklabels()) == ["all (504)", "NOUN (300)", "VERB (200)", "X (4)"]
+    trained = changes_table().query("before != 'single' and method == 'tuned'")
+    (axes,) = changes.draw(trained, "all").axes
+    assert axes.get_title() == "all,\nagainst before training", "there are no runs alone"
     assert labelled(axes, "interval without 0")[0].get_xdata() == pytest.approx([10] * 4)
+
+
+def probed(head: int) -> pd.DataFrame:
+    """Two folds; one head of 2 x 3 is right for all units, the others for none; labels in two directions."""
+    index = itertools.product((0, 1), ("to", "from"), range(6), LABELS)
+    table = pd.DataFrame(index, columns=["fold", "direction", "head", "label"])
+    table["n"] = table["label"].map(LABELS) // 2
+    table["right"] = table["n"] * ((table["head"] == head) & (table["direction"] == "from"))
+    return table.assign(layer=table["head"] // 3, head=table["head"] % 3)
 
 
 def test_heads_are_drawn_in_their_better_direction_and_the_best_is_marked():
@@ -101,22 +77,25 @@ def test_heads_are_drawn_in_their_better_direction_and_the_best_is_marked():
 
 
 def test_cells_are_scores_and_differences_by_partner():
-    figure = sharing.draw(sharing_table(), dict.fromkeys(["pos", "dep", "ner"], "las"))
-    axes = figure.axes[0]
-    columns = [text.get_text() for text in axes.get_xticklabels()]
+    """Models that learnt nothing, of `pos` with `dep`, are marked and have no star."""
+    rows = [("pos", "single", "pos", 0.9, None, None), ("dep", "single", "dep", 0.8, None, None)]
+    for mixture, method in (("all", "even"), ("all", "tuned"), ("pos+dep", "tuned")):
+        rows += [(mixture, method, "pos", 0.88, -0.02, 0.01), (mixture, method, "dep", 0.81, 0.01, 0.3)]
+        rows += [(mixture, method, "ner", 0.5, None, None)] * (mixture == "all")
+    columns = ["mixture", "method", "task", "value", "difference", "p_holm"]
+    table = pd.DataFrame(rows, columns=columns).astype({"difference": float, "p_holm": float})
+    table = table.assign(
+        metric="las", unpruned_at_chance=table["mixture"].eq("pos+dep") & table["task"].eq("pos")
+    )
+    axes = sharing.draw(table, dict.fromkeys(["pos", "dep", "ner"], "las")).axes[0]
+    columns = words(axes.get_xticklabels())
     assert columns == ["single-task", "+ pos", "+ dep", "all", "all\neven"]
     cells = {(columns[int(t.get_position()[0])], int(t.get_position()[1])): t.get_text() for t in axes.texts}
-    assert cells["single-task", 0] == "90.0" and cells["+ dep", 0] == "88.0\n\N{MINUS SIGN}2.0*"
+    assert cells["single-task", 0] == "90.0" and cells["all", 0] == "88.0\n\N{MINUS SIGN}2.0*"
     assert cells["+ pos", 1] == "81.0\n+1.0" and cells["all", 2] == "50.0"
-    assert ("+ pos", 0) not in cells
+    assert [text for text in cells.values() if "×" in text] == ["88.0 ×\n\N{MINUS SIGN}2.0"]
+    assert cells["+ dep", 0] == "88.0 ×\n\N{MINUS SIGN}2.0" and ("+ pos", 0) not in cells
+    assert "×: no better than chance" in axes.get_xlabel()
     shade = axes.images[0].get_array()
     assert shade[0, 2] == pytest.approx(2) and shade[1, 1] == pytest.approx(-1)  # lost, gained
     assert axes.images[0].get_clim() == pytest.approx((-2, 2))
-
-
-def test_cells_of_models_that_learnt_nothing_are_marked_and_have_no_star():
-    table = sharing_table()
-    table["unpruned_at_chance"] = table["task"].eq("pos") & table["mixture"].eq("pos+dep")
-    axes = sharing.draw(table, dict.fromkeys(["pos", "dep", "ner"], "las")).axes[0]
-    assert [text.get_text() for text in axes.texts if "×" in text.get_text()] == ["88.0 ×\n\N{MINUS SIGN}2.0"]
-    assert "×: no better than chance" in axes.get_xlabel()

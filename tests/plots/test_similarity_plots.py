@@ -13,7 +13,7 @@ from headspec.plots.drawing.points import AT_CHANCE, LEFT_OUT, PARADIGMS
 from headspec.plots.drawing.style import number
 from headspec.statistics.similarity.correlation import correlation as correlate
 from headspec.statistics.similarity.paired import paired
-from support.figures import NINE, labelled, made
+from support.figures import NINE, labelled, made, words
 
 MEASURES = {name: measure.label for name, measure in REGISTERED.items()}
 SIX = ["cola", "mnli", "qnli", "qqp", "sst2", "topic-pair"]
@@ -35,9 +35,13 @@ def made_up_study(tasks: list[str], models: tuple[str, ...] = MODELS[:1]) -> dic
     same = similarity["task_a"].map(paradigms) == similarity["task_b"].map(paradigms)
     at = similarity["measure"] == "paradigm"
     similarity.loc[at, "similarity"] = same[at].astype(float)
-    tables = {"similarity": similarity, "combined": pd.concat(combined, ignore_index=True)}
-    tables["pairs"] = paired(*tables.values(), paradigms, "tuned")
-    return tables | {"correlation": correlate(tables["pairs"], 0), "paradigms": paradigms}
+    return correlated(similarity, pd.concat(combined, ignore_index=True), paradigms)
+
+
+def correlated(similarity: pd.DataFrame, combined: pd.DataFrame, paradigms: dict[str, str]) -> dict:
+    pairs = paired(similarity, combined, paradigms, "tuned")
+    return dict(similarity=similarity, combined=combined, paradigms=paradigms, pairs=pairs,
+                correlation=correlate(pairs, 0))  # fmt: skip
 
 
 def drawn(module, study: dict, **more):
@@ -68,9 +72,8 @@ def test_points_intervals_line_and_title_of_a_scatter():
         assert hollow == part["at_chance"].sum() > 0
         upright, level = (lines.get_segments() for lines in axes.collections)
         np.testing.assert_allclose([ends[:, 1] for ends in upright], 100 * part[["ci_low", "ci_high"]])
-        np.testing.assert_allclose(
-            [ends[:, 0] for ends in level], part[["similarity_low", "similarity_high"]]
-        )
+        ends = [segment[:, 0] for segment in level]
+        np.testing.assert_allclose(ends, part[["similarity_low", "similarity_high"]])
         (line,) = labelled(axes, "least squares")
         expected = 100 * (result["intercept"] + result["slope"] * line.get_xdata())
         np.testing.assert_allclose(line.get_ydata(), expected)
@@ -83,39 +86,41 @@ def test_points_intervals_line_and_title_of_a_scatter():
 def test_pairs_that_are_left_out_are_crossed():
     study = made_up_study(SIX)
     nothing = {"model": MODELS[0], "mixture": "cola+mnli", "method": "tuned", "task": "cola"}
-    study["combined"] = pd.concat([study["combined"], pd.DataFrame([nothing | {"unpruned_at_chance": True}])])
-    pairs = paired(study["similarity"], study["combined"], study["paradigms"], "tuned")
-    study["correlation"] = correlate(pairs, 0)
+    combined = pd.concat([study["combined"], pd.DataFrame([nothing | {"unpruned_at_chance": True}])])
+    study = correlated(study["similarity"], combined, study["paradigms"])
     (axes,) = drawn(scatter, study, measure="rsa").axes
     (crossed,) = labelled(axes, LEFT_OUT)
-    part = pairs.query("measure == 'rsa' and left_out")
+    part = study["pairs"].query("measure == 'rsa' and left_out")
     np.testing.assert_allclose(crossed.get_ydata(), 100 * part["dissociation"])
     assert len(part) == 5 and len(dots(axes)) == 10 and "10 pairs" in axes.get_title()
 
 
-def test_numbers_of_a_scatter_name_their_pairs():
-    study = made_up_study(SIX)
+def test_numbers_of_a_scatter_name_their_pairs_and_keep_clear_of_points():
+    study = made_up_study([*SIX, "mrpc", "rte"])
     figure = drawn(scatter, study, measure="rsa")
-    part = study["pairs"].query("measure == 'rsa'")
-    key = dict(text.get_text().split(maxsplit=1) for text in figure.legends[0].get_texts())
-    assert list(key.values()) == [mixture.replace("+", " + ") for mixture in part["mixture"]]
-    places = {key[text.get_text()].replace(" + ", "+"): text.xy for text in figure.axes[0].texts}
-    points = part.set_index("mixture")
-    assert len(places) == len(points) == 15
+    (axes,) = figure.axes
+    points = study["pairs"].query("measure == 'rsa'").set_index("mixture")
+    key = dict(text.split(maxsplit=1) for text in words(figure.legends[0].get_texts()))
+    assert list(key.values()) == [mixture.replace("+", " + ") for mixture in points.index]
+    places = {key[text.get_text()].replace(" + ", "+"): text.xy for text in axes.texts}
+    assert len(places) == len(points) == len(axes.texts) == 28
     for mixture, place in places.items():
         row = points.loc[mixture]
         assert tuple(place) == pytest.approx((row["similarity"], 100 * row["dissociation"]))
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    centres = axes.transData.transform(dots(axes))
+    assert len(centres) == 28 and not any(box.contains(*centre) for box in boxes for centre in centres)
 
 
 @pytest.mark.slow
 def test_a_pair_without_value_is_left_out():
     study = made_up_study(["cola", "mnli", "qnli", "qqp"])
     study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
-    pairs = paired(study["similarity"], study["combined"], study["paradigms"], "tuned")
-    study["correlation"] = correlate(pairs, 0)
+    study = correlated(study["similarity"], study["combined"], study["paradigms"])
     axes = drawn(scatter, study, measure="rsa").axes[0]
     assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
-    assert {text.get_text() for text in axes.texts} == {"2", "3", "4", "5", "6"}
+    assert {*words(axes.texts)} == {"2", "3", "4", "5", "6"}
     assert not labelled(axes, "least squares")
     titles = [axes.get_title() for axes in drawn(correlation, study).axes]
     assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
@@ -139,20 +144,21 @@ def test_measures_are_in_the_order_of_their_strength():
     assert [axes.get_title("left").strip() for axes in figure.axes[:: len(MEASURES)]] == list(MODELS)
 
 
+def matrices_and_trees(figure) -> tuple[list, list]:
+    """Axes with pictures, and the others."""
+    return tuple([axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False))
+
+
 @pytest.mark.parametrize("tasks", [SIX[:3], NINE], ids=["three", "nine"])
 def test_matrices_show_values_in_the_order_of_the_tree(tasks):
     table = made_up_study(tasks)["similarity"]
-    figure = similarity.draw(table, tasks, MEASURES)
-    matrices, trees = (
-        [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
-    )
+    matrices, trees = matrices_and_trees(similarity.draw(table, tasks, MEASURES))
     assert [axes.get_title() for axes in matrices] == list(MEASURES.values())
     means = table[table["subject"].isna()].set_index(["measure", "task_a", "task_b"])["similarity"]
     for axes, tree, measure in zip(matrices, trees, MEASURES, strict=True):
-        rows = [text.get_text().split()[0] for text in axes.get_yticklabels()]
-        numbers = [text.get_text() for text in axes.get_xticklabels()]
+        rows = [text.split()[0] for text in words(axes.get_yticklabels())]
         assert sorted(rows) == sorted(tasks)
-        assert rows == [tasks[int(number) - 1] for number in numbers]
+        assert rows == [tasks[int(number) - 1] for number in words(axes.get_xticklabels())]
         shades = np.ma.filled(axes.images[0].get_array(), np.nan)
         assert len(axes.texts) == len(tasks) * (len(tasks) - 1)
         for text in axes.texts:
@@ -170,15 +176,12 @@ def test_matrices_show_values_in_the_order_of_the_tree(tasks):
 def test_a_missing_similarity_is_a_dash_and_has_no_tree():
     table = made_up_study(SIX[:3])["similarity"].query("measure in ('rsa', 'cnm')").copy()
     table.loc[(table["measure"] == "cnm") & (table["task_a"] == "cola"), "similarity"] = np.nan
-    figure = similarity.draw(table, SIX[:3], MEASURES)
-    matrices, trees = (
-        [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
-    )
+    matrices, trees = matrices_and_trees(similarity.draw(table, SIX[:3], MEASURES))
     assert [len(axes.lines) for axes in trees] == [2, 0]
-    assert sorted(text.get_text() for text in matrices[1].texts)[-4:] == ["–"] * 4
-    assert [text.get_text() for text in matrices[1].get_xticklabels()] == ["1", "2", "3"]
+    assert sorted(words(matrices[1].texts))[-4:] == ["–"] * 4
+    assert words(matrices[1].get_xticklabels()) == ["1", "2", "3"]
     table["similarity"] = np.nan
-    assert {text.get_text() for text in similarity.draw(table, SIX[:3], MEASURES).axes[0].texts} == {"–"}
+    assert {*words(similarity.draw(table, SIX[:3], MEASURES).axes[0].texts)} == {"–"}
 
 
 def test_two_tasks_are_drawn_without_correlation():
@@ -188,16 +191,6 @@ def test_two_tasks_are_drawn_without_correlation():
     similarity.draw(study["similarity"], SIX[:2], MEASURES).draw_without_rendering()
 
 
-def test_names_keep_clear_of_points_and_intervals():
-    study = made_up_study([*SIX, "mrpc", "rte"])
-    axes = drawn(scatter, study, measure="rsa").axes[0]
-    axes.figure.draw_without_rendering()
-    centres = axes.transData.transform(dots(axes))
-    boxes = [text.get_window_extent() for text in axes.texts]
-    assert len(boxes) == len(centres) == 28
-    assert not any(box.contains(*centre) for box in boxes for centre in centres)
-
-
 def test_names_in_a_crowd_find_free_places():
     axes = correlation.Figure(figsize=(3, 3)).subplots()
     axes.set(xlim=(-1, 1), ylim=(-1, 1))
@@ -205,6 +198,6 @@ def test_names_in_a_crowd_find_free_places():
     names = [str(number) for number in range(1, 13)]
     labels.name_points(axes, points, names, np.empty((0, 4)))
     boxes = [text.get_window_extent() for text in axes.texts]
-    assert sorted(text.get_text() for text in axes.texts) == sorted(names)
+    assert sorted(words(axes.texts)) == sorted(names)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     assert len(axes.lines) > 0  # distant names are joined to their points

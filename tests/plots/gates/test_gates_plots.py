@@ -11,25 +11,30 @@ from headspec.config import pruning_methods
 from headspec.config.runs import PrunedRun, Run
 from headspec.plots.gates import budgets, kept, kept_kinds, kept_roles, learning, overlap
 from headspec.statistics.gates.overlap import gates_table
+from support.figures import words
 
 LABELS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
 PLACES = pruning_methods.PRUNING_METHODS.places(LABELS)
+METRICS = {"a": "accuracy", "b": "f1"}
 LAYERS, HEADS = 2, 4
 
 
 def budgets_table() -> pd.DataFrame:
+    """Own heads by `l0` miss their target at a quarter; the whole model and `l0` have not learnt `a`."""
     cells = [("whole", 1.0, 8, None), ("importance", 0.25, 2, "whole"), ("importance", 0.5, 4, "whole"),
              ("l0", 0.25, 2, "importance"), ("l0", 0.25, 2, "whole"), ("l0", None, 5, "whole")]  # fmt: skip
     rows = [
         {"scope": scope, "way": method, "fraction": fraction, "penalty": None, "task": task,
          "metric": metric, "against": against, "heads": heads,
-         "value": (0.5 + heads / 20) - 0.1 * (task == "a")}
+         "value": (0.5 + heads / 20) - 0.1 * (task == "a"),
+         "missed": 0.0 if method == "l0" else np.nan, "unpruned_at_chance": task == "a"}
         for (method, fraction, heads, against), scope in itertools.product(cells, ("shared", "per_task"))
         for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    frame = frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02)
-    return frame.assign(missed=np.nan, unpruned_at_chance=False)
+    missed = frame["way"].eq("l0") & frame["fraction"].eq(0.25) & frame["scope"].eq("per_task")
+    frame.loc[missed, "missed"] = 1 / 3
+    return frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02)
 
 
 def gates() -> pd.DataFrame:
@@ -40,63 +45,47 @@ def gates() -> pd.DataFrame:
         frames = []
         for step in (0, 5, 10) if method == "l0" else (10,):
             chosen = (head == (seed == 2)) if step == 10 else (head == 3)
-            frame = pd.DataFrame({"task": None, "step": step, "layer": layer, "head": head})
+            frame = pd.DataFrame({"task": None, "step": step, "layer": layer, "head": head, "gate": 1.0})
             probability = (10 - step) / 10 if method == "l0" else np.nan
-            frames.append(
-                frame.assign(open_probability=probability, gate=1.0, kept=chosen | (method == "whole"))
-            )
+            frames.append(frame.assign(open_probability=probability, kept=chosen | (method == "whole")))
         run = Run("m", "a+b", ("a", "b"), "tuned", seed)
         of[PrunedRun(run, method, "shared", 1.0 if method == "whole" else 0.25)] = pd.concat(frames)
     return gates_table(of)
 
 
-def test_lines_have_the_values_of_the_main_metrics():
-    figure = budgets.draw(budgets_table(), {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
+def test_lines_have_the_values_of_the_main_metrics_and_marks_of_what_was_missed_or_not_learnt():
+    figure = budgets.draw(budgets_table(), METRICS, LABELS, PLACES)
+    names = ["a ×", "b", "mean"]
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [f"{task}, {whose} heads" for whose in ("shared", "own") for task in ("a", "b", "mean")]
+    assert titles == [f"{task}, {whose} heads" for whose in ("shared", "own") for task in names]
     axes = figure.axes[0]
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert lines["whole model"].get_ydata()[0] == pytest.approx(80)
     line = lines["importance, at once"]
     assert line.get_xdata() == pytest.approx([2, 4], abs=0.2) and line.get_ydata() == pytest.approx([50, 60])
-    hollow = [
-        one for one in axes.get_lines() if one.get_markerfacecolor() == "white" and len(one.get_xdata())
-    ]
+    drawn = [one for one in axes.get_lines() if len(one.get_xdata())]
+    hollow = [one for one in drawn if one.get_markerfacecolor() == "white"]
     assert hollow[0].get_xdata() == [5] and hollow[0].get_ydata() == pytest.approx([65])
     assert not {"subset"} & lines.keys()
+    crosses = [[one for one in axes.get_lines() if one.get_marker() == "x" and len(one.get_xdata())]
+               for axes in figure.axes]  # fmt: skip
+    assert [len(of_panel) for of_panel in crosses] == [0, 0, 0, 1, 1, 1]
+    (cross,) = crosses[3]
+    assert cross.get_xdata() == pytest.approx([2], abs=0.2) and cross.get_ydata() == pytest.approx([50])
+    texts = words(figure.legends[0].get_texts())
+    assert "crossed: gates missed their target" in texts and "after a task: unpruned model at chance" in texts
 
 
 def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
     table = budgets_table()
-    table = table[table["fraction"].isin([0.25, 1.0])].assign(value_low=-0.2, value_high=0.99)
-    for axes in budgets.draw(table, {"a": "accuracy", "b": "f1"}, LABELS, PLACES).axes:
+    own = table["fraction"].isin([0.25, 1.0]) & table["scope"].eq("per_task")
+    figure = budgets.draw(table[own].assign(value_low=-0.2, value_high=0.99), METRICS, LABELS, PLACES)
+    assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
+    for axes in figure.axes:
         at_once, l0 = (line for line in axes.get_lines() if line.get_label() in ("importance, at once", "L0"))
         apart = axes.transData.transform([(line.get_xdata()[0], 0) for line in (at_once, l0)])
         assert abs(np.diff(apart[:, 0])[0]) > at_once.get_markersize()
         assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] > 99, "a share is not below 0"
-
-
-def test_gates_that_missed_their_target_are_crossed():
-    table = budgets_table()
-    at = (table["way"] == "l0") & (table["fraction"] == 0.25) & (table["scope"] == "per_task")
-    table.loc[table["way"] == "l0", "missed"] = 0.0
-    table.loc[at, "missed"] = 1 / 3
-    figure = budgets.draw(table, {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
-    crosses = [[line for line in axes.get_lines() if line.get_marker() == "x"] for axes in figure.axes]
-    assert [len(of_panel) for of_panel in crosses] == [0, 0, 0, 1, 1, 1]
-    (cross,) = crosses[3]
-    assert cross.get_xdata() == pytest.approx([2], abs=0.2) and cross.get_ydata() == pytest.approx([50])
-    (legend,) = figure.legends
-    assert "crossed: gates missed their target" in [text.get_text() for text in legend.get_texts()]
-
-
-def test_tasks_of_which_the_whole_model_learnt_nothing_are_marked():
-    table = budgets_table()
-    table["unpruned_at_chance"] = table["task"].eq("a") & table["way"].isin(["whole", "l0"])
-    figure = budgets.draw(table[table["scope"] == "per_task"], {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
-    assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "after a task: unpruned model at chance" in texts
 
 
 def test_three_seeds_are_the_three_colours_of_a_picture():
@@ -104,17 +93,13 @@ def test_three_seeds_are_the_three_colours_of_a_picture():
     figure = kept.draw(table, LABELS, [])
     at_once, mean = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert at_once.shape == (LAYERS, HEADS, 3)
-    assert at_once[0, 0].tolist() == [0, 0, 1] and at_once[0, 1].tolist() == [1, 1, 0]  # 255 (1 - kept)
-    assert at_once[0, 2].tolist() == [1, 1, 1]
+    assert at_once[0, :3].tolist() == [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # 255 (1 - kept)
     assert mean[0].tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
-    keys = {h.get_markerfacecolor(): t.get_text() for h, t in zip(
-        figure.legends[0].legend_handles, figure.legends[0].get_texts(), strict=True)}  # fmt: skip
-    for shade, name in {
-        (0, 0, 1): "first and second",
-        (1, 1, 0): "the third",
-        (1, 1, 1): "no seed keeps it",
-    }.items():
-        assert [key for colour, key in keys.items() if to_rgb(colour) == shade] == [name]
+    (key,) = figure.legends
+    colours = [to_rgb(handle.get_markerfacecolor()) for handle in key.legend_handles]
+    keys = dict(zip(words(key.get_texts()), colours, strict=True))
+    shown = {name: keys[name] for name in ("first and second", "the third", "no seed keeps it")}
+    assert list(shown.values()) == [(0, 0, 1), (1, 1, 0), (1, 1, 1)] and len({*colours}) == len(colours)
     labels = [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()]
     assert labels == ["importance, at once", "L0"]  # without the whole model
     two = kept.draw(table[table["seed"] < 2], LABELS, []).axes[0].get_images()[0].get_array()
@@ -122,8 +107,7 @@ def test_three_seeds_are_the_three_colours_of_a_picture():
 
 
 def test_the_course_of_learning():
-    figure = learning.draw(gates(), LABELS, PLACES)
-    opened, final = (axes.get_lines() for axes in figure.axes)
+    opened, final = (axes.get_lines() for axes in learning.draw(gates(), LABELS, PLACES).axes)
     assert [line.get_label() for line in opened] == ["L0"]
     assert opened[0].get_xdata().tolist() == [0, 5, 10]
     assert opened[0].get_ydata() == pytest.approx([8, 4, 0])
@@ -139,8 +123,7 @@ def test_overlap_stands_beside_what_layers_give():
     ]  # fmt: skip
     figure = overlap.draw(pd.DataFrame(rows), LABELS)
     assert [axes.get_title() for axes in figure.axes] == ["between seeds", "between tasks"]
-    texts = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert texts == ["L0, 25 %", "L0, open"]
+    assert words(figure.axes[0].get_yticklabels()) == ["L0, 25 %", "L0, open"]
     points = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
     assert [line.get_xdata()[0] for line in points] == [0.7, 0.3]
     assert [line.get_markerfacecolor() for line in points] == ["black", "white"]
@@ -156,9 +139,8 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
         for kind, against in (("encoder", None), ("cross", None), ("cross", "encoder"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    for value, end, sign in itertools.product(("share", "depth"), ("low", "high"), (-1, 1)):
-        if (end == "low") == (sign < 0):
-            frame[f"{value}_{end}"] = frame[value] + 0.05 * sign
+    for value in ("share", "depth"):
+        frame[f"{value}_low"], frame[f"{value}_high"] = frame[value] - 0.05, frame[value] + 0.05
     figure = kept_kinds.draw(frame, LABELS, [])
     share, depth = figure.axes[1], figure.axes[3]
     assert [axes.get_title() for axes in figure.axes] == ["importance, at once", "L0", "", ""]
@@ -174,7 +156,7 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
     assert alone.get_lines()[0].get_ydata() == pytest.approx([-9, 0])
 
 
-def role_counts(after: float = np.nan) -> pd.DataFrame:
+def role_counts(after: float) -> pd.DataFrame:
     cells = [("whole", 1.0, 8), ("l0", 0.25, 2), ("l0", 0.5, 4), ("importance", 0.25, 2)]
     rows = [
         {"scope": scope, "task": task, "way": method, "fraction": fraction, "role": role, "heads": heads,
@@ -188,31 +170,21 @@ def role_counts(after: float = np.nan) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_roles_of_kept_heads_end_at_the_whole_model():
-    figure = kept_roles.draw(role_counts(), LABELS, ["b", "a"])
+@pytest.mark.parametrize("after", [np.nan, 3.0])
+def test_roles_of_kept_heads_end_at_the_whole_model_and_after_training_where_models_are_kept(after):
+    figure = kept_roles.draw(role_counts(after), LABELS, ["b", "a"])
     methods = ["importance, at once", "L0"]
-    assert [axes.get_title() for axes in figure.axes] == [
-        *methods, *(f"{method}\n{task}" for task in "ba" for method in methods),
-    ]  # fmt: skip
+    of_tasks = [f"{method}\n{task}" for task in "ba" for method in methods]
+    assert [axes.get_title() for axes in figure.axes] == [*methods, *of_tasks]
     lines = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 3]
-    solid, by_layer = (
-        [line for line in lines if line.get_linestyle() == style and line.get_marker() == "None"]
-        for style in ("-", "--")
-    )
-    assert [line.get_ydata().tolist() for line in solid] == [[1, 2, 4], [2, 3, 5]]
-    assert [line.get_ydata().tolist() for line in by_layer] == [[0.5, 1, 2]] * 2
     assert all(line.get_xdata().tolist() == [2, 4, 8] for line in lines)
+    unmarked = [line for line in lines if line.get_marker() == "None"]
+    solid, by_layer = ([line.get_ydata().tolist() for line in unmarked if line.get_linestyle() == style]
+                       for style in ("-", "--"))  # fmt: skip
+    assert solid == [[1, 2, 4], [2, 3, 5]] and by_layer == [[0.5, 1, 2]] * 2
     full = [line for line in figure.axes[1].get_lines() if line.get_linestyle() == "None"
             and line.get_markerfacecolor() != "white"]  # fmt: skip
     assert [line.get_xdata().tolist() for line in full] == [[4], [4]]
-    drawn = [line for axes in figure.axes for line in axes.get_lines() if len(line.get_xdata())]
-    assert "x" not in {line.get_marker() for line in drawn}
-
-
-def test_roles_after_training_are_drawn_for_ways_that_keep_their_models():
-    figure = kept_roles.draw(role_counts(after=3.0), LABELS, ["a", "b"])
-    importance, l0 = (
-        [line.get_ydata().tolist() for line in axes.get_lines() if line.get_marker() == "x"]
-        for axes in figure.axes[2:4]
-    )
-    assert l0 == [[3, 3, 3]] * 2 and not any(map(len, importance))
+    trained = [[line.get_ydata().tolist() for line in axes.get_lines()
+                if line.get_marker() == "x" and len(line.get_xdata())] for axes in figure.axes]  # fmt: skip
+    assert trained == [[], [] if np.isnan(after) else [[3, 3, 3]] * 2] * 3

@@ -63,7 +63,6 @@ def improvement_table(config: Study) -> pd.DataFrame:
     table = made(
         "improvement", model="m", mixture="all", method=[plain, *others], task=["mean", *tasks],
         n_seeds=len(config.seeds), ci_over="seeds and examples" if len(config.seeds) > 2 else "examples",
-        unpruned_at_chance=False,
     )  # fmt: skip
     for name in ("sampling", "heads", "alpha", "delta"):
         table[name] = table["method"].map({v.method: getattr(v, name) for v in config.variants})
