@@ -14,9 +14,13 @@ from support.tiny import CPU, HEADS, LAYERS, encoder
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
 
-def test_importance_is_the_mean_absolute_value_per_sample(model, data):
-    """Eq. 4, on all samples, and the mean square; fold sizes differ by at most one."""
-    frame = importance(model, data, 10_000, np.random.default_rng(0), CPU)
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_importance_is_the_mean_absolute_value_per_sample(model, data, caplog):
+    """Eq. 4, and the mean square, on all samples or as many as are wanted; folds differ by at most one."""
+    frame = importance(model, data, 10_000, rng(), CPU)
     assert sorted(frame) == sorted(IMPORTANCE.columns) and frame.index.is_unique
     assert len(frame) == len(CLASSES) * FOLDS * LAYERS * HEADS
     for task, of_task in data.items():
@@ -26,21 +30,17 @@ def test_importance_is_the_mean_absolute_value_per_sample(model, data):
             np.testing.assert_allclose(importance_map(frame, task, measure), expected, rtol=2e-3, atol=1e-6)
         sizes = frame[frame["task"] == task].groupby("fold")["n"].first()
         assert sizes.sum() == len(of_task) and sizes.max() - sizes.min() <= 1
-
-
-def test_importance_draws_the_requested_number_of_samples(model, data, caplog):
     with caplog.at_level("INFO", "headspec"):
-        frame = importance(model, data, 12, np.random.default_rng(0), CPU)
+        frame = importance(model, data, 12, rng(), CPU)
     assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
     assert "100 %, 36 of 36 examples" in caplog.text and caplog.text.endswith(", r\n")
 
 
 def test_derivatives_are_those_of_a_model_whose_pruned_heads_are_closed(model, data):
-    rows, closed = np.array([4, 2]), np.random.default_rng(0).random((LAYERS, HEADS)) < 0.4
+    rows, closed = np.array([4, 2]), rng().random((LAYERS, HEADS)) < 0.4
     found = gate_gradients(model, "a", data["a"], rows, CPU, closed=closed)
     for row, of_row in zip(rows, found, strict=True):
-        gates = torch.from_numpy(~closed).float().requires_grad_()
-        model.gates.values = gates
+        model.gates.values = gates = torch.from_numpy(~closed).float().requires_grad_()
         batch = data["a"].batch(np.array([row]))
         expected = torch.autograd.grad(model.losses("a", model.pool(batch), batch.labels).sum(), gates)[0]
         np.testing.assert_allclose(of_row, expected, rtol=1e-3, atol=1e-5)
@@ -56,7 +56,7 @@ def test_batches_get_smaller_when_memory_runs_out(model, data):
             raise torch.OutOfMemoryError("out of memory")
         return torch.from_numpy(batch.rows).float()[:, None, None].expand(-1, LAYERS, HEADS)
 
-    rows = np.random.default_rng(0).permutation(23)[:20]
+    rows = rng().permutation(23)[:20]
     values = by_batch(of_batch, "rows", model, "a", data["a"], rows, CPU)
     assert (values == rows[:, None, None]).all()
     assert sizes[0] == 20 and sum(size for size in sizes if size <= 3) == 20
@@ -89,4 +89,4 @@ def test_what_is_not_finite_names_the_task_and_an_example(model, data):
     broken = MultiTask(encoder("bert"), "mean", CLASSES)
     torch.nn.init.constant_(broken.encoder.get_input_embeddings().weight, torch.nan)
     with pytest.raises(NumericalError, match="^gradients of the gates, task 'b', of 31 of 31 examples"):
-        importance(broken, {"b": data["b"]}, 99, np.random.default_rng(0), CPU)
+        importance(broken, {"b": data["b"]}, 99, rng(), CPU)

@@ -9,17 +9,19 @@ from headspec.config.runs import Run
 from headspec.heads.reliability import agreement, reliability
 from support.schemas import SCHEMAS
 
+UP = np.arange(6.0).reshape(2, 3)
+SWAPPED = np.array([[1.0, 0, 2], [3, 4, 5]])
+NEAR = 1 - 6 * 2 / (6 * 35)  # two neighbours change places
+
 
 def importance(folds_of_tasks):
     """Table 'importance' of {task: (folds, layers, heads)}."""
-    return pd.DataFrame(
-        [
-            (task, *index, value, 5)
-            for task, folds in folds_of_tasks.items()
-            for index, value in np.ndenumerate(np.asarray(folds, float))
-        ],
-        columns=["task", "fold", "layer", "head", "importance", "n"],
-    )
+    rows = [
+        (task, *index, value, 5)
+        for task, folds in folds_of_tasks.items()
+        for index, value in np.ndenumerate(np.asarray(folds, float))
+    ]
+    return pd.DataFrame(rows, columns=["task", "fold", "layer", "head", "importance", "n"])
 
 
 def run(seed, mixture="a+b", method="tuned"):
@@ -39,42 +41,44 @@ def test_agreement_in_closed_form():
 
 
 def test_halves_are_even_and_odd_folds():
-    up = np.arange(6.0).reshape(2, 3)
-    frame = importance({"a": [up, up[::-1, ::-1], up, up[::-1, ::-1]], "b": [up, up, up, up]})
-    table = reliability([(run(0), frame)], 0.5).set_index("task")
-    table = table[table["kind"] == "split_half"]
+    frame = importance({"a": [UP, UP[::-1, ::-1], UP, UP[::-1, ::-1]], "b": [UP, UP, UP, UP]})
+    table = reliability([(run(0), frame)], 0.5).query("kind == 'split_half'").set_index("task")
     assert len(table) == 2 and table[["against", "seed_b"]].isna().all(axis=None)
-    assert table.loc["a", ["spearman", "top_overlap"]].tolist() == pytest.approx([-1, 0])
-    assert table.loc["b", ["spearman", "top_overlap"]].tolist() == pytest.approx([1, 1])
+    np.testing.assert_allclose(table.loc[["a", "b"], ["spearman", "top_overlap"]], [[-1, 0], [1, 1]])
 
 
-def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
+def test_every_pair_of_seeds_of_the_same_runs_in_any_order_and_in_any_process(tmp_path):
+    """The table is the same to the byte, also from stored tables that two processes share."""
     rng = np.random.default_rng(0)
     runs = [run(seed, mixture) for seed in (2, 0, 1) for mixture in ("a+b", "a+c")]
     pairs = [(r, importance({t: rng.random((10, 3, 4)) for t in r.tasks})) for r in runs]
-    tables.write(tmp_path / "r.parquet", SCHEMAS["reliability"], reliability(pairs, 0.3), {})
-    table = tables.read(tmp_path / "r.parquet")
-    seeds = table[table["kind"] == "seeds"]
-    assert len(table) == 6 * 2 * 2 + 2 * 2 * 3 and list(table) == list(SCHEMAS["reliability"].columns)
-    assert set(table[["model", "method", "mixture", "task"]].itertuples(index=False, name=None)) == {
-        (r.model, r.method, r.mixture, task) for r in runs for task in r.tasks
+    stored = []
+    for i, (of_run, frame) in enumerate(pairs):
+        stored.append((of_run, str(tmp_path / f"{i}.parquet")))
+        tables.write(stored[-1][1], SCHEMAS["importance"], frame.assign(fisher=0.0), {})
+    found = {
+        "one": reliability(pairs, 0.3),
+        "again": reliability(pairs[::-1], 0.3),
+        "stored": reliability(iter(stored), 0.3, processes=2),
     }
-    assert seeds[["model", "method", "mixture", "task"]].notna().all(axis=None) and len(seeds) == 12
+    for name, table in found.items():
+        tables.write(tmp_path / name, SCHEMAS["reliability"], table, {})
+        assert (tmp_path / name).read_bytes() == (tmp_path / "one").read_bytes()
+    table = tables.read(tmp_path / "one")
+    seeds = table[table["kind"] == "seeds"]
+    assert len(table) == 6 * 2 * 2 + 2 * 2 * 3 and len(seeds) == 12
+    assert set(table[["model", "method", "mixture", "task"]].itertuples(index=False, name=None)) == {
+        ("m", "tuned", r.mixture, task) for r in runs for task in r.tasks
+    }
     assert {tuple(p) for p in seeds[["seed_a", "seed_b"]].astype(int).to_numpy()} == {(0, 1), (0, 2), (1, 2)}
-    again = reliability(pairs[::-1], 0.3)
-    tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})
-    assert (tmp_path / "r.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
 
 
-def test_tasks_of_a_run_and_methods_are_compared():
-    up = np.arange(6.0).reshape(2, 3)
-    down, swapped = -up, up.copy()
-    swapped[0, :2] = 1, 0  # 0 and 1 change places: a correlation of 1 - 6 * 2 / (6 * 35)
+def test_tasks_of_a_run_seeds_and_methods_are_compared():
     folds = {
-        ("tuned", 0): {"a": [up], "b": [down]},
-        ("tuned", 1): {"a": [up], "b": [swapped]},
-        ("frozen", 0): {"a": [swapped], "b": [down]},
-        ("frozen", 7): {"a": [down], "b": [down]},
+        ("tuned", 0): {"a": [UP], "b": [-UP]},
+        ("tuned", 1): {"a": [UP], "b": [SWAPPED]},
+        ("frozen", 0): {"a": [SWAPPED], "b": [-UP]},
+        ("frozen", 7): {"a": [-UP], "b": [-UP]},
     }
     table = reliability(
         [
@@ -83,34 +87,20 @@ def test_tasks_of_a_run_and_methods_are_compared():
         ],
         0.5,
     )
-    near = 1 - 12 / 210
     tasks = table[table["kind"] == "tasks"].set_index(["method", "seed_a", "task"])
-    assert tasks["spearman"].to_dict() == pytest.approx({
-        ("tuned", 0, "a"): -1, ("tuned", 0, "b"): -1, ("tuned", 1, "a"): near, ("tuned", 1, "b"): near,
-        ("frozen", 0, "a"): -near, ("frozen", 0, "b"): -near, ("frozen", 7, "a"): 1, ("frozen", 7, "b"): 1,
-    })  # fmt: skip
+    between = {("tuned", 0): -1, ("tuned", 1): NEAR, ("frozen", 0): -NEAR, ("frozen", 7): 1}
+    expected = {(*of, task): r for of, r in between.items() for task in "ab"}
+    assert tasks["spearman"].to_dict() == pytest.approx(expected)
     assert tasks["against"].tolist() == ["b", "a"] * 4 and tasks["seed_b"].isna().all()
+    assert tasks.loc[("tuned", 0, "a"), "top_overlap"] == 0
+    assert tasks.loc[("frozen", 7, "a"), "top_overlap"] == 1
     seeds = table[table["kind"] == "seeds"].set_index(["method", "task"])["spearman"]
     assert seeds.to_dict() == pytest.approx(
-        {("tuned", "a"): 1, ("tuned", "b"): -near, ("frozen", "a"): -near, ("frozen", "b"): 1}
+        {("tuned", "a"): 1, ("tuned", "b"): -NEAR, ("frozen", "a"): -NEAR, ("frozen", "b"): 1}
     )
-    overlaps = table.set_index(["kind", "method", "seed_a", "task"])["top_overlap"]
-    assert overlaps[("tasks", "tuned", 0, "a")] == 0 and overlaps[("tasks", "frozen", 7, "a")] == 1
     methods = table[table["kind"] == "methods"].set_index(["method", "against", "seed_a", "seed_b", "task"])
     assert len(methods) == 2 * 2 * 2 * 2
-    assert methods.loc[("tuned", "frozen", 0, 0, "a"), "spearman"] == pytest.approx(near)
-    assert methods.loc[("frozen", "tuned", 0, 1, "a"), "spearman"] == pytest.approx(near)
-    assert methods.loc[("tuned", "frozen", 1, 7, "b"), "spearman"] == pytest.approx(-near)
-    assert methods.loc[("frozen", "tuned", 7, 1, "b"), "spearman"] == pytest.approx(-near)
-
-
-def test_processes_share_the_work_and_change_nothing(tmp_path):
-    rng = np.random.default_rng(0)
-    runs = [run(seed, mixture) for mixture in ("a+b", "a+c", "b+c") for seed in (0, 1)]
-    pairs = [(r, importance({t: rng.random((10, 3, 4)) for t in r.tasks})) for r in runs]
-    stored = []
-    for i, (of_run, frame) in enumerate(pairs):
-        path = str(tmp_path / f"{i}.parquet")
-        tables.write(path, SCHEMAS["importance"], frame.assign(fisher=0.0), {})
-        stored.append((of_run, path))
-    pd.testing.assert_frame_equal(reliability(iter(stored), 0.3, processes=2), reliability(pairs, 0.3))
+    for of, r in {(0, 0, "a"): NEAR, (1, 0, "a"): NEAR, (1, 7, "b"): -NEAR}.items():
+        own, other, task = of
+        for key in (("tuned", "frozen", own, other, task), ("frozen", "tuned", other, own, task)):
+            assert methods.loc[key, "spearman"] == pytest.approx(r)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from headspec.statistics.intervals import (
     Orders,
+    components,
     over_seeds_and_draws,
     over_seeds_and_examples,
     p_over_seeds_and_examples,
@@ -17,11 +18,11 @@ from headspec.statistics.resampling import p_value
 
 def simulated(first, **values):
     """Cases of a simulation, of which all but the first are slow."""
-    cases = itertools.product(*values.values())
-    marks = {case: () if case == first else pytest.mark.slow for case in cases}
-    return pytest.mark.parametrize(
-        list(values), [pytest.param(*case, marks=mark) for case, mark in marks.items()]
-    )
+    cases = [
+        pytest.param(*case, marks=() if case == first else pytest.mark.slow)
+        for case in itertools.product(*values.values())
+    ]
+    return pytest.mark.parametrize(list(values), cases)
 
 
 def bootstrapped(y, resamples, rng):
@@ -86,14 +87,14 @@ def test_coverage_over_seeds_and_draws(seeds, share, draws):
     assert 0.92 < covered / repeats < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
 
 
-def test_seeds_alone_give_students_t():
+def test_seeds_alone_give_students_t_and_undefined_values_no_interval():
     """Without variance over examples or draws, it is the interval of a mean of normal values."""
-    values = np.array([0.01, 0.02, 0.04])
-    interval = over_seeds_and_examples(values, np.tile(values, (50, 1)), 0.95)
-    expected = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
-    assert (interval.low, interval.high) == pytest.approx(expected) and interval.over == "seeds and examples"
-    grid = np.repeat(values[:, None], 4, axis=1)
-    assert over_seeds_and_draws(grid, 0.95)[:2] == pytest.approx(expected)
+    values = np.array([[0.01, np.nan], [0.02, 0.1], [0.04, 0.2]])
+    interval = over_seeds_and_examples(values, np.tile(values, (50, 1, 1)), 0.95)
+    expected = stats.t.interval(0.95, 2, values[:, 0].mean(), stats.sem(values[:, 0]))
+    np.testing.assert_allclose(interval[:2], np.transpose([expected, [np.nan, np.nan]]))
+    assert interval.over == "seeds and examples"
+    assert over_seeds_and_draws(np.repeat(values[:, :1], 4, axis=1), 0.95)[:2] == pytest.approx(expected)
 
 
 def test_examples_alone_give_the_normal_interval_of_the_bootstrap():
@@ -115,11 +116,19 @@ def test_intervals_of_few_seeds_are_over_examples_or_draws(seeds):
     assert (interval.over, draws.over) == ("examples", "draws")
 
 
-def test_undefined_values_have_no_interval():
-    values = np.array([[0.1, np.nan], [0.2, 0.1], [0.3, 0.2]])
-    interval = over_seeds_and_examples(values, np.tile(values, (20, 1, 1)), 0.95)
-    assert np.isfinite([interval.low[0], interval.high[0]]).all()
-    assert np.isnan([interval.low[1], interval.high[1]]).all()
+def test_components_of_the_variance_add_up_to_the_interval():
+    """Which is t times the root of their sum, with a whole number of degrees of freedom."""
+    rng = np.random.default_rng(0)
+    values = 0.01 + 0.05 * rng.normal(size=5)
+    bootstrap = values + 0.01 * rng.normal(size=(400, 1)) + 0.01 * rng.normal(size=(400, 5))
+    parts = components(values, bootstrap)
+    assert min(parts) > 0.005
+    error = np.sqrt((parts.seeds**2 + parts.both**2) / 5 + parts.examples**2)
+    low, high, _ = over_seeds_and_examples(values, bootstrap, 0.95)
+    freedom = np.arange(4, 200)
+    assert np.isclose(stats.t.ppf(0.975, freedom) * error, (high - low) / 2, rtol=1e-9).any()
+    p = p_over_seeds_and_examples(values, bootstrap)
+    assert np.isclose(2 * stats.t.sf(values.mean() / error, freedom), p).any()
 
 
 def test_without_errors_over_examples_orders_are_a_t_test():
@@ -134,7 +143,6 @@ def test_without_errors_over_examples_orders_are_a_t_test():
         np.testing.assert_allclose(found.high, mean + stats.t.ppf(0.95, n - seeds) * error)
         np.testing.assert_allclose(found.low, 2 * mean - found.high)
         expected = 2 * stats.t.sf(np.abs(mean) / error, n - seeds)
+        if seeds == 1:
+            np.testing.assert_allclose(expected, stats.ttest_1samp(values[0], 0).pvalue)
         np.testing.assert_allclose(p_value(mean, orders.null(same[:, :seeds])), expected, atol=1 / 2000)
-    one = stats.ttest_1samp(values[0], 0)
-    null = Orders.estimate(values[:1]).null(same[:, :1])
-    np.testing.assert_allclose(p_value(values[0].mean(axis=0), null), one.pvalue, atol=1 / 2000)

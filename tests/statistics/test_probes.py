@@ -1,13 +1,129 @@
-"""Accuracy of heads by probes: planted heads, and intervals and p-values on simulated runs."""
+"""Accuracy of heads by probes: against loops, planted heads, and level and coverage on simulated runs."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm, t
 
 from headspec.probes.cases import LABELLINGS, Cases, counted
+from headspec.seeds import derive
+from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.probes import changes, probes
+from headspec.statistics.resampling import holm
+from support.data.elements import elements
 
 FOLDS, UNITS = 20, 30
+
+
+# --- against loops
+
+#: units of each label in a fold, and under three labellings; nobody has any of C
+NUMBERS = {"B": (10, [20, 0, 15]), "A": (30, [20, 40, 25]), "C": (0, [0, 0, 0])}
+
+
+def random_table(rng: np.random.Generator) -> pd.DataFrame:
+    """A table 'probed' of six folds and four heads, of which some are right more often."""
+    frames = []
+    for label, (n, controls) in NUMBERS.items():
+        share = rng.choice([0.2, 0.5, 0.7, 0.98], 4, replace=False)
+        frame = elements("fold", "layer", "head", right=rng.binomial(n, share, (6, 4)).reshape(6, 2, 2))
+        control = rng.binomial(controls, 0.4, (24, 3)).tolist()
+        frames.append(frame.assign(label=label, direction=None, n=n, control=control))
+        frames[-1]["n_control"] = [controls] * 24
+    return pd.concat(frames, ignore_index=True)
+
+
+def drawn_folds(seeds: int, resamples: int, confidence: float, seed: int) -> np.ndarray:
+    """How often folds count, (1 + resamples, folds): once, and as drawn, with the spread of a sample."""
+    counts = np.random.default_rng(derive(seed, "folds of probes")).multinomial(
+        6, np.full(6, 1 / 6), resamples
+    )
+    tail = (1 + confidence) / 2
+    wider = t.ppf(tail, 5) / norm.ppf(tail) if seeds < 3 else 1  # Student's t
+    return np.vstack([np.ones(6), 1 + (counts - 1) * np.sqrt(6 / 5) * wider])
+
+
+def shares(table: pd.DataFrame, heads: str, weights: np.ndarray, by: pd.DataFrame, labelling=None):
+    """Shares (1 + resamples, 3) that heads get right of all labels, of A and of B.
+
+    The best head of a label is chosen, by the table `by`, in even folds for the odd ones, and the reverse.
+    """
+    sums, units, even = [], [], np.arange(6) % 2 == 0
+    for label in "AB":
+        rows, others = (frame[frame["label"] == label] for frame in (table, by))
+        if labelling is None:
+            right, n, judged = rows["right"], rows["n"], others["right"]
+        else:
+            right, n, judged = rows["control"].str[labelling], rows["n_control"].str[labelling], None
+        right, n = np.reshape(right, (6, 4)), np.reshape(n, (6, 4))[:, 0]
+        judged = right if judged is None else np.reshape(judged, (6, 4))
+        best = np.where(even, judged[~even].sum(axis=0).argmax(), judged[even].sum(axis=0).argmax())
+        sums.append(right[np.arange(6), best] if heads == "best" else right.mean(axis=1))
+        units.append(n)
+    with np.errstate(invalid="ignore"):
+        return weights @ np.transpose([sum(sums), *sums]) / (weights @ np.transpose([sum(units), *units]))
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_accuracy_and_selectivity_are_those_of_loops(seeds):
+    rng = np.random.default_rng(7)
+    tables, weights = [random_table(rng) for _ in range(seeds)], drawn_folds(seeds, 50, 0.9, 7)
+    found = probes({("m", "none", "random", "pos"): tables}, 50, 0.9, 7)
+    assert found["n"].tolist() == [6 * 40, 6 * 30, 6 * 10] * 2 and (found["n_seeds"] == seeds).all()
+    for heads, rows in found.groupby("heads"):
+        assert rows["label"].fillna("all").tolist() == ["all", "A", "B"]
+        right = np.stack([shares(each, heads, weights, each) for each in tables], axis=1)
+        controls = np.array([
+            [shares(each, heads, weights, each, labelling) for each in tables] for labelling in range(3)
+        ])  # (labellings, seeds, 1 + resamples, labels)  # fmt: skip
+        control = np.nanmean(controls, axis=0).swapaxes(0, 1)
+        labellings = controls[:, :, 0].mean(axis=1)
+        k = (~np.isnan(labellings)).sum(axis=0)
+        assert k.tolist() == [3, 3, 2]
+        reach = t.ppf(0.95, k - 1) * np.nanstd(labellings, axis=0, ddof=1) * np.sqrt(1 + 1 / k)
+        np.testing.assert_allclose(rows["control"], control[0].mean(axis=0))
+        for name, values, more in (("accuracy", right, 0), ("selectivity", right - control, reach)):
+            mean, (low, high, _) = values[0].mean(axis=0), over_seeds_and_examples(values[0], values[1:], 0.9)
+            least = 0 if name == "accuracy" else -1
+            ends = [mean - np.hypot(mean - low, more), mean + np.hypot(high - mean, more)]
+            np.testing.assert_allclose(rows[name], mean)
+            np.testing.assert_allclose(rows[[f"{name}_low", f"{name}_high"]].T, np.clip(ends, least, 1))
+
+
+@pytest.mark.parametrize(("start", "seeds"), [("pretrained", 3), ("random", 3), ("pretrained", 2)])
+def test_changes_are_those_of_loops(start, seeds):
+    """Of the heads that are best before training; random encoders are paired with the runs of their seed.
+
+    Models of a mixture are also compared with those of the task alone, and variants with plain training.
+    """
+    rng = np.random.default_rng(8)
+    numbers = {("none", start): 1 if start == "pretrained" else seeds}
+    numbers |= dict.fromkeys([("pos", "single"), ("pos+x", "tuned"), ("pos+x", "iat")], seeds)
+    tables = {name: [random_table(rng) for _ in range(n)] for name, n in numbers.items()}
+    found = changes({("m", *name, "pos"): group for name, group in tables.items()}, 50, 0.9, 7)
+    weights, runs = drawn_folds(seeds, 50, 0.9, 7), {name[1]: group for name, group in tables.items()}
+    runs[start] = runs[start] * (seeds // len(runs[start]))
+    pairs = [(start, "single"), (start, "tuned"), ("single", "tuned")]
+    pairs += [(start, "iat"), ("single", "iat"), ("tuned", "iat")]
+    keys = found[["before", "method"]].drop_duplicates()
+    assert list(keys.itertuples(index=False, name=None)) == pairs and (found["n_seeds"] == seeds).all()
+    for (heads, before, method), rows in found.groupby(["heads", "before", "method"]):
+        values = np.stack([
+            shares(after, heads, weights, first) - shares(other, heads, weights, first)
+            for after, other, first in zip(runs[method], runs[before], runs[start], strict=True)
+        ], axis=1)  # fmt: skip
+        low, high, _ = over_seeds_and_examples(values[0], values[1:], 0.9)
+        assert rows["label"].fillna("all").tolist() == ["all", "A", "B"]
+        expected = values[0].mean(axis=0), low.clip(-1, 1), high.clip(-1, 1)
+        np.testing.assert_allclose(rows[["change", "ci_low", "ci_high"]].T, expected, atol=1e-12)
+        if seeds == 3:
+            np.testing.assert_allclose(rows["p_value"], p_over_seeds_and_examples(values[0], values[1:]))
+    for _, rows in found.groupby("heads"):
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
+    assert found["p_value"].notna().all() == (seeds == 3) and set(found["model"] + found["task"]) == {"mpos"}
+
+
+# --- planted and simulated
 
 
 def table(rng: np.random.Generator, accuracy: np.ndarray, difficulty: np.ndarray) -> pd.DataFrame:
@@ -18,71 +134,28 @@ def table(rng: np.random.Generator, accuracy: np.ndarray, difficulty: np.ndarray
     accuracy : (heads,)
     difficulty : (folds,), added to all accuracies, which all runs share
     """
-    chance = np.clip(accuracy + difficulty[:, None], 0, 1)
-    right = rng.binomial(UNITS, chance)
-    fold, head = (index.ravel() for index in np.indices(right.shape))
-    columns = {"fold": fold, "direction": None, "layer": 0, "head": head, "label": "A"}
-    frame = pd.DataFrame(columns).assign(right=right.ravel(), n=UNITS)
+    right = rng.binomial(UNITS, np.clip(accuracy + difficulty[:, None], 0, 1))
+    frame = elements("fold", "head", right=right).assign(direction=None, layer=0, label="A", n=UNITS)
     return frame.assign(control=[[UNITS // 3]] * len(frame), n_control=[[UNITS]] * len(frame))
 
 
-def groups(rng, pretrained, single, joint, seeds):
-    """Groups of runs; of `pretrained` one for all seeds, or one each."""
+def groups(rng, pretrained, single, joint):
+    """Groups of runs, for all of which folds are as difficult."""
     difficulty = rng.normal(0, 0.05, FOLDS)
-    start = "pretrained" if np.ndim(pretrained) == 1 else "random"
-    named = {
-        ("none", start): [pretrained] if start == "pretrained" else pretrained,
-        ("pos", "single"): single,
-        ("pos+x", "tuned"): joint,
-    }
+    named = {("none", "pretrained"): [pretrained], ("pos", "single"): single, ("pos+x", "tuned"): joint}
     return {
-        ("m", mixture, method, "pos"): [table(rng, np.asarray(a), difficulty) for a in accuracies]
-        for (mixture, method), accuracies in named.items()
+        ("m", *name, "pos"): [table(rng, np.asarray(a), difficulty) for a in accuracies]
+        for name, accuracies in named.items()
     }
 
 
 def test_the_best_head_is_no_maximum_of_noise():
     rng = np.random.default_rng(0)
     same = np.full(144, 0.5)
-    table_of = probes(groups(rng, same, [same] * 3, [same] * 3, 3), 200, 0.95, 0)
-    best = table_of[table_of["heads"] == "best"]
+    found = probes(groups(rng, same, [same] * 3, [same] * 3), 200, 0.95, 0)
+    best = found[found["heads"] == "best"]
     assert best["accuracy"].between(0.44, 0.56).all()
     assert (best["control"] == 1 / 3).all() and (best["n"] == FOLDS * UNITS).all()
-    assert {*best["label"].fillna("all")} == {"all", "A"}
-
-
-def test_all_labels_together_are_those_of_every_label_with_its_own_head():
-    rng = np.random.default_rng(5)
-    tables = []
-    for label, head in (("A", 3), ("B", 8)):
-        accuracy = np.where(np.arange(12) == head, 0.8, 0.2)
-        tables.append(table(rng, accuracy, np.zeros(FOLDS)).assign(label=label))
-    found = probes({("m", "none", "pretrained", "pos"): [pd.concat(tables)]}, 100, 0.95, 0)
-    best = found[found["heads"] == "best"].fillna({"label": "all"}).set_index("label")
-    assert best.loc["all", "accuracy"] == pytest.approx(best.loc[["A", "B"], "accuracy"].mean())
-    assert best.loc["all", "accuracy"] == pytest.approx(0.8, abs=0.05)
-
-
-def test_the_control_has_a_head_of_its_own():
-    """Of two labellings, one is known to head 2 and one to head 9, and they have units of other numbers."""
-    rng = np.random.default_rng(6)
-    head_of_row = np.tile(np.arange(12), FOLDS)
-    known = table(rng, np.where(np.arange(12) == 5, 0.8, 0.2), np.zeros(FOLDS))
-    right = np.stack([np.where(head_of_row == 2, 20, 5), np.where(head_of_row == 9, 16, 4)], axis=1)
-    controls = known.assign(control=list(right), n_control=[[40, 20]] * len(known))
-    best, mean = (
-        probes({("m", "none", "pretrained", "pos"): [controls]}, 100, 0.95, 0)
-        .query("label == 'A' and heads == @heads").iloc[0]
-        for heads in ("best", "mean")
-    )  # fmt: skip
-    assert best["control"] == pytest.approx((20 / 40 + 16 / 20) / 2)
-    assert mean["control"] == pytest.approx(((20 + 11 * 5) / 12 / 40 + (16 + 11 * 4) / 12 / 20) / 2)
-    assert best["selectivity"] == pytest.approx(best["accuracy"] - best["control"])
-    assert best["selectivity_low"] < best["selectivity"] < best["selectivity_high"]
-    assert best["selectivity_high"] - best["selectivity_low"] > 1  # 12 times half of .3
-    same = known.assign(control=[[15, 15]] * len(known), n_control=[[30, 30]] * len(known))
-    row = probes({("m", "none", "pretrained", "pos"): [same]}, 100, 0.95, 0).query("heads == 'best'").iloc[0]
-    assert row["selectivity_low"] == pytest.approx(row["accuracy_low"] - 0.5)  # labellings that do not differ
 
 
 def nothing_known(rng: np.random.Generator, seeds: int, of: str) -> list[pd.DataFrame]:
@@ -108,8 +181,7 @@ def nothing_known(rng: np.random.Generator, seeds: int, of: str) -> list[pd.Data
         word_output = rng.normal(size=(heads, words, size)) * (of == "known words")
         mean = rng.normal(size=(heads, 1, size))
         train, test = (mean + word_output[:, word] + rng.normal(size=(heads, units, size)) for word in splits)
-        right = [nearest(train, a, test, labels) == b for a, b in zip(*targets, strict=True)]
-        right = [hits.T for hits in right]
+        right = [(nearest(train, a, test, labels) == b).T for a, b in zip(*targets, strict=True)]
         places = np.zeros(heads, dtype=int), np.arange(heads)
         controls = list(zip(cases.control, right[1:], strict=True))
         tables.append(counted(cases, list("ABCDE"), places, right[0], controls, None))
@@ -140,38 +212,6 @@ def test_where_labels_are_random_heads_are_not_selective(of, seeds):
     assert by_label["above"].mean().max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
 
 
-def test_a_planted_head_is_found_and_its_change_measured():
-    rng = np.random.default_rng(1)
-    before, after = np.full(24, 0.4), np.full(24, 0.4)
-    before[7], after[7] = 0.6, 0.8
-    table_of = changes(groups(rng, before, [after] * 5, [before] * 5, 5), 200, 0.95, 0)
-    best = table_of.query("heads == 'best' and label == 'A'").set_index(["before", "mixture"])
-    assert best.loc[("pretrained", "pos"), "change"] == pytest.approx(0.2, abs=0.04)
-    assert best.loc[("single", "pos+x"), "change"] == pytest.approx(-0.2, abs=0.04)
-    assert best.loc[("pretrained", "pos"), "p_holm"] < 0.01
-    mean = table_of.query("heads == 'mean' and label == 'A'").set_index(["before", "mixture"])
-    assert mean.loc[("pretrained", "pos"), "change"] == pytest.approx(0.2 / 24, abs=0.01)
-
-
-def test_random_encoders_are_paired_with_the_runs_of_their_seed():
-    """Each has another head that knows the label; it is the same head after training."""
-    rng = np.random.default_rng(3)
-    before = [np.where(np.arange(24) == seed, 0.9, 0.3) for seed in range(3)]
-    table_of = changes(groups(rng, before, before, [each - 0.2 for each in before], 3), 200, 0.95, 0)
-    best = table_of.query("heads == 'best' and label == 'A'").set_index(["before", "mixture"])["change"]
-    assert best["random", "pos"] == pytest.approx(0, abs=0.05)
-    assert best["single", "pos+x"] == pytest.approx(-0.2, abs=0.05)
-
-
-def test_variants_of_a_mixture_are_compared_with_its_plain_training():
-    rng = np.random.default_rng(4)
-    of = groups(rng, [0.5], [[0.7]] * 3, [[0.6]] * 3, 3)
-    of["m", "pos+x", "iat", "pos"] = [table(rng, np.array([0.8]), np.zeros(FOLDS)) for _ in range(3)]
-    rows = changes(of, 200, 0.95, 0).query("method == 'iat' and heads == 'mean' and label == 'A'")
-    assert rows["before"].tolist() == ["pretrained", "single", "tuned"]
-    assert rows["change"].tolist() == pytest.approx([0.3, 0.1, 0.2], abs=0.06)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.03), (5, 0.03)])
 def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
@@ -180,7 +220,7 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     covered, significant, studies = 0, 0, 160
     for study in range(studies):
         runs = [[[0.5 + each] for each in rng.normal(0, spread, seeds)] for _ in range(2)]
-        study_groups = groups(rng, [0.5], *runs, seeds)
+        study_groups = groups(rng, [0.5], *runs)
         rows = probes(study_groups, 120, 0.95, study).query(
             "method == 'single' and heads == 'mean' and label == 'A'"
         )

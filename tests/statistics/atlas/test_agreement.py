@@ -17,22 +17,31 @@ from headspec.statistics.atlas.measures import (
     unbiased,
 )  # fmt: skip
 from headspec.statistics.intervals import over_seeds_and_examples
+from support.data.elements import elements
 
 HEADS = 72
 
 
 def run(seed: int = 0) -> Run:
-    return Run(model="m", mixture="a+b", tasks=("a",), method="tuned", seed=seed)
+    return Run("m", "a+b", ("a",), "tuned", seed)
 
 
-def folds(values: np.ndarray, n: int = 50) -> pd.DataFrame:
+def folds(values: np.ndarray) -> pd.DataFrame:
     """Fold means (folds, measures, heads) as a table."""
-    fold, measure, head = np.indices(values.shape).reshape(3, -1)
-    names = np.array([f"m{i}" for i in range(values.shape[1])])[measure]
-    return pd.DataFrame(
-        {"task": "a", "measure": names, "fold": fold, "layer": head // 12, "head": head % 12,
-         "value": values.ravel(), "n": n}
-    )  # fmt: skip
+    frame = elements("fold", "measure", "head", value=values).assign(task="a", n=50)
+    heads = {"measure": "m" + frame["measure"].astype(str), "layer": frame["head"] // 12}
+    return frame.assign(**heads, head=frame["head"] % 12)
+
+
+def agreed(*measures: np.ndarray, fraction: float = 0.3, resamples: int = 20, **more) -> pd.Series:
+    """The row of two measures, (folds, heads) each."""
+    frame = folds(np.stack(measures, axis=1))
+    return agreement([(run(), frame)], fraction, resamples, **{"confidence": 0.95, "seed": 0} | more).iloc[0]
+
+
+def jaccard(a: np.ndarray, b: np.ndarray, size: int) -> float:
+    top_a, top_b = (set(np.argsort(-values)[:size]) for values in (a, b))
+    return len(top_a & top_b) / len(top_a | top_b)
 
 
 def test_examples_are_the_same_for_all_and_folds_are_means():
@@ -86,26 +95,7 @@ def test_values_of_heads_have_the_interval_of_t_over_folds():
     np.testing.assert_allclose(found[["value", "ci_low", "ci_high"]].T, [value, value - reach, value + reach])
 
 
-def test_identical_and_opposite_measures():
-    value = np.random.default_rng(1).random((FOLDS, 1, HEADS)) * 0.01 + np.arange(HEADS)
-    frame = agreement([(run(), folds(np.concatenate([value, -value, value], axis=1)))], 0.25, 50, 0.95, 0)
-    assert list(frame.columns) == list(AGREEMENT.columns)
-    rows = frame.set_index(["measure_a", "measure_b"])
-    assert rows.loc[("m0", "m1"), "spearman"] == pytest.approx(-1)
-    assert rows.loc[("m0", "m1"), "top_overlap"] == 0
-    same = rows.loc[("m0", "m2")]
-    assert same["spearman"] == pytest.approx(1) and same["top_overlap"] == 1
-    assert same["spearman_low"] == pytest.approx(1) and same["ci_over"] == "examples"
-    noisy = value + np.random.default_rng(2).normal(0, 3, (FOLDS, 1, HEADS))
-    noisier = agreement([(run(), folds(np.concatenate([value, noisy], axis=1)))], 0.01, 50, 0.999999, 0)
-    assert noisier["top_overlap_high"].item() == 1
-    opposite = agreement([(run(), folds(np.concatenate([value, -noisy], axis=1)))], 0.01, 50, 0.999999, 0)
-    assert opposite["spearman_low"].item() == -1
-    empty = agreement([], 0.25, 50, 0.95, 0)
-    assert empty.empty and list(empty) == list(AGREEMENT.columns)
-
-
-def test_overlap_and_spearman_are_those_of_the_weighted_means():
+def test_agreement_is_that_of_the_weighted_means():
     rng = np.random.default_rng(2)
     values = rng.random((FOLDS, 2, HEADS))
     frame = folds(values)
@@ -114,19 +104,15 @@ def test_overlap_and_spearman_are_those_of_the_weighted_means():
     a, b = np.average(values, axis=0, weights=weights)
     first, again, other = (agreement([(run(), frame)], 0.3, 20, 0.95, seed) for seed in (0, 0, 1))
     assert first.equals(again) and not first["spearman_low"].equals(other["spearman_low"])
-    row = first.iloc[0]
-    top_a, top_b = (set(np.argsort(-x)[:21]) for x in (a, b))
-    assert row["spearman"] == pytest.approx(spearmanr(a, b).statistic)
-    assert row["top_overlap"] == pytest.approx(len(top_a & top_b) / len(top_a | top_b))
-    for fraction, size in ((0.25, 18), (0.29 / 7.2, 2), (0.01, 1)):  # at least one head
-        tops = [set(np.argsort(-x)[:size]) for x in (a, b)]
+    assert first["spearman"].item() == pytest.approx(spearmanr(a, b).statistic)
+    for fraction, size in ((0.3, 21), (0.25, 18), (0.29 / 7.2, 2), (0.01, 1)):  # at least one head
         overlap = agreement([(run(), frame)], fraction, 20, 0.95, 0)["top_overlap"].item()
-        assert overlap == pytest.approx(len(tops[0] & tops[1]) / len(tops[0] | tops[1]))
+        assert overlap == pytest.approx(jaccard(a, b, size))
 
 
 def test_intervals_are_of_the_resampled_folds_of_the_task():
     values = np.random.default_rng(4).random((FOLDS, 2, HEADS))
-    row = agreement([(run(), folds(values))], 0.3, 20, 0.95, 3).iloc[0]
+    row = agreed(*values.swapaxes(0, 1), seed=3)
     assert row[["model", "mixture", "method", "task", "n_seeds"]].tolist() == ["m", "a+b", "tuned", "a", 1]
     means = resampled_means(values, np.full(FOLDS, 50.0), 20, derive(3, "agreement", "a"))
     deviation = np.std([spearmanr(*mean).statistic for mean in means]) * np.sqrt(FOLDS / (FOLDS - 1))
@@ -135,24 +121,29 @@ def test_intervals_are_of_the_resampled_folds_of_the_task():
     assert row["spearman"] - row["spearman_low"] == pytest.approx(reach)
 
 
-def test_of_two_opposite_heads_one_is_on_top():
-    row = agreement([(run(), folds(np.tile([[0.0, 1], [1, 0]], (FOLDS, 1, 1))))], 0.3, 20, 0.95, 0).iloc[0]
-    assert row["spearman"] == pytest.approx(-1) and row["top_overlap"] == 0
+def test_agreement_in_closed_form():
+    rng = np.random.default_rng(1)
+    value = rng.random((FOLDS, HEADS)) * 0.01 + np.arange(HEADS)
+    opposite = agreed(value, -value)
+    assert opposite["spearman"] == pytest.approx(-1) and opposite["top_overlap"] == 0
+    same = agreed(value, value)
+    assert same[["spearman", "spearman_low", "top_overlap"]].tolist() == pytest.approx([1, 1, 1])
+    assert same["ci_over"] == "examples"
+    noisy = value + rng.normal(0, 3, (FOLDS, HEADS))
+    wide = {"fraction": 0.01, "resamples": 50, "confidence": 0.999999}
+    assert agreed(value, noisy, **wide)["top_overlap_high"] == 1  # ends of intervals are clipped
+    assert agreed(value, -noisy, **wide)["spearman_low"] == -1
+    constant = agreed(value, np.full((FOLDS, HEADS), 0.5))
+    assert constant["spearman"] == constant["spearman_low"] == constant["spearman_high"] == 0
+    two = agreed(*np.tile([[[0.0, 1]], [[1, 0]]], (1, FOLDS, 1)))  # of two heads, one is on top
+    assert two["spearman"] == pytest.approx(-1) and two["top_overlap"] == 0
+    first = agreed(*np.tile([[-np.arange(float(HEADS))], [np.zeros(HEADS)]], (1, FOLDS, 1)))
+    assert first["top_overlap"] == 1  # of heads with the same value, the first
+    empty = agreement([], 0.25, 50, 0.95, 0)
+    assert empty.empty and list(empty) == list(same.index) == list(AGREEMENT.columns)
 
 
-def test_of_heads_with_the_same_value_the_first_are_on_top():
-    values = np.tile([-np.arange(float(HEADS)), np.zeros(HEADS)], (FOLDS, 1, 1))
-    assert agreement([(run(), folds(values))], 0.3, 20, 0.95, 0)["top_overlap"].item() == 1
-
-
-def test_a_measure_that_is_the_same_for_all_heads_correlates_with_none():
-    values = np.random.default_rng(3).random((FOLDS, 2, HEADS))
-    values[:, 1] = 0.5
-    row = agreement([(run(), folds(values))], 0.25, 20, 0.95, 0).iloc[0]
-    assert row["spearman"] == row["spearman_low"] == row["spearman_high"] == 0
-
-
-def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) -> np.ndarray:
+def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) -> tuple[bool, bool]:
     """Whether the intervals cover the agreement of two measures without noise: (Spearman, overlap)."""
     a = rng.standard_normal(HEADS)
     b = rho * a + np.sqrt(1 - rho**2) * rng.standard_normal(HEADS)
@@ -163,15 +154,9 @@ def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) ->
         for s in range(seeds)
     ]
     row = agreement(runs, 0.3, 100, 0.95, 0).iloc[0]
-    tops = [set(np.argsort(-values)[:21]) for values in true]
-    overlap = len(tops[0] & tops[1]) / len(tops[0] | tops[1])
-    spearman = spearmanr(*true).statistic
-    return np.array(
-        [
-            row["spearman_low"] <= spearman <= row["spearman_high"],
-            row["top_overlap_low"] - 1e-9 <= overlap <= row["top_overlap_high"] + 1e-9,
-        ]
-    )
+    spearman, overlap = spearmanr(*true).statistic, jaccard(*true, 21)
+    covered = row["top_overlap_low"] - 1e-9 <= overlap <= row["top_overlap_high"] + 1e-9
+    return row["spearman_low"] <= spearman <= row["spearman_high"], covered
 
 
 @pytest.mark.slow
@@ -184,8 +169,7 @@ def test_intervals_cover_what_they_say(seeds, rho, noise):
 
 
 def test_head_values_cover_their_mean():
-    rng = np.random.default_rng(6)
-    covered = []
+    rng, covered = np.random.default_rng(6), []
     for _ in range(40):
         frame = head_values(run(), fold_means("a", "x", rng.exponential(1.0, (300, 6, 12))), 0.95)
         covered.append(((frame["ci_low"] <= 1) & (frame["ci_high"] >= 1)).mean())

@@ -9,7 +9,8 @@ from support.figures import frame
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned", "n_seeds": 1, "ci_over": "examples"}
 
 
-def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
     pairs = [("ablation", "importance", 0.2), ("ablation", "ablation_size", 0.3),
              ("ablation_size", "importance", 0.9), ("confidence", "importance", 0.7)]  # fmt: skip
     agreement = [
@@ -32,36 +33,34 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
             if j < 2:
                 d = dict(dissociation=value / 10, ci_low=0.0, ci_high=0.1, p_holm=0.5, at_chance=bool(j))
                 found.append(row | d)
-    return frame("agreement", agreement), frame("pruning_areas", areas), frame("ranking_dissociation", found)
-
-
-def test_a_row_has_what_three_tables_say_of_a_ranking():
-    table = belief(*tables())
+    tables = {"agreement": agreement, "pruning_areas": areas, "ranking_dissociation": found}
+    table = belief(*(frame(name, made) for name, made in tables.items()))
     assert list(table.columns) == list(BELIEF.columns) and len(table) == 3 * 4
-    rows = table.set_index(["task", "ranking"])
-    row = rows.loc[("b", "importance")]
-    assert row["ablation_spearman"] == pytest.approx(0.25) and row["ablation_top_overlap"] == 0.1
-    assert row[["ablation_spearman_low", "ablation_spearman_high"]].tolist() == pytest.approx([0.15, 0.45])
-    assert row["ablation_size_spearman"] == pytest.approx(0.95)  # as the second of two measures
-    assert row[["area", "area_low", "area_high"]].tolist() == pytest.approx([0.6, 0.59, 0.62])
-    assert row[["difference", "difference_low", "difference_p_holm"]].tolist() == [-0.1, -0.2, 0.01]
-    assert row["dissociation"] == pytest.approx(0.06) and row["dissociation_p_holm"] == 0.5
-    assert not row["at_chance"] and rows.loc[("b", "ablation"), "at_chance"]
+    return table.set_index(["task", "ranking"])
 
 
-def test_the_mean_over_tasks_has_means_of_agreement():
-    rows = belief(*tables()).set_index(["task", "ranking"])
-    row = rows.loc[("mean", "importance")]
-    names = ["ablation_spearman", "ablation_spearman_low", "ablation_spearman_high"]
-    assert row[names].tolist() == pytest.approx([0.225, 0.125, 0.425])
-    assert row["area"] == pytest.approx(0.7)
-
-
-def test_what_a_ranking_lacks_is_missing():
-    rows = belief(*tables()).set_index(["task", "ranking"])
-    assert pd.isna(rows.loc[("a", "ablation"), "ablation_spearman"])
-    assert rows.loc[("a", "ablation"), "ablation_size_spearman"] == pytest.approx(0.3)
-    shared = rows.loc[("a", "importance_all")]
-    assert shared[["ablation_spearman", "dissociation", "at_chance"]].isna().all()
-    assert shared["difference"] == -0.1
-    assert rows.loc[("a", "random"), ["difference", "dissociation"]].isna().all()
+@pytest.mark.parametrize(
+    ("task", "ranking", "expected"),
+    [
+        ("b", "importance", {
+            "ablation_spearman": 0.25, "ablation_spearman_low": 0.15, "ablation_spearman_high": 0.45,
+            "ablation_top_overlap": 0.1, "ablation_top_overlap_high": 0.6,
+            "ablation_size_spearman": 0.95,  # as the second of two measures
+            "area": 0.6, "area_low": 0.59, "area_high": 0.62, "difference": -0.1, "difference_low": -0.2,
+            "difference_high": 0, "difference_p_holm": 0.01, "dissociation": 0.06, "dissociation_low": 0,
+            "dissociation_high": 0.1, "dissociation_p_holm": 0.5, "at_chance": False,
+        }),
+        # agreement of the mean over tasks is the mean of agreement
+        ("mean", "importance", {"ablation_spearman": 0.225, "ablation_spearman_low": 0.125,
+                                "ablation_spearman_high": 0.425, "area": 0.7}),
+        # what a ranking lacks is missing
+        ("a", "ablation", {"ablation_spearman": None, "ablation_size_spearman": 0.3, "at_chance": True}),
+        ("a", "importance_all", {"ablation_spearman": None, "dissociation": None, "at_chance": None,
+                                 "difference": -0.1, "difference_high": 0.2, "difference_p_holm": 0.03}),
+        ("a", "random", {"area": 0.53, "difference": None, "dissociation": None}),
+    ],
+)  # fmt: skip
+def test_a_row_has_what_three_tables_say_of_a_ranking(rows, task, ranking, expected):
+    found = rows.loc[(task, ranking), list(expected)]
+    values = [None if pd.isna(value) else value for value in found]
+    assert values == [pytest.approx(value) for value in expected.values()]

@@ -18,16 +18,13 @@ def test_whole_numbers_are_the_exact_binomial_test(n, data, threshold):
     assert exact_interval(hits / n, n, 0.95) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
-def test_effective_numbers_need_not_be_whole():
+def test_effective_numbers_need_not_be_whole_and_thresholds_not_between_0_and_1():
     assert exceeding(0.05, 10, 0.01) == pytest.approx(beta.cdf(0.01, 0.5, 10.5))
     low, high = exact_interval([0, 0.05, 0.95, 1], 10, 0.9)
     np.testing.assert_allclose(low, [0, *beta.ppf(0.05, [0.5, 9.5, 10], [10.5, 1.5, 1])])
     np.testing.assert_allclose(high, [*beta.ppf(0.95, [1, 1.5, 10.5], [10, 9.5, 0.5]), 1])
-
-
-def test_thresholds_that_no_rate_or_every_rate_exceeds():
-    assert exceeding([0, 0.5, 1], 10, 1.1).tolist() == [1, 1, 1]
-    assert exceeding([0, 0.5, 1], 10, -0.1).tolist() == exceeding([0, 0.5, 1], 10, 0).tolist() == [1, 0, 0]
+    for threshold, p in {1.1: [1, 1, 1], -0.1: [1, 0, 0], 0: [1, 0, 0]}.items():
+        assert exceeding([0, 0.5, 1], 10, threshold).tolist() == p
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
@@ -45,16 +42,12 @@ def test_a_margin_that_the_differing_cases_cannot_reach():
     assert exceeding_pairs(1, 1, 100, 0.1) == pytest.approx(0.55**100)
 
 
-def test_effective_cases():
-    """Independent cases count fully, and clusters of equal cases once."""
-    rng = np.random.default_rng(0)
-    alone = (rng.random((2000, 3)) < [0.1, 0.5, 0.9]).astype(float)
-    mean, effective = effective_cases(alone, np.ones(2000))
-    np.testing.assert_allclose(mean, alone.mean(axis=0))
-    np.testing.assert_allclose(effective, 2000, rtol=1e-3)
-    mean, effective = effective_cases(7 * alone, np.full(2000, 7))
-    np.testing.assert_allclose(mean, alone.mean(axis=0))
-    np.testing.assert_allclose(effective, 2000, rtol=1e-3)
+def test_independent_cases_count_fully_and_clusters_of_equal_cases_once():
+    alone = (np.random.default_rng(0).random((2000, 3)) < [0.1, 0.5, 0.9]).astype(float)
+    for size in (1, 7):
+        mean, effective = effective_cases(size * alone, np.full(2000, size))
+        np.testing.assert_allclose(mean, alone.mean(axis=0))
+        np.testing.assert_allclose(effective, 2000, rtol=1e-3)
     mean, effective = effective_cases(np.array([[3.0, 0], [4, 0]]), [3, 4])  # all hits, and none
     assert mean.tolist() == [1, 0] and effective.tolist() == [2, 2]
     balanced = np.array([[1.0], [1], [1], [2]])  # clusters more alike than chance
@@ -69,11 +62,16 @@ def test_effective_cases_in_closed_form():
     assert effective_cases(sums, [million] * 4) == (0.5, pytest.approx(3 * million))
 
 
-def clustered(rate: float, sentences: int, heads: int, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Hits (cases, heads) of that rate, half of them decided for a whole sentence, and their sentence."""
-    sentence = np.repeat(np.arange(sentences), rng.integers(1, 6, sentences))
+def clustered(rate: float, sentences: int, heads: int, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hits (cases, heads) of that rate, half of them decided for a whole sentence; first and number of cases.
+
+    Both are (sentences,).
+    """
+    number = rng.integers(1, 6, sentences)
+    sentence = np.repeat(np.arange(sentences), number)
     own, common = rng.random((len(sentence), heads)), rng.random((sentences, heads))[sentence]
-    return np.where(rng.random(own.shape) < 0.3, common, own) < rate, sentence
+    hits = np.where(rng.random(own.shape) < 0.3, common, own) < rate
+    return hits, np.cumsum(number) - number, number
 
 
 @pytest.mark.slow
@@ -81,11 +79,9 @@ def test_rates_at_the_threshold_are_found_to_exceed_it_at_the_nominal_rate():
     """With dependent cases, at 5 and at 0.5 %; a test that ignored the dependence would find more."""
     rng = np.random.default_rng(1)
     for rate in (0.5, 0.9):
-        hits, sentence = clustered(rate, 120, 20_000, rng)
-        starts = np.flatnonzero(np.diff(sentence, prepend=-1))
-        sums, cases = np.add.reduceat(hits, starts, dtype=float), np.diff(starts, append=len(sentence))
-        mean, effective = effective_cases(sums, cases)
-        assert effective.mean() < 0.9 * len(sentence)
+        hits, starts, cases = clustered(rate, 120, 20_000, rng)
+        mean, effective = effective_cases(np.add.reduceat(hits, starts, dtype=float), cases)
+        assert effective.mean() < 0.9 * len(hits)
         p = exceeding(mean, effective, rate)
         assert 0.02 < (p < 0.05).mean() < 0.065 and (p < 0.005).mean() < 0.0085
         low, high = exact_interval(mean, effective, 0.95)
@@ -94,12 +90,9 @@ def test_rates_at_the_threshold_are_found_to_exceed_it_at_the_nominal_rate():
 
 def test_differences_at_the_margin_are_found_to_exceed_it_at_the_nominal_rate():
     rng = np.random.default_rng(2)
-    hits, sentence = clustered(0.5, 120, 20_000, rng)
-    fixed = rng.random(hits.shape) < 0.4
-    score = hits.astype(float) - fixed
-    starts = np.flatnonzero(np.diff(sentence, prepend=-1))
-    sums, cases = np.add.reduceat(score, starts), np.diff(starts, append=len(sentence))
+    hits, starts, cases = clustered(0.5, 120, 20_000, rng)
+    score = hits.astype(float) - (rng.random(hits.shape) < 0.4)
     differing = np.abs(score).mean(axis=0)
-    mean, effective = effective_cases(sums, cases, differing)
+    mean, effective = effective_cases(np.add.reduceat(score, starts), cases, differing)
     p = exceeding_pairs(mean, differing, effective, 0.1)
     assert 0.02 < (p < 0.05).mean() < 0.06 and (p < 0.005).mean() < 0.0085

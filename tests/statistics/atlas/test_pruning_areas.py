@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.atlas.pruning_curves import area_weights
@@ -21,11 +20,14 @@ from support.data.evaluations import evaluated
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])
+LEVELS = {"importance": (0.85, 0.6, 0.5), "confidence": (0.85, 0.7, 0.5), "random": (0.85, 0.75, 0.5)}
+DRAWS, SPREAD = 10, 0.05
 
 
-def evaluation(right: dict[tuple, np.ndarray], tasks=("a",), seed: int = 0) -> Evaluation:
-    """Predictions that are right or wrong; (ranking, pruned_for, draw, task, fraction): (n,) bool."""
-    one = evaluated(["ranking", "pruned_for", "draw", "task", "fraction"], right, tasks=tasks, seed=seed)
+def evaluation(predictions: dict[tuple, np.ndarray], *more, seed: int = 0) -> Evaluation:
+    """A run from {(ranking, pruned_for, draw, task, fraction): predictions (n,)}, right if they are 1."""
+    columns = ["ranking", "pruned_for", "draw", "task", "fraction"]
+    one = evaluated(columns, predictions, *more, seed=seed)
     ranked = one.predictions["draw"].isna()
     return replace(one, stored=one.predictions.assign(order=np.where(ranked, "top", None)))
 
@@ -65,20 +67,16 @@ def test_areas_and_differences_in_closed_form():
     right |= curve("random", (0.9, 0.6, 0.5), u, None, 0) | curve("random", (0.9, 0.8, 0.5), u, None, 1)
     tables = pruning_curves([evaluation(right)], 400, 0.95, seed=0)
     table = tables["pruning_areas"]
-    expected = {name: WEIGHTS @ levels for name, levels in
-                {"importance": (0.9, 0.5, 0.5), "confidence": (0.9, 0.8, 0.5),
-                 "random": (0.9, 0.7, 0.5)}.items()}  # fmt: skip
+    middle = {"importance": 0.5, "confidence": 0.8, "random": 0.7}
+    expected = {name: WEIGHTS @ (0.9, level, 0.5) for name, level in middle.items()}
     for ranking, area in expected.items():
         row = one(table, ranking)
         assert row["value"] == pytest.approx(area) and row["ci_low"] < area < row["ci_high"]
         assert row["ci_over"] == ("examples and orders" if ranking == "random" else "examples")
         assert np.isnan(row["p_value"]) and row["metric"] == "accuracy"
         assert one(table, ranking, task="mean")["value"] == pytest.approx(area)
-    for ranking, against in [
-        ("importance", "random"),
-        ("confidence", "random"),
-        ("confidence", "importance"),
-    ]:
+    pairs = [("importance", "random"), ("confidence", "random"), ("confidence", "importance")]
+    for ranking, against in pairs:
         row = one(table, ranking, against)
         assert row["value"] == pytest.approx(expected[ranking] - expected[against])
         assert row["ci_low"] <= row["value"] <= row["ci_high"] and 0 < row["p_value"] <= row["p_holm"] <= 1
@@ -93,24 +91,12 @@ def test_areas_and_differences_in_closed_form():
         assert list(frame.columns) == list(SCHEMAS[name].columns)
 
 
-LEVELS = {"importance": (0.85, 0.6, 0.5), "confidence": (0.85, 0.7, 0.5), "random": (0.85, 0.75, 0.5)}
-DRAWS, SPREAD = 10, 0.05
-
-
 def test_the_metric_is_that_of_the_task():
     """Spearman of regression, against the definition."""
-    rng = np.random.default_rng(0)
-    label, noise = rng.normal(size=60), rng.normal(size=60)
-    frames = [
-        pd.DataFrame({"ranking": "importance", "pruned_for": "a", "fraction": fraction, "draw": None,
-                      "order": "top", "task": "a", "example": np.arange(60), "label": label,
-                      "prediction": label * (1 - fraction) + noise})
-        for fraction in FRACTIONS
-    ]  # fmt: skip
-    run = Run(model="m", mixture="a", method="tuned", seed=0, tasks=("a",))
-    frame = pd.concat(frames).astype({"draw": "Int32"})
-    row = one(areas([Evaluation(run, {"a": "spearman"}, frame)]), "importance")
-    expected = WEIGHTS @ [score("spearman", label, label * (1 - f) + noise) for f in FRACTIONS]
+    label, noise = np.random.default_rng(0).normal(size=(2, 60))
+    predictions = {("importance", "a", None, "a", f): label * (1 - f) + noise for f in FRACTIONS}
+    row = one(areas([evaluation(predictions, label, "spearman")]), "importance")
+    expected = WEIGHTS @ [score("spearman", label, values) for values in predictions.values()]
     assert row["value"] == pytest.approx(expected)
 
 
@@ -171,18 +157,12 @@ def test_a_test_finds_a_difference():
     assert one(table, "confidence", "importance")["p_value"] < 0.01
 
 
-def test_resamples_depend_on_the_seed():
-    runs = simulated(np.random.default_rng(1), LEVELS, seeds=1)
-    first, again, other = (pruning_curves(runs, 99, 0.95, seed)["pruning_areas"] for seed in (1, 1, 2))
-    assert first.equals(again)
+def test_resamples_depend_on_the_seed_and_a_copy_of_a_run_adds_nothing_to_the_test():
+    (run,) = simulated(np.random.default_rng(1), LEVELS)
+    first, other = (pruning_curves([run], 99, 0.95, seed)["pruning_areas"] for seed in (1, 2))
+    assert first.equals(pruning_curves([run], 99, 0.95, 1)["pruning_areas"])
     assert not first["ci_low"].equals(other["ci_low"]) and not first["p_value"].equals(other["p_value"])
-
-
-def test_a_copy_of_a_seed_adds_nothing_to_the_test():
-    rng = np.random.default_rng(1)
-    (run,) = simulated(rng, LEVELS)
-    alone = one(areas([run]), "confidence", "importance")
-    twice = one(areas([run, Evaluation(run.run, run.metrics, run.predictions)]), "confidence", "importance")
+    alone, twice = (one(areas(runs), "confidence", "importance") for runs in ([run], [run, run]))
     assert alone["p_value"] == twice["p_value"] and alone["value"] == pytest.approx(twice["value"])
     assert twice["n_seeds"] == 2
 
@@ -190,7 +170,7 @@ def test_a_copy_of_a_seed_adds_nothing_to_the_test():
 def test_the_mean_over_tasks_and_no_baselines():
     u = np.random.default_rng(0).random(80)
     right = curve("gradient", (0.9, 0.6, 0.5), u) | curve("gradient", (0.8, 0.4, 0.3), u, "b", task="b")
-    table = areas([evaluation(right, ("a", "b"))])
+    table = areas([evaluation(right)])
     by_task = [one(table, "gradient", task=task)["value"] for task in "ab"]
     assert one(table, "gradient", task="mean")["value"] == pytest.approx(np.mean(by_task))
     assert len(table) == 3 and table["p_holm"].isna().all()
@@ -219,36 +199,39 @@ def test_each_order_is_analysed_as_if_it_were_alone():
 
 def test_what_is_incomplete_is_refused():
     u = np.random.default_rng(0).random(50)
-    right = curve("importance", (0.9, 0.6, 0.5), u) | curve("confidence", (0.9, 0.6, 0.5), u)
-    del right["confidence", "a", None, "a", 0.3]
-    with pytest.raises(DataError, match="lacks predictions with ranking 'confidence', draw 0, fraction 0.3$"):
-        areas([evaluation(right)])
-    full, other = curve("importance", (0.9, 0.6, 0.5), u), curve("importance", (0.9, 0.6, 0.5), u[:40])
-    with pytest.raises(DataError, match="seed1/cumulative.parquet: examples differ from those of .*seed0"):
-        areas([evaluation(full), evaluation(other, seed=1)])
-    with pytest.raises(DataError, match="rankings differ"):
-        areas([evaluation(full), evaluation(full | curve("confidence", (0.9, 0.6, 0.5), u), seed=1)])
+    full, other = (curve(ranking, (0.9, 0.6, 0.5), u) for ranking in ("importance", "confidence"))
+    fewer = {key: values[:40] for key, values in full.items()}
+    lacking = {key: values for key, values in other.items() if key[-1] != 0.3}
+    for message, runs in {
+        "lacks predictions with ranking 'confidence', draw 0, fraction 0.3$": [full | lacking],
+        "seed1/cumulative.parquet: examples differ from those of .*seed0": [full, fewer],
+        "rankings differ": [full, full | other],
+    }.items():
+        with pytest.raises(DataError, match=message):
+            areas([evaluation(right, seed=seed) for seed, right in enumerate(runs)])
 
 
 def test_dissociation_of_a_ranking_is_equation_7():
-    u = (np.arange(100) + 0.5) / 100
-    right = {}
-    matrix = {"importance": {("a", "a"): 0.5, ("a", "b"): 0.8, ("b", "a"): 0.7, ("b", "b"): 0.6},
-              "confidence": dict.fromkeys([("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")], 0.7)}  # fmt: skip
-    for ranking, metrics in matrix.items():
-        for (pruned_for, task), level in metrics.items():
-            right[ranking, pruned_for, None, task, 0.0] = u < 0.9
-            right[ranking, pruned_for, None, task, 0.3] = u < level
-            if pruned_for == task:
-                right[ranking, pruned_for, None, task, 1.0] = u < 0.5
+    """By several rankings, of which each counts apart; p is corrected over rankings, apart for the mean."""
+    u, right = (np.arange(100) + 0.5) / 100, {}
+    matrix = {"importance": [[0.5, 0.8], [0.7, 0.6]], "confidence": [[0.7, 0.7], [0.7, 0.7]]}
+    for ranking, levels in matrix.items():
+        for pruned_for, metrics in zip("ab", levels, strict=True):
+            for task, level in zip("ab", metrics, strict=True):
+                right |= curve(ranking, (0.9, level, 0.5), u, pruned_for, task=task)
     for task in "ab":
-        right["random", None, 0, task, 0.0] = right["random", None, 0, task, 0.3] = u < 0.9
-    runs = [evaluation(right, ("a", "b"), seed) for seed in (0, 1)]
+        right |= curve("random", (0.9, 0.9, 0.9), u, None, 0, task)
+    runs = [evaluation(right, seed=seed) for seed in (0, 1)]
     table = ranking_dissociation(runs, 0.3, 200, 0.95, 0.1, seed=0)
     assert set(table["ranking"]) == set(matrix) and set(table["n_seeds"]) == {2}
-    expected = scores([[0.5, 0.8], [0.7, 0.6]], [0.9, 0.9])
+    expected = scores(matrix["importance"], [0.9, 0.9])
     found = table[table["ranking"] == "importance"].set_index("task")["dissociation"]
     np.testing.assert_allclose(found[["a", "b"]], expected)
     same = table[table["ranking"] == "confidence"]
     assert (same["dissociation"] == 0).all() and (same["p_value"] == 1).all()
     assert list(table.columns) == list(SCHEMAS["ranking_dissociation"].columns)
+    for _, family in table.groupby(table["task"] == "mean"):
+        np.testing.assert_allclose(family["p_holm"], holm(family["p_value"]))
+    only = [replace(run, stored=run.predictions.query("ranking == 'random'")) for run in runs]
+    none = ranking_dissociation(only, 0.3, 200, 0.95, 0.1, seed=0)
+    assert none.empty and list(none) == list(table)

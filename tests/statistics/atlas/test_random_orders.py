@@ -16,9 +16,7 @@ RATIOS = {0.1: (213, 0.15, True), 0.2: (53, 0.15, True), 1: (30, 0.1, False)}
 LEVEL, TASKS = 0.5, tuple(f"t{i}" for i in range(20))
 
 
-def studies(
-    rng: np.random.Generator, mixture: str, ratio: float, orders: int, seeds: int
-) -> list[Evaluation]:
+def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[Evaluation]:
     """Runs of independent tasks in which a ranking is as good as the mean of all random orders."""
     n, spread, same = RATIOS[ratio]
     difficulty, runs = rng.random((len(TASKS), 1, n)), []
@@ -36,24 +34,20 @@ def studies(
             draw=frame["draw"].astype("Int32").where(random), ranking=np.where(random, RANDOM, "confidence"),
             order=top.mask(random), pruned_for=frame["task"].mask(random),
         )  # fmt: skip
-        run = Run(model="m", mixture=mixture, method="tuned", seed=seed, tasks=TASKS)
+        run = Run("m", mixture, TASKS, "tuned", seed)
         runs.append(Evaluation(run, dict.fromkeys(TASKS, "accuracy"), frame))
     return runs
-
-
-def compared(ratio: float, orders: int, seeds: int, mixtures: int) -> pd.DataFrame:
-    """The rows in which the ranking is compared with random orders, of 20 x `mixtures` studies."""
-    rng = np.random.default_rng([int(10 * ratio), orders, seeds])
-    runs = (run for i in range(mixtures) for run in studies(rng, f"m{i}", ratio, orders, seeds))
-    table = pruning_curves(runs, 199, 0.95, seed=0)["pruning_areas"]
-    return table[(table["against"] == RANDOM) & (table["task"] != "mean")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize(("orders", "seeds"), [(2, 1), (5, 1), (10, 1), (5, 3)])
 def test_few_orders_keep_level_and_coverage(orders, seeds, ratio):
-    table = compared(ratio, orders, seeds, mixtures=12 // seeds)
+    """Of a ranking compared with them in 20 studies of each mixture."""
+    rng = np.random.default_rng([int(10 * ratio), orders, seeds])
+    runs = (run for i in range(12 // seeds) for run in studies(rng, f"m{i}", ratio, orders, seeds))
+    table = pruning_curves(runs, 199, 0.95, seed=0)["pruning_areas"]
+    table = table[(table["against"] == RANDOM) & (table["task"] != "mean")]
     most = stats.binom.ppf(0.999, len(table), 0.05)
     rejected = (table["p_value"] <= 0.05).sum()
     assert rejected <= most

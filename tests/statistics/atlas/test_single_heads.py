@@ -76,11 +76,9 @@ def test_coverage_and_level(seeds):
 
 
 def test_other_examples_are_refused():
-    plain = np.arange(20) < 15
-    head = ("ablation", 0, 0)
+    plain, head = np.arange(20) < 15, ("ablation", 0, 0)
+    one, fewer = (evaluation(plain[:n], {head: plain[:n]}, seed=20 - n) for n in (20, 19))
     with pytest.raises(DataError, match="seed1/ablated.parquet: examples or heads of task 'a' differ"):
-        single_heads(
-            [evaluation(plain, {head: plain}), evaluation(plain[:18], {head: plain[:18]}, 1)], 9, 0.9, 0
-        )
+        single_heads([one, fewer], 9, 0.9, 0)
     with pytest.raises(DataError, match="task 'a' lacks predictions of some examples"):
         single_heads([evaluation(plain, {head: plain[:18]})], 9, 0.9, 0)

@@ -7,31 +7,27 @@ import pandas as pd
 import pytest
 
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.overlap import (
-    correlation,
-    jaccard,
-    overlap,
-    within_layers,
-)
+from headspec.statistics.gates.overlap import correlation, jaccard, overlap, within_layers
+from support.data.elements import elements
 
-LAYERS, HEADS = 3, 6
+HEADS = 6
 
 
 def cell(seed: int, mixture: str = "a+b", method: str = "tuned", scope: str = "shared") -> PrunedRun:
     return PrunedRun(Run("m", mixture, tuple(mixture.split("+")), method, seed), "l0", scope, 0.3)
 
 
-def rows(
-    kept: np.ndarray, task: str | None = None, step: int = 9, gate: np.ndarray | None = None
-) -> pd.DataFrame:
-    layer, head = (index.ravel() for index in np.indices(kept.shape))
-    gate = kept if gate is None else gate
-    frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head})
-    return frame.assign(open_probability=np.nan, gate=kept.ravel().astype(float), kept=kept.ravel())
+def rows(kept: np.ndarray, task: str | None = None, step: int = 9) -> pd.DataFrame:
+    return elements("layer", "head", gate=kept.astype(float), kept=kept).assign(task=task, step=step)
 
 
 def random_by_layer(rng, counts=(1, 3, 5)) -> np.ndarray:
     return np.stack([rng.permutation(np.arange(HEADS) < n) for n in counts])
+
+
+def means(tables: dict[PrunedRun, pd.DataFrame], draws: int, seed: int = 0) -> pd.DataFrame:
+    """The rows of means over pairs."""
+    return overlap(tables, draws, seed).query("a == 'mean'")
 
 
 def test_jaccard_and_correlation():
@@ -60,11 +56,8 @@ def test_overlap_of_ragged_layers_is_that_of_the_heads_that_exist():
     first, second = np.zeros((2, 3, 4), dtype=bool)
     first[1, :2] = second[1, :2] = first[2, 0] = second[2, 1] = True
     exists = np.arange(4) < np.array([0, 4, 2])[:, None]
-    tables_of = {}
-    for s, kept in enumerate((first, second)):
-        of = rows(kept)
-        tables_of[cell(s)] = of[exists[of["layer"], of["head"]]]
-    found = overlap(tables_of, 6000, 0).iloc[0]
+    tables = {cell(s): rows(kept)[exists.ravel()] for s, kept in enumerate((first, second))}
+    found = overlap(tables, 6000, 0).iloc[0]
     assert found["jaccard"] == pytest.approx(2 / 4)
     assert found["correlation"] == pytest.approx(np.corrcoef(first[exists], second[exists])[0, 1])
     shares = {  # heads in common in both layers: their number, and its probability
@@ -72,36 +65,6 @@ def test_overlap_of_ragged_layers_is_that_of_the_heads_that_exist():
     }  # fmt: skip
     expected = sum(p * n / (6 - n) for n, p in shares.items())
     assert found["jaccard_by_layer"] == pytest.approx(expected, abs=0.02)
-
-
-def test_seeds_and_tasks_are_paired_with_their_own_kind():
-    rng = np.random.default_rng(0)
-    own = {
-        cell(s, scope="per_task"): pd.concat([rows(random_by_layer(rng), t) for t in ("a", "b")])
-        for s in range(3)
-    }
-    alone = {
-        cell(s, task, "single"): rows(random_by_layer(rng)) for task in ("a", "b", "c") for s in range(2)
-    }
-    result = overlap(own | alone, 50, 0)
-    pairs = result[result["a"] != "mean"]
-    of_own = pairs[pairs["scope"] == "per_task"]
-    seeds = [*itertools.combinations("012", 2)]
-    assert {*zip(of_own["what"], of_own["within"], of_own["a"], of_own["b"], strict=True)} == (
-        {("seeds", task, *pair) for task in ("a", "b") for pair in seeds}
-        | {("tasks", seed, "a", "b") for seed in "012"}
-    )
-    tasks = pairs[(pairs["method"] == "single") & (pairs["what"] == "tasks")]
-    assert tasks["mixture"].isna().all() and len(tasks) == 2 * 3
-    assert pairs["p_value"].isna().all()
-    means = result[result["a"] == "mean"]
-    for row in means.itertuples():
-        same = pairs[
-            (pairs["what"] == row.what) & (pairs["method"] == row.method) & (pairs["scope"] == row.scope)
-        ]
-        if row.mixture == row.mixture:
-            same = same[same["mixture"] == row.mixture]
-        assert row.jaccard == pytest.approx(same["jaccard"].mean())
 
 
 def test_what_layers_alone_give():
@@ -117,16 +80,52 @@ def test_what_layers_alone_give():
     assert result["correlation_by_layer"] == pytest.approx(0, abs=0.01)  # layers keep equally many
 
 
+def test_seeds_and_tasks_are_paired_with_their_own_kind():
+    """At the end of learning; means are those of pairs."""
+    rng, tables = np.random.default_rng(0), {}
+    for s in range(3):
+        ends = [rows(random_by_layer(rng), task, step) for step in (3, 9) for task in ("a", "b")]
+        tables[cell(s, scope="per_task")] = pd.concat(ends)
+    for task, s in itertools.product(("a", "b", "c"), range(2)):
+        tables[cell(s, task, "single")] = rows(random_by_layer(rng))
+    result = overlap(tables, 50, 0)
+    pairs = result[result["a"] != "mean"]
+    own = pairs[pairs["scope"] == "per_task"]
+    assert set(own[["what", "within", "a", "b"]].itertuples(index=False, name=None)) == (
+        {("seeds", task, *pair) for task in ("a", "b") for pair in itertools.combinations("012", 2)}
+        | {("tasks", seed, "a", "b") for seed in "012"}
+    )
+    last = tables[cell(1, scope="per_task")].query("step == 9").groupby("task")["kept"].agg(list)
+    both = own[(own["what"] == "tasks") & (own["within"] == "1")]
+    assert both["jaccard"].item() == jaccard(*np.reshape([*last], (2, 3, HEADS)))
+    tasks = pairs[(pairs["method"] == "single") & (pairs["what"] == "tasks")]
+    assert tasks["mixture"].isna().all() and len(tasks) == 2 * 3
+    assert pairs["p_value"].isna().all()
+    keys = ["mixture", "method", "scope", "what"]
+    by_kind = pairs.groupby(keys, dropna=False)[["jaccard", "correlation"]].mean()
+    mean = result[result["a"] == "mean"].set_index(keys)
+    pd.testing.assert_frame_equal(mean[["jaccard", "correlation"]].sort_index(), by_kind.sort_index())
+
+
+def test_heads_that_all_seeds_keep_are_found_in_each_of_many_mixtures():
+    """Means are not corrected for those of other runs."""
+    same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
+    found = means({cell(s, f"a+b{i}"): rows(same) for i in range(30) for s in range(3)}, 200)
+    assert len(found) == 30 and (found[["jaccard", "correlation"]] == 1).all(axis=None)
+    assert (found["jaccard_by_layer"] < 0.5).all() and found["p_value"].iloc[0] == pytest.approx(1 / 201)
+    assert found["p_holm"].tolist() == found["p_value"].tolist() and found["p_holm"].max() < 0.05
+
+
 @pytest.mark.slow
 def test_level_where_layers_explain_all():
     """Three seeds in three pairs, which share sets."""
     rng, n = np.random.default_rng(3), 150
-    p = []
-    for i in range(n):
-        result = overlap({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)
-        p.append(result[result["a"] == "mean"]["p_value"].item())
-    assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
-    assert 0.3 <= np.mean(np.array(p) <= 0.5) <= 0.6
+    p = np.array([
+        means({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)["p_value"].item()
+        for i in range(n)
+    ])  # fmt: skip
+    assert 0.01 <= np.mean(p <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert 0.3 <= np.mean(p <= 0.5) <= 0.6
 
 
 @pytest.mark.slow
@@ -141,39 +140,9 @@ def test_level_where_the_sets_of_one_kind_are_alike(what):
             for other in range(4):
                 sets[(name, other) if what == "seeds" else (other, name)] = kept
         seeds, tasks = ({key[k] for key in sets} for k in (0, 1))
-        of = {
+        tables = {
             cell(s, scope="per_task"): pd.concat([rows(sets[s, t], "abcd"[t]) for t in sorted(tasks)])
             for s in sorted(seeds)
         }
-        result = overlap(of, 100, i)
-        p.append(result[(result["a"] == "mean") & (result["what"] == what)]["p_value"].item())
+        p.append(means(tables, 100, i).query("what == @what")["p_value"].item())
     assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
-
-
-def test_heads_that_all_seeds_keep_are_found():
-    same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
-    result = overlap({cell(s): rows(same) for s in range(3)}, 500, 0)
-    mean = result[result["a"] == "mean"].iloc[0]
-    assert mean["jaccard"] == mean["correlation"] == 1 and mean["jaccard_by_layer"] < 0.5
-    assert mean["p_value"] == pytest.approx(1 / 501) and mean["p_holm"] == mean["p_value"]
-
-
-def test_means_are_corrected_with_those_of_their_runs():
-    """Of 30 mixtures, each with one mean: all pairs alike, and no p above the smallest there is."""
-    same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
-    cells = [cell(s, f"a+b{i}") for i in range(30) for s in range(3)]
-    means = overlap({one: rows(same) for one in cells}, 200, 0).query("a == 'mean'")
-    assert (
-        len(means) == 30
-        and means["p_holm"].tolist() == means["p_value"].tolist()
-        and means["p_holm"].max() < 0.05
-    )
-
-
-def test_only_the_end_of_learning_counts():
-    rng = np.random.default_rng(0)
-    ends = [random_by_layer(rng) for _ in range(2)]
-    tables_of = {
-        cell(s): pd.concat([rows(random_by_layer(rng), step=3), rows(end)]) for s, end in enumerate(ends)
-    }
-    assert overlap(tables_of, 10, 0)["jaccard"].iloc[0] == jaccard(*ends)

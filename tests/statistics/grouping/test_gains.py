@@ -7,6 +7,7 @@ import pytest
 from headspec.statistics.grouping.gains import features, measured_gains, sizes
 
 TASKS, METRICS = ("a", "b", "c"), dict.fromkeys("abc", "accuracy")
+nan = np.nan
 
 
 def row(mixture, task, difference, metric="accuracy", method="tuned"):
@@ -27,14 +28,16 @@ SHARING = pd.DataFrame(
 )  # fmt: skip
 
 
+def gains(table: pd.DataFrame = SHARING, model: str = "m"):
+    return measured_gains(table, TASKS, METRICS, model)
+
+
 def test_sources_are_rows_and_targets_columns():
-    found = measured_gains(SHARING, TASKS, METRICS, "m")
-    nan = np.nan
-    assert np.array_equal(
-        found.gain, [[nan, 0.02, 0.04], [0.01, nan, 0.06], [0.03, 0.05, nan]], equal_nan=True
-    )
-    assert np.nanmax(abs(found.gain - found.low - 0.1)) < 1e-12
-    assert np.nanmax(abs(found.high - found.gain - 0.2)) < 1e-12 and found.unlearnt == ()
+    found = gains()
+    np.testing.assert_array_equal(found.gain, [[nan, 0.02, 0.04], [0.01, nan, 0.06], [0.03, 0.05, nan]])
+    np.testing.assert_allclose(found.low, found.gain - 0.1)
+    np.testing.assert_allclose(found.high, found.gain + 0.2)
+    assert found.unlearnt == () and found.tasks == TASKS
     # variances within targets are (0.01 ** 2) * 2, (0.015 ** 2) * 2 and (0.01 ** 2) * 2, with a freedom of 1
     between = (2 * 0.01**2 + 2 * 0.015**2 + 2 * 0.01**2) / 3
     assert found.reliability == pytest.approx(1 - 0.01**2 / 4 / between)
@@ -42,42 +45,48 @@ def test_sources_are_rows_and_targets_columns():
 
 def test_a_task_that_is_never_learnt_has_no_gains():
     table = SHARING.assign(unpruned_at_chance=SHARING["task"].eq("c"))
-    found = measured_gains(table, TASKS, METRICS, "m")
+    found = gains(table)
     assert found.unlearnt == ("c",)
     assert (~np.isnan(found.gain)).sum() == 2 and np.isnan(found.low[2]).all()
     table.loc[table["mixture"] == "a+c", "unpruned_at_chance"] = False
-    assert measured_gains(table, TASKS, METRICS, "m").unlearnt == ()
+    assert gains(table).unlearnt == ()
 
 
 def test_unknown_pairs_and_single_seeds():
-    found = measured_gains(SHARING[SHARING["mixture"] != "b+c"], TASKS, METRICS, "m")
-    assert np.isnan(found.gain[1, 2]) and found.gain[0, 2] == 0.04
-    assert np.isnan(measured_gains(SHARING.assign(between_seeds=None), TASKS, METRICS, "m").reliability)
-    assert measured_gains(SHARING.assign(between_seeds=1.0), TASKS, METRICS, "m").reliability == 0
-    assert np.isnan(measured_gains(SHARING, TASKS, METRICS, "other").gain).all()
+    found = gains(SHARING[SHARING["mixture"] != "b+c"])
+    np.testing.assert_array_equal(found.gain, [[nan, 0.02, 0.04], [0.01, nan, nan], [0.03, nan, nan]])
+    # means within targets are of the known gains; only those of a differ, with a freedom of 1
+    assert found.reliability == pytest.approx(1 - 0.01**2 / 4 / (2 * 0.01**2))
+    assert np.isnan(gains(SHARING.assign(between_seeds=None)).reliability)
+    assert gains(SHARING.assign(between_seeds=1.0)).reliability == 0
+    assert gains(SHARING.assign(difference=0.1)).reliability == 0
+    other = gains(model="other")
+    assert np.isnan(other.gain).all() and np.isnan(other.reliability)
 
 
 def test_affinities_are_directed_and_replace_their_mean():
-    pairs = [("a", "b", 0.1), ("a", "c", 0.2), ("b", "c", 0.3)]
+    pairs = [("a", "b", 0.1), ("a", "c", 0.2), ("b", "c", 0.3), ("a", "d", 0.4)]
     similarity = pd.DataFrame(
         [("m", name, a, b, None, value) for name in ("text", "lookahead") for a, b, value in pairs]
         + [("m", "text", "a", "b", "subject", 9.0), ("other", "text", "a", "b", None, 9.0)],
         columns=["model", "measure", "task_a", "task_b", "subject", "similarity"],
     )
     affinity = pd.DataFrame(
-        [("m", "lookahead", "a", "b", 1.0), ("m", "lookahead", "b", "a", 2.0)],
+        [
+            ("m", "lookahead", "a", "b", 1.0),
+            ("m", "lookahead", "b", "a", 2.0),
+            ("other", "text", "a", "b", 9.0),
+        ],
         columns=["model", "measure", "source", "target", "affinity"],
     )
-    found = features(similarity, affinity, TASKS, "m")
-    nan = np.nan
     expected = [[nan, 0.1, 0.2], [0.1, nan, 0.3], [0.2, 0.3, nan]]
-    assert np.array_equal(found["text"], expected, equal_nan=True)
-    assert (
-        found["lookahead"][0, 1] == 1 and found["lookahead"][1, 0] == 2 and np.isnan(found["lookahead"][2, 0])
-    )
-    assert np.array_equal(features(similarity, None, TASKS, "m")["lookahead"], expected, equal_nan=True)
+    for given, lookahead in ((None, expected), (affinity, [[nan, 1, nan], [2, nan, nan], [nan] * 3])):
+        found = features(similarity, given, TASKS, "m")
+        assert set(found) == {"text", "lookahead"}
+        np.testing.assert_array_equal(found["text"], expected)
+        np.testing.assert_array_equal(found["lookahead"], lookahead)
 
 
 def test_sizes_are_of_the_source_per_example_of_the_target():
-    found = sizes([1000, 500, 500])
-    assert found[0, 1] == pytest.approx(np.log(2)) and found[1, 0] == -found[0, 1] and found[1, 2] == 0
+    x = np.log(2)
+    np.testing.assert_allclose(sizes([1000, 500, 500]), [[0, x, x], [-x, 0, 0], [-x, 0, 0]])

@@ -20,7 +20,7 @@ def measured(gain: np.ndarray) -> Gains:
     return Gains(tuple(f"t{task}" for task in range(len(gain))), gain, gain - 1, gain + 1, 0.5, ())
 
 
-def by_hand(x, y, out, held_out, effects):
+def by_hand(x, y, out, effects):
     """Ridge without the tasks `out`, by explicit loops: predictions of all pairs."""
     ones = np.ones((len(y), 1))
     base = np.hstack([ones, np.eye(K)[SOURCE], np.eye(K)[TARGET]]) if effects else ones
@@ -33,27 +33,24 @@ def by_hand(x, y, out, held_out, effects):
         a, b, n = rest[:, :-1], rest[:, -1], train.sum()
         w = np.linalg.solve(a.T @ a / n + penalty * np.eye(x.shape[1]), a.T @ b / n)
         if not effects:
-            return y[train].mean() + (x - x[train].mean(axis=0)) @ w, train
+            return y[train].mean() + (x - x[train].mean(axis=0)) @ w
         known = [task for task in range(K) if task not in tasks]
         values = []
         for column in (*x.T, y):
-            small = np.full((K, K), np.nan)
-            small[SOURCE, TARGET] = column
             fit = np.linalg.lstsq(columns, column[train], rcond=None)[0]
             s, t = fit[1 : K + 1].copy(), fit[K + 1 :].copy()
             level = fit[0] + s[known].mean() + t[known].mean()
             s, t = s - s[known].mean(), t - t[known].mean()
             s[list(tasks)] = t[list(tasks)] = 0
             values.append(level + s[SOURCE] + t[TARGET])
-        return values[-1] + (x - np.column_stack(values[:-1])) @ w, train
+        return values[-1] + (x - np.column_stack(values[:-1])) @ w
 
     loss = np.zeros(len(PENALTIES))
     for task in set(range(K)) - set(out):
         for number, penalty in enumerate(PENALTIES):
-            predicted, _ = fitted((*out, task), penalty)
             judged = ~np.isin(SOURCE, out) & ~np.isin(TARGET, out) & ((task == SOURCE) | (task == TARGET))
-            loss[number] += np.nansum((y - predicted)[judged] ** 2)
-    return fitted(out, PENALTIES[loss.argmin()])[0]
+            loss[number] += np.nansum((y - fitted((*out, task), penalty))[judged] ** 2)
+    return fitted(out, PENALTIES[loss.argmin()])
 
 
 @pytest.mark.parametrize(("held_out", "effects"), [(1, False), (1, True), (2, False)])
@@ -68,11 +65,9 @@ def test_regressions_are_those_of_loops(held_out, effects):
     for fold, out in ((0, (0, 1)[:held_out]), (-1, tuple(range(K))[-held_out:])):
         pairs = model.pairs[fold]
         assert np.isin(np.column_stack([SOURCE, TARGET])[pairs], out).sum(axis=1).min() == held_out
-        assert model.base[fold] + together[0, fold] == pytest.approx(
-            by_hand(x.T, y, out, held_out, effects)[pairs]
-        )
-        alone = by_hand(x[1:2].T, y, out, held_out, effects)[pairs]
-        assert model.base[fold] + each[1, 0, fold] == pytest.approx(alone)
+        for change, columns in ((together[0, fold], x), (each[1, 0, fold], x[1:2])):
+            expected = by_hand(columns.T, y, out, effects)[pairs]
+            assert model.base[fold] + change == pytest.approx(expected)
 
 
 def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition():
@@ -91,8 +86,8 @@ def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition
     assert (table.groupby(["predictor", "held_out"]).size() == 90).all() and table["predicted"].notna().all()
     # a slope of one sign everywhere: within a task, ranks of predictions are those of the feature
     np.fill_diagonal(gain, np.nan)
-    within = [spearmanr(features["good"][:, t], gain[:, t], nan_policy="omit").statistic for t in range(10)]
-    within += [spearmanr(features["good"][t], gain[t], nan_policy="omit").statistic for t in range(10)]
+    rows = zip([*features["good"], *features["good"].T], [*gain, *gain.T], strict=True)
+    within = [spearmanr(*pair, nan_policy="omit").statistic for pair in rows]
     assert row.loc[("good", 1), "spearman"] == pytest.approx(np.mean(within))
 
 
@@ -114,9 +109,8 @@ def test_predictors_without_values_and_unknown_gains():
     gain = rng.normal(size=(6, 6))
     gain[2, 3] = np.nan
     table, scores = predict(measured(gain), features, "m", 0)
-    empty = scores["predictor"].isin(["holes", "same"])
-    assert scores[empty]["spearman"].isna().all() and scores[~empty]["spearman"].notna().all()
-    assert table[~table["predictor"].isin(["holes", "same"])]["predicted"].notna().all()
+    for frame, column in ((scores, "spearman"), (table, "predicted")):
+        assert (frame[column].isna() == frame["predictor"].isin(["holes", "same"])).all()
     assert (scores["n_gains"] == 29).all()
     fewer = {name: features[name] for name in ("one", "two")}
     again = predict(measured(gain), fewer, "m", 0)[1]
@@ -125,15 +119,10 @@ def test_predictors_without_values_and_unknown_gains():
 
 def test_few_tasks_have_no_scores():
     table, scores = predict(measured(np.ones((4, 4))), {"one": np.eye(4)}, "m", 0)
-    assert (
-        scores["spearman"].isna().all() and scores["n_tasks"].eq(4).all() and table["predicted"].isna().all()
-    )
-    assert predict(measured(np.ones((6, 6))), {}, "m", 0)[1]["predictor"].tolist() == [
-        ALL,
-        BASELINE,
-        BOTH,
-        ALL,
-    ]
+    assert scores["spearman"].isna().all() and table["predicted"].isna().all()
+    assert scores["n_tasks"].eq(4).all()
+    names = predict(measured(np.ones((6, 6))), {}, "m", 0)[1]["predictor"]
+    assert names.tolist() == [ALL, BASELINE, BOTH, ALL]
 
 
 def simulated(rng, strength, related):

@@ -23,12 +23,9 @@ def mean(values: dict[str, float]) -> float:
     return float(mean_over_tasks({(task, "metric"): value for task, value in values.items()}))
 
 
-def test_bert_base_of_its_paper():
-    assert mean(BERT_BASE) == pytest.approx(79.6, abs=0.05)
-
-
-def test_the_papers_mean_is_of_nine_tasks():
+def test_published_means_are_of_nine_tasks():
     """With MNLI of BERT's paper the mean comes out if that is two of nine tasks, not if one of eight."""
+    assert mean(BERT_BASE) == pytest.approx(79.6, abs=0.05)
     seven, published = IAT["bert-base"]
     others = {(str(i), "metric"): value for i, value in enumerate(seven)}
     matched, mismatched = BERT_BASE["MNLI-m"], BERT_BASE["MNLI-mm"]
@@ -47,7 +44,5 @@ def test_the_papers_rows_with_the_implied_mnli(model):
 
 
 def test_metrics_count_within_their_task():
-    values = {("mrpc", "f1"): 0.9, ("mrpc", "accuracy"): 0.7, ("cola", "matthews"): 0.4}
-    assert mean_over_tasks(values) == pytest.approx((0.8 + 0.4) / 2)
-    arrays = {key: np.array([value, 0]) for key, value in values.items()}
-    assert mean_over_tasks(arrays) == pytest.approx([0.6, 0])
+    values = {("mrpc", "f1"): [0.9, 0], ("mrpc", "accuracy"): [0.7, 0], ("cola", "matthews"): [0.4, 0]}
+    assert mean_over_tasks({key: np.array(value) for key, value in values.items()}) == pytest.approx([0.6, 0])

@@ -1,7 +1,6 @@
 """Power of a paired comparison: against the t-test in closed form, and against simulated studies."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
@@ -40,15 +39,12 @@ def test_more_of_anything_gives_more_power(parts, level):
         assert (np.diff(found) >= 0).all() and found[-1] > found[0]
 
 
-def test_needed_seeds_and_examples_are_the_fewest():
+def test_needed_seeds_and_examples_are_the_fewest_or_none():
     parts = Components(0.4, 0.1, 0.3)
     seeds = seeds_needed(0.5, parts, 0.8)
     assert power(0.5, parts, seeds) >= 0.8 > power(0.5, parts, seeds - 1)
     multiple = examples_needed(0.5, parts, 0.8, seeds - 1)
     assert power(0.5, parts, seeds - 1, multiple) >= 0.8 > power(0.5, parts, seeds - 1, multiple / 1.05)
-
-
-def test_what_seeds_or_examples_alone_cannot_show():
     assert seeds_needed(0.5, Components(0.1, 1.0, 0.1), 0.8) is None
     assert examples_needed(0.5, Components(1.0, 0.1, 0.1), 0.8, seeds=5) is None
 
@@ -84,25 +80,27 @@ def test_simulated_studies_show_effects_as_often_as_promised(parts, effect, seed
     assert max(promised) > min(promised) + 0.02
 
 
+def printed(folder, rows: list[dict], *options: str):
+    path = folder / "tables" / "improvement.parquet"
+    tables.write(path, SCHEMAS["improvement"], frame("improvement", rows), {})
+    return CliRunner().invoke(app, ["power", str(folder), *options])
+
+
 def test_the_command_prints_a_line_for_each_variant(tmp_path):
     row = {"model": "m", "mixture": "all", "task": "mean", "metric": "mean", "n_seeds": 10}
     row |= {"sd_seeds": 0.005, "sd_examples": 0.0, "sd_both": 0.0}
     rows = [{**row, "method": name, "heads": "top"} for name in ("iat", "iat-alpha0.5-delta0.1")]
     rows += [{**row, "method": "iat", "task": "a", "heads": "top"}, {**row, "method": "single"}]
-    path = tmp_path / "tables" / "improvement.parquet"
-    tables.write(path, SCHEMAS["improvement"], frame("improvement", rows), {})
-    printed = CliRunner().invoke(app, ["power", str(tmp_path), "--variants", "5"]).output.splitlines()
-    assert "0.5 points with power 0.8 " in printed[0] and "Holm over 5 variants" in printed[0]
-    lines = [line for line in printed if line.startswith("m, all, ")]
+    first, *others = printed(tmp_path, rows, "--variants", "5").output.splitlines()
+    assert "0.5 points with power 0.8 " in first and "Holm over 5 variants" in first
+    lines = [line.split()[2:8] for line in others if line.startswith("m, all, ")]
     needed = seeds_needed(0.5, Components(0.5, 0.0, 0.0), 0.8, level=0.01)
-    assert [line.split()[2] for line in lines] == ["iat", "iat-alpha0.5-delta0.1"]
-    assert all(line.split()[3:8] == ["0.50", "0.00", "0.00", line.split()[6], str(needed)] for line in lines)
+    assert [line[0] for line in lines] == ["iat", "iat-alpha0.5-delta0.1"]
+    assert all(line[1:4] == ["0.50", "0.00", "0.00"] and line[5] == str(needed) for line in lines)
 
 
-@pytest.mark.parametrize("rows", [None, [{"model": "m", "task": "mean", "heads": "top", "n_seeds": 2}]])
-def test_too_few_seeds_are_named(tmp_path, rows):
-    if rows:
-        path = tmp_path / "tables" / "improvement.parquet"
-        tables.write(path, SCHEMAS["improvement"], pd.DataFrame(frame("improvement", rows)), {})
-    result = CliRunner().invoke(app, ["power", str(tmp_path)])
-    assert result.exit_code and "three seeds" in str(result.exception) or "missing" in str(result.exception)
+def test_too_few_seeds_and_missing_tables_are_named(tmp_path):
+    missing = CliRunner().invoke(app, ["power", str(tmp_path)])
+    assert missing.exit_code and "missing" in str(missing.exception)
+    few = printed(tmp_path, [{"model": "m", "task": "mean", "heads": "top", "n_seeds": 2}])
+    assert few.exit_code and "three seeds" in str(few.exception)

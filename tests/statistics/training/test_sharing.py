@@ -26,32 +26,34 @@ def evaluation(rng: np.random.Generator, accuracy: dict[str, float], ease: np.nd
 
 def study(
     rng: np.random.Generator,
-    alone: dict[str, float],
-    joint: dict[str, float],
     seeds: int,
     n: int,
-    spread: float,
-):
-    """Runs of both tasks alone and together, and their tables."""
-    ease = rng.normal(0, 0.1, n)
-    tables = {}
+    spread: float = 0.0,
+    alone: tuple[float, float] = (0.7, 0.7),
+    joint: tuple[float, float] = (0.7, 0.7),
+) -> dict[Run, pd.DataFrame]:
+    """Evaluations of runs of both tasks alone and together, with accuracies that vary by `spread`."""
+    ease, tables = rng.normal(0, 0.1, n), {}
     for seed in range(seeds):
-        for task in TASKS:
-            mean = {task: alone[task] + rng.normal(0, spread)}
+        for task, accuracy in zip(TASKS, alone, strict=True):
+            mean = {task: accuracy + rng.normal(0, spread)}
             tables[Run("m", task, (task,), "single", seed)] = evaluation(rng, mean, ease)
-        means = {task: joint[task] + rng.normal(0, spread) for task in TASKS}
+        means = {task: accuracy + rng.normal(0, spread) for task, accuracy in zip(TASKS, joint, strict=True)}
         tables[Run("m", "pos+ner", TASKS, "tuned", seed)] = evaluation(rng, means, ease)
-    return list(tables), tables.__getitem__
+    return tables
+
+
+def shared(tables: dict[Run, pd.DataFrame], resamples: int = 200, metrics=METRICS, seed=0) -> pd.DataFrame:
+    table = sharing(list(tables), tables.__getitem__, metrics, resamples, 0.95, seed)
+    return table.set_index(["mixture", "task"], drop=False)
 
 
 def test_one_task_gains_and_the_other_loses():
-    rng = np.random.default_rng(0)
-    runs, read = study(rng, {"pos": 0.8, "ner": 0.6}, {"pos": 0.7, "ner": 0.7}, 3, 200, 0.0)
-    table = sharing(runs, read, METRICS, 200, 0.95, 0).set_index(["mixture", "task"])
+    table = shared(study(np.random.default_rng(0), 3, 200, alone=(0.8, 0.6), joint=(0.7, 0.7)))
     assert table.loc[("pos", "pos"), "value"] == pytest.approx(0.8, abs=0.03)
     assert table["difference"].isna()[[("pos", "pos"), ("ner", "ner")]].all()
     assert table["between_seeds"].between(0, 0.03, inclusive="neither").all()
-    pos, ner, mean = (table.loc["pos+ner", task] for task in ("pos", "ner", "mean"))
+    pos, ner, mean = (table.loc[("pos+ner", task)] for task in ("pos", "ner", "mean"))
     assert pos["difference"] == pytest.approx(-0.1, abs=0.03) and pos["p_holm"] < 0.01 and pos["ci_high"] < 0
     assert ner["difference"] == pytest.approx(0.1, abs=0.03) and ner["p_holm"] < 0.01
     assert mean["difference"] == pytest.approx((pos["difference"] + ner["difference"]) / 2)
@@ -59,8 +61,7 @@ def test_one_task_gains_and_the_other_loses():
 
 
 def test_p_over_three_seeds_covers_what_varies_between_them():
-    same = {"pos": 0.7, "ner": 0.7}
-    table = sharing(*study(np.random.default_rng(1), same, same, 3, 200, 0.1), METRICS, 200, 0.95, 0)
+    table = shared(study(np.random.default_rng(1), 3, 200, 0.1))
     compared = table[table["difference"].notna()]
     assert (compared["difference"].abs() > 0.01).any() and (compared["p_value"] > 0.05).all()
 
@@ -81,29 +82,24 @@ def test_tasks_of_which_nothing_is_learnt_alone_or_together_are_marked():
         Run("m", "pos+ner", TASKS, "tuned", 0): answers(pos=0.5, ner=0.5),
         Run("m", "pos+all", ("pos", "all"), "tuned", 0): answers(pos=0.9, all=0.5),
     }
-    metrics = dict.fromkeys(("pos", "ner", "all"), ["accuracy"])
-    found = sharing(list(tables), tables.__getitem__, metrics, 50, 0.95, 0)
-    marks = found.set_index(["mixture", "task"])["unpruned_at_chance"]
+    marks = shared(tables, 50, dict.fromkeys(("pos", "ner", "all"), ["accuracy"]))["unpruned_at_chance"]
     assert marks[marks].index.tolist() == [("pos", "pos"), ("pos+ner", "pos"), ("pos+all", "all")]
 
 
 def test_without_a_task_alone_there_is_no_difference():
-    runs, read = study(
-        np.random.default_rng(1), dict.fromkeys(TASKS, 0.7), dict.fromkeys(TASKS, 0.7), 1, 30, 0
-    )
-    table = sharing([run for run in runs if run.mixture != "ner"], read, METRICS, 50, 0.95, 0)
-    of = table.set_index(["mixture", "task"])["difference"]
-    assert of.notna()["pos+ner", "pos"] and of.isna()["pos+ner", "ner"] and of.isna()["pos+ner", "mean"]
+    tables = {
+        run: table for run, table in study(np.random.default_rng(1), 1, 30).items() if run.mixture != "ner"
+    }
+    differences = shared(tables, 50).loc["pos+ner", "difference"]
+    assert differences.isna().to_dict() == {"pos": False, "ner": True, "mean": True}
 
 
 def test_gains_between_pairs_leave_out_groups_and_other_ways_of_training():
-    runs, read = study(
-        np.random.default_rng(3), {"pos": 0.8, "ner": 0.6}, dict.fromkeys(TASKS, 0.7), 2, 30, 0
-    )
-    copies = [("pair", TASKS, "tuned"), ("pos+ner", TASKS, "frozen")]  # a group of two, and no plain training
-    more = {Run("m", *copy, seed): read(runs[-1]) for copy in copies for seed in (0, 1)}
-    table = sharing([*runs, *more], lambda run: more[run] if run in more else read(run), METRICS, 50, 0.95, 0)
-    found = between_pairs(table)
+    tables = study(np.random.default_rng(3), 2, 30, alone=(0.8, 0.6), joint=(0.7, 0.7))
+    for mixture, method in (("pair", "tuned"), ("pos+ner", "frozen")):  # a group of two; no plain training
+        for seed in (0, 1):
+            tables[Run("m", mixture, TASKS, method, seed)] = tables[Run("m", "pos+ner", TASKS, "tuned", 1)]
+    found = between_pairs(shared(tables, 50).reset_index(drop=True))
     assert found[["mixture", "method", "source", "target"]].to_numpy().tolist() == [
         ["pos+ner", "tuned", "ner", "pos"], ["pos+ner", "tuned", "pos", "ner"],
     ]  # fmt: skip
@@ -115,11 +111,7 @@ def test_gains_between_pairs_leave_out_groups_and_other_ways_of_training():
 def test_p_keeps_its_level_and_intervals_cover(seeds, spread):
     """Equal differences, of which there are many, count against significance."""
     rng = np.random.default_rng(2)
-    found = []
-    for number in range(250):
-        runs, read = study(rng, dict.fromkeys(TASKS, 0.7), dict.fromkeys(TASKS, 0.7), seeds, 60, spread)
-        table = sharing(runs, read, METRICS, 150, 0.95, number)
-        found.append(table[(table["mixture"] == "pos+ner") & (table["task"] == "pos")].iloc[0])
-    frame = pd.DataFrame(found)
+    tables = (shared(study(rng, seeds, 60, spread), 150, seed=number) for number in range(250))
+    frame = pd.DataFrame([table.loc[("pos+ner", "pos")] for table in tables])
     assert 0.005 <= (frame["p_value"] < 0.05).mean() <= 0.09
     assert 0.91 <= ((frame["ci_low"] <= 0) & (frame["ci_high"] >= 0)).mean() <= 0.99

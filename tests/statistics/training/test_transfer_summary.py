@@ -7,15 +7,16 @@ from headspec.statistics.intervals import over_seeds_and_draws
 from headspec.statistics.training.transfer_summary import summary
 from support.data.transfers import METHODS, summarised, transfer_table
 
+DIFFERENCE = ["difference", "difference_low", "difference_high"]
+
 
 def test_differences_are_paired():
     """Noise that all encoders share widens the intervals of means, not those of differences."""
     table = summarised({"a+b": ["a", "b"]}, METHODS)
     iat = table[table["method"] == "iat"]
-    columns = ["difference", "difference_low", "difference_high"]
-    np.testing.assert_allclose(iat[columns].to_numpy(), 0.05, atol=1e-9)
+    np.testing.assert_allclose(iat[DIFFERENCE].to_numpy(), 0.05, atol=1e-9)
     assert (iat["ci_high"] - iat["ci_low"] > 0.01).all()
-    assert table.loc[table["method"] == "tuned", columns].isna().all(axis=None)
+    assert table.loc[table["method"] == "tuned", DIFFERENCE].isna().all(axis=None)
     np.testing.assert_allclose(table.loc[table["method"] == "single", "difference"], -0.05, atol=1e-9)
 
 
@@ -31,25 +32,21 @@ def test_each_mixture_is_compared_with_its_own_tasks_alone():
     assert not one.duplicated(["mixture", "method", "source"]).any()
 
 
-def test_intervals_are_over_seeds_and_draws():
+def test_intervals_are_over_seeds_and_draws_and_those_of_one_seed_over_draws():
     table = transfer_table({"a+b": ["a", "b"]}, METHODS, seeds=4, draws=6, noise=0.1)
     means = summary(table, {"a+b": ["a", "b"]}, 0.9)
     one = means[(means["method"] == "iat") & (means["tuning"] == "full")].iloc[0]
     rows = table[(table["tuning"] == "full") & (table["samples"] == one["samples"])]
-    grids = {
-        method: part.pivot(index="seed", columns="draw", values="value").to_numpy()
-        for method, part in rows[rows["method"].isin(["tuned", "iat"])].groupby("method")
-    }
-    interval, difference = over_seeds_and_draws(grids["iat"], 0.9), grids["iat"] - grids["tuned"]
+    tuned, iat = (
+        rows[rows["method"] == method].pivot(index="seed", columns="draw", values="value").to_numpy()
+        for method in ("tuned", "iat")
+    )
+    interval = over_seeds_and_draws(iat, 0.9)
     assert one[["ci_low", "ci_high", "ci_over"]].tolist() == list(interval)
-    assert interval.over == "seeds and draws" and one["value"] == pytest.approx(grids["iat"].mean())
-    ends = over_seeds_and_draws(difference, 0.9)
-    assert one[["difference_low", "difference_high"]].tolist() == [ends.low, ends.high]
-
-
-def test_the_interval_of_one_seed_is_over_draws():
-    table = summarised({"a+b": ["a", "b"]}, ["pretrained"], seeds=1)
-    assert (table["ci_low"] < table["value"]).all() and (table["value"] < table["ci_high"]).all()
-    assert set(table["ci_over"]) == {"draws"}
-    only = summary(transfer_table({}, ["pretrained"]), {}, 0.95)
-    assert only["mixture"].eq("none").all() and only["difference"].isna().all()
+    assert interval.over == "seeds and draws" and one["value"] == pytest.approx(iat.mean())
+    low, high, _ = over_seeds_and_draws(iat - tuned, 0.9)
+    assert one[DIFFERENCE].tolist() == pytest.approx([(iat - tuned).mean(), low, high])
+    alone = summarised({}, ["pretrained"], seeds=1)
+    assert (alone["ci_low"] < alone["value"]).all() and (alone["value"] < alone["ci_high"]).all()
+    assert set(alone["ci_over"]) == {"draws"}
+    assert alone["mixture"].eq("none").all() and alone["difference"].isna().all()
