@@ -1,9 +1,33 @@
 """Tiny studies, finished once for all tests."""
 
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from support.running import every_stage
 from support.running.studies import TOKEN, Folder
+
+
+@pytest.fixture(scope="session")
+def finish(shared) -> Callable[..., Folder]:
+    """A function of a name, a config, targets, and of what prepares its folder: the finished study."""
+
+    def finished(
+        name: str, config: dict[str, Any], targets: Iterable[str],
+        prepare: Callable[[Path], object] | None = None,
+    ) -> Folder:  # fmt: skip
+        def fill(path: Path) -> None:
+            folder = Folder.new(path)
+            if prepare:
+                prepare(path)
+            folder.write(config)
+            folder.snakemake(*targets)
+
+        return Folder(shared(name, fill))
+
+    return finished
 
 
 @pytest.fixture(scope="session")

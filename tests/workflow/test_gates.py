@@ -1,8 +1,8 @@
 """Gates of a tiny study: heads that are kept, models and roles that are left, exports."""
 
+import itertools
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 RUN = "runs/bert/tone+topic/tuned/seed0"
 TASKS = {"shared": {"all"}, "per_task": {"tone", "topic"}}
-#: runs whose models are kept: scope, the task of the heads, and what `export` must be told
-SAVED = [("shared", "all", []), ("per_task", "topic", ["--task", "topic"])]
+#: models that `subset` keeps: the scope, and the task of the heads
+SAVED = pytest.mark.parametrize(("scope", "of"), [("shared", "all"), ("per_task", "topic")])
 
 
 def table(study: Folder, name: str) -> pd.DataFrame:
@@ -39,13 +39,15 @@ def last(study: Folder, run: str) -> pd.DataFrame:
     return gates[gates["step"] == gates["step"].max()].fillna({"task": "all"})
 
 
-@pytest.mark.parametrize("scope", TASKS)
-def test_every_budget_keeps_its_number_of_heads(every_stage_finished, scope):
-    for method in PRUNING_METHODS:
+def test_every_budget_keeps_its_number_of_heads(every_stage_finished):
+    for method, scope in itertools.product(PRUNING_METHODS, TASKS):
         gates = last(every_stage_finished, f"{method}/{scope}/0.5")
         assert {*gates["task"]} == TASKS[scope] and len(gates) == len(TASKS[scope]) * LAYERS * HEADS
         assert gates["kept"].sum() == 4 * len(TASKS[scope]), method
     assert last(every_stage_finished, "whole/shared/1")["kept"].all()
+    # heads of "fresh" are those of its source
+    source, fresh = (last(every_stage_finished, f"{method}/per_task/0.5") for method in ("subset", "fresh"))
+    assert fresh["kept"].tolist() == source["kept"].tolist()
 
 
 def test_gates_are_recorded_while_they_learn_once_for_all_numbers_of_heads(every_stage_finished):
@@ -72,11 +74,6 @@ def test_examples_that_rank_heads_do_not_judge_them(every_stage_finished):
         assert {*rest["example"]} < {*of_task["example"]}
 
 
-def test_heads_from_fresh_weights_are_those_of_the_source(every_stage_finished):
-    source, fresh = (last(every_stage_finished, f"{method}/per_task/0.5") for method in ("subset", "fresh"))
-    assert fresh["kept"].tolist() == source["kept"].tolist()
-
-
 def saved(study: Folder, scope: str, task: str) -> tuple[MultiTask, np.ndarray]:
     """The model that `subset` has left, and the heads that it keeps for a task."""
     kept = last(study, f"subset/{scope}/0.5").query("task == @task")["kept"]
@@ -84,19 +81,20 @@ def saved(study: Folder, scope: str, task: str) -> tuple[MultiTask, np.ndarray]:
     return model, kept.to_numpy().reshape(LAYERS, HEADS)
 
 
-@pytest.mark.parametrize(("scope", "of", "options"), SAVED)
+@SAVED
 def test_an_exported_model_predicts_what_its_evaluation_says(
-    every_stage_finished, tmp_path, monkeypatch, scope, of, options
+    every_stage_finished, tmp_path, monkeypatch, scope, of
 ):
     monkeypatch.chdir(every_stage_finished.path)
-    run = f"results/tiny/{RUN}/gates/subset/{scope}/0.5"
+    run, tasks = f"results/tiny/{RUN}/gates/subset/{scope}/0.5", ["tone", "topic"] if of == "all" else [of]
+    options = [] if of == "all" else ["--task", of]
     cli.app(["export", run, *options, "--out", str(tmp_path / "out")], standalone_mode=False)
     kept = saved(every_stage_finished, scope, of)[1]
     said = json.loads((tmp_path / "out" / "model.json").read_text())
     assert said["kept_heads"] == [np.flatnonzero(layer).tolist() for layer in kept]
-    assert said["kept_for"] == (of if options else ["tone", "topic"])
+    assert said["kept_for"] == (tasks if of == "all" else of)
     evaluation, logits = pd.read_parquet(f"{run}/evaluation.parquet"), opened(tmp_path / "out" / "model.onnx")
-    for task in [of] if options else ["tone", "topic"]:
+    for task in tasks:
         examples = Examples(pd.read_parquet(f"results/tiny/tokens/bert/{task}/validation.parquet"))
         found = logits(examples.batch(np.arange(len(examples)), "cpu"))[task].argmax(axis=1)
         expected = evaluation[evaluation["task"] == task].set_index("example")["prediction"]
@@ -106,52 +104,40 @@ def test_an_exported_model_predicts_what_its_evaluation_says(
 def test_exports_that_are_refused(every_stage_finished, monkeypatch):
     monkeypatch.chdir(every_stage_finished.path)
     gates = f"results/tiny/{RUN}/gates"
-    wrong = {
-        ("subset/shared/0.5", "--heads", "4"): "has its own number, expected no --heads",
-        ("subset/shared/0.5", "--task", "tone"): "keeps the same heads for all, expected no --task",
-        ("subset/per_task/0.5",): "--task: missing; the run has tone, topic",
-        ("subset/per_task/0.5", "--task", "tonic"): "the run has tone, topic. Did you mean 'topic'?",
-        ("l0/shared/0.5",): "no model; add 'l0' to gates.keep_models and run snakemake gates",
-        ("subset/shared/0.6",): f"Did you mean '{gates}/subset/shared/0.5'?",
-    }
-    for (run, *options), message in wrong.items():
+    for arguments, message in {
+        "subset/shared/0.5 --heads 4": "has its own number, expected no --heads",
+        "subset/shared/0.5 --task tone": "keeps the same heads for all, expected no --task",
+        "subset/per_task/0.5": "--task: missing; the run has tone, topic",
+        "subset/per_task/0.5 --task tonic": "the run has tone, topic. Did you mean 'topic'?",
+        "l0/shared/0.5": "no model; add 'l0' to gates.keep_models and run snakemake gates",
+        "subset/shared/0.6": f"Did you mean '{gates}/subset/shared/0.5'?",
+    }.items():
         with pytest.raises(HeadspecError, match=re.escape(message)):
-            cli.app(["export", f"{gates}/{run}", *options], standalone_mode=False)
-    assert not Path("results/tiny/export").exists()
+            cli.app(["export", *f"{gates}/{arguments}".split()], standalone_mode=False)
+    assert not (every_stage_finished.results / "export").exists()
 
 
-@pytest.mark.parametrize(("scope", "of"), [case[:2] for case in SAVED])
+@SAVED
 def test_roles_are_looked_for_with_the_other_heads_closed(every_stage_finished, scope, of):
     model, kept = saved(every_stage_finished, scope, of)
     results = every_stage_finished.results
     sentences = pd.read_parquet(results / "atlas/treebank.parquet")
-    found = pd.read_parquet(results / RUN / "gates/subset" / scope / "0.5/atlas" / of / "attended.parquet")
+    folder = results / RUN / "gates/subset" / scope / "0.5/atlas" / of
+    found = pd.read_parquet(folder / "attended.parquet")
     for gates, same in ((torch.tensor(kept).float(), True), (None, False)):
         model.gates.values = gates
         device = devices.prepare("fp32", 1, 1, 0)
         expected = attended(model, tokenizer(), sentences, 50, device)[0]
         expected = expected.sort_values(["sentence", "layer", "head"])
         assert all(map(np.array_equal, found["words"], expected["words"])) == same
-
-
-def test_roles_before_and_after(every_stage_finished):
-    results = every_stage_finished.results
-    heads, counts = (
-        pd.read_parquet(results / f"tables/{name}.parquet") for name in ("kept_roles", "role_counts")
+    heads = pd.read_parquet(results / "tables/kept_roles.parquet").fillna({"task": "all"})
+    rows = heads.query("way == 'subset' and scope == @scope and fraction == 0.5 and task == @of")
+    before, after = (
+        one_role(pd.read_parquet(path / "roles.parquet"))["role"]
+        for path in (results / RUN / "atlas", folder)
     )
-    of_runs = heads.groupby(["way", "scope", "fraction", heads["task"].fillna("all")], dropna=False)
-    before = one_role(pd.read_parquet(results / RUN / "atlas/roles.parquet"))["role"]
-    for (method, scope, fraction, of), rows in of_runs:
-        assert rows["role"].tolist() == before.tolist()
-        if method != "subset":
-            assert rows["role_after"].isna().all()
-            continue
-        folder = results / RUN / f"gates/{method}/{scope}/{fraction:g}"
-        roles = one_role(pd.read_parquet(folder / f"atlas/{of}/roles.parquet"))["role"]
-        assert rows["role_after"].tolist() == roles.where(rows["kept"].to_numpy(), "none").tolist()
-    assert {*counts["role"]} == {"positional", "syntactic", "rare word"} and len(counts) == 3 * len(of_runs)
-    whole = counts[counts["way"] == "whole"]
-    assert (whole["before"] == whole["kept"]).all() and whole["p_value"].isna().all()
+    assert rows["role"].tolist() == before.tolist()
+    assert rows["role_after"].tolist() == after.where(kept.ravel(), "none").tolist()
 
 
 def test_no_model_outlives_its_gates(every_stage_finished, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from support.data import brains, treebanks
-from support.running.studies import CONFIG, Folder
+from support.running.studies import CONFIG, SMALL, Folder
 
 TASKS: dict[str, Any] = {
     "tone": CONFIG["tasks"]["tone"] | {
@@ -22,8 +22,7 @@ AFFINITIES = ["lookahead", "lookahead-single", "grad-tag"]
 SIMILARITIES = ["paradigm", "text", "cka", "fisher", "importance", "cnm", *AFFINITIES]
 RANKINGS = ["importance", "confidence", "l0", "subset"]
 PRUNING_METHODS = ["rescored", "l0", "subset", "fresh", "ablation"]
-STUDY: dict[str, Any] = CONFIG | {
-    "seeds": [0],
+STUDY: dict[str, Any] = SMALL | {
     "precision": "fp32",
     "tasks": TASKS,
     "mixtures": {"pairs": [*TASKS]},
@@ -39,7 +38,6 @@ STUDY: dict[str, Any] = CONFIG | {
     "gates": {"mixtures": ["tone+topic"], "scope": ["shared", "per_task"], "kept": [0.5], "epochs": 1,
               "pruning_methods": PRUNING_METHODS, "keep_models": ["subset"]},
     "probes": {"mixtures": ["tone+pos"]},
-    "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 TARGETS = "all", "iat", "atlas", "gates", "probes", "grouping", "submission", "preview"
 

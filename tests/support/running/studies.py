@@ -58,6 +58,8 @@ CONFIG: dict[str, Any] = {
     "dissociation": {"resamples": 200},
     "figures": {"dpi": 60},
 }
+#: the same with one seed and one file of each figure
+SMALL: dict[str, Any] = CONFIG | {"seeds": [0], "figures": {"dpi": 60, "formats": ["png"]}}
 
 
 def study(**sections: Any) -> Study:
