@@ -1,38 +1,36 @@
-"""Warnings about rows that are of little use."""
+"""Warnings about rows that are of little use, and about metrics and classes that may not be meant."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.data import planned
-from support.data.labelled_texts import labelled, save
+from support.data.labelled_texts import labelled
+from support.data.sources import config, save
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def warned(frame: pd.DataFrame, max_length: int = 8, **settings) -> list[str]:
+def warned(frame: pd.DataFrame, max_length: int = 8, **settings: Any) -> list[str]:
     """Warnings while planning, equal if the source is read and if its record is."""
     save(frame, (folder := Path.cwd() / "x") / "train.csv")
-    task = Task(source="x", **settings)
-    study = Study(
-        study="s", seeds=[0], models={"m": {"source": "m", "max_length": max_length}}, tasks={"t": task},
-        mixtures={"single": ["t"]},
-    )  # fmt: skip
+    models = {"m": {"source": "m", "max_length": max_length}}
+    study = Study(**config({"t": {"source": "x"} | settings}, models=models))
     first, again = (planned.prepare_tasks(study).warnings(study) for _ in range(2))
     assert first == again and (folder.parent / ".snakemake/headspec/s/t.parquet").exists()
     return first
 
 
-def replaced(column: str, at: slice, values: list[str]) -> pd.DataFrame:
+def empty(column: str, first: int, last: int) -> pd.DataFrame:
     frame = labelled(100)
-    frame.loc[at, column] = values
+    frame.loc[first:last, column] = " "
     return frame
 
 
@@ -40,24 +38,35 @@ CONTRADICTING = labelled(50).assign(
     label=lambda rows: rows["label"].map({"x": "y", "y": "z", "z": "x"}), text=lambda rows: rows["text"] + " "
 )
 FILTERED = [labelled(7).assign(part="b"), labelled(50).assign(part="a"), labelled(20).assign(part="a")]
+TARGETS = [*[" "] * 10, *(f"Satz {i}." for i in range(90))]
+NUMBERS = [f"row {i}" for i in range(1000)]
 ROWS = {
     "ordinary": (labelled(100), {}, None),
-    "few empty": (replaced("text", slice(90, 98), [" "] * 9), {}, None),
-    "empty": (replaced("text", slice(90, 99), [" "] * 10), {},
-        "10 % of 100 training rows have an empty text; first at row 91"),
+    "few empty": (empty("text", 90, 98), {}, None),
+    "empty": (empty("text", 90, 99), {}, "10 % of 100 training rows have an empty text; first at row 91"),
+    "without a target": (labelled(100, label=TARGETS), {"type": "translation"},
+        "10 % of 100 training rows have an empty text; first at row 1"),
     "contradicting": (pd.concat([labelled(50), CONTRADICTING]), {},
         "100 % of 100 training rows contradict another row with the same text; first at rows 1 and 51"),
     "repeated": (pd.concat([labelled(80), labelled(80).iloc[10:30]]), {},
         "20 % of 100 training rows repeat the text and label of another row; first at rows 11 and 81"),
     "numbered as stored": (pd.concat(FILTERED), {"filter": {"part": "a"}},
         "29 % of 70 training rows repeat the text and label of another row; first at rows 8 and 58"),
+    "many numbers": (pd.DataFrame({"text": NUMBERS, "label": [*range(200)] * 5}), {},
+        ".label: 200 different numbers are taken as classes, from 0 to 199; for scores, set tasks.t.type to "
+        "regression"),
+    "halves": (labelled(100, label=[0, 0.5] * 50), {},
+        ".label: 2 different numbers are taken as classes, from 0 to 0.5; for scores, set tasks.t.type to "
+        "regression"),
+    "intents": (labelled(770, label=[*range(77)] * 10), {}, None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_rows_of_little_use(here, case):
+def test_rows_of_little_use_and_doubtful_classes_are_named(here, case):
     frame, settings, expected = ROWS[case]
-    assert warned(frame, **settings) == ([f"tasks.t: {expected}"] if expected else [])
+    separator = "" if expected and expected.startswith(".") else ": "
+    assert warned(frame, **settings) == ([f"tasks.t{separator}{expected}"] if expected else [])
 
 
 def test_validation_rows_are_counted_by_themselves(here):
@@ -71,7 +80,7 @@ def test_validation_rows_are_counted_by_themselves(here):
 def test_rows_longer_than_a_model_takes(here, long, expected):
     frame = labelled(100)
     frame.loc[: long - 1, "text"] += " and seven more words at its end"
-    found = warned(frame, max_length=8)
+    found = warned(frame)
     assert [line.split(" more words in ")[1][:4] for line in found] == expected
     assert all(line.startswith("models.m.max_length: 8 tokens, but") for line in found)
 
@@ -82,18 +91,9 @@ def test_sides_of_unlike_length(here, n):
     frame = labelled(100).assign(text=[f"{'a word ' * (2 + i % 7)}{i}" for i in range(100)])
     frame["label"] = frame["text"] * 3
     frame.loc[40 : 39 + n, "label"] = frame["text"] * 30
-    expected = (
-        "of 100 training rows have a source or a target 9 times as long, relative to the other, as most"
-    )
+    said = "of 100 training rows have a source or a target 9 times as long, relative to the other, as most"
     lines = warned(frame, 40, type="translation")
-    assert lines == [f"tasks.t: 2 % {expected} rows; first at row 41"] * (n > 0)
-
-
-def test_rows_without_a_target_are_empty(here):
-    frame = labelled(100).assign(label=lambda rows: rows["text"])
-    frame.loc[:9, "label"] = " "
-    lines = warned(frame, 40, type="translation")
-    assert lines == ["tasks.t: 10 % of 100 training rows have an empty text; first at row 1"]
+    assert lines == [f"tasks.t: 2 % {said} rows; first at row 41"] * (n > 0)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,8 @@ def test_rows_without_a_target_are_empty(here):
     ],
 )
 def test_how_bleu_counts_words_without_spaces(here, target, tokenizer):
-    frame = labelled(60)
-    frame["label"] = [target.format(i) for i in range(60)]
+    frame = labelled(60, label=[target.format(i) for i in range(60)])
     lines = warned(frame, 40, type="translation")
     told = f"tasks.t.metrics: bleu counts what sacrebleu's tokenizer {tokenizer} finds"
-    assert [line.startswith(told) for line in lines] == ([True] if tokenizer else [])
+    assert [line.startswith(told) for line in lines] == [True] * bool(tokenizer)
     assert warned(frame, 40, type="translation", metrics=["chrf"]) == []

@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec.config.sections.task import Task
-from headspec.config.study import Study
 from headspec.data import planned, prepare
 from headspec.data.prepare import Source
 from headspec.data.sources import source_records
 from headspec.errors import DataError
 from headspec.provenance import code_hash
-from support.data.labelled_texts import labelled, save
+from support.data.labelled_texts import labelled
+from support.data.sources import save
 from support.paths import ROOT
-from support.running.studies import CONFIG, texts
+from support.running import studies
 
 KEYED = ["example", "label", "key_a", "key_b"]
 
@@ -82,12 +82,9 @@ def test_a_record_has_what_the_source_has(here):
     "settings", [{"seed": 1}, {"text_a": "other_text"}, {"filter": {"other": 1}}, {"label": "other"}], ids=str
 )
 def test_other_settings_need_another_record(here, settings):
-    for split, start in (("train", 0), ("validation", 100)):
-        n = 60 if split == "train" else 20
-        save(
-            labelled(n, start, other_text=[f"b {i}" for i in range(start, start + n)]),
-            here / "x" / f"{split}.csv",
-        )
+    for split, start, n in (("train", 0, 60), ("validation", 100, 20)):
+        other = [f"b {i}" for i in range(start, start + n)]
+        save(labelled(n, start, other_text=other), here / "x" / f"{split}.csv")
     first = read()
     assert rows(read(**settings)) != rows(first)
     assert rows(read()) == rows(first)
@@ -111,17 +108,11 @@ def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "workflow", copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_hash, "LIBRARY", copy / "headspec")
     read()
-    recorded = "text_a" not in read().train.rows
+    assert "text_a" not in read().train.rows  # from the record
     for module, counts in {"heads/masks.py": False, "data/sources/columns.py": True}.items():
         path = copy / "headspec" / module
         path.write_text(path.read_text() + "\nADDED = 1\n")
-        assert ("text_a" in read().train.rows) == counts  # read from the source again
-    assert recorded
-
-
-def replace_end(start: int, content: bytes):
-    """Damage that replaces the end of a file."""
-    return lambda path: path.write_bytes(path.read_bytes()[:start] + content)
+        assert ("text_a" in read().train.rows) == counts
 
 
 def other_table(path: Path) -> None:
@@ -130,12 +121,12 @@ def other_table(path: Path) -> None:
 
 
 DAMAGE = {
-    "cut": replace_end(-30, b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
     "garbled": lambda path: path.write_bytes(path.read_bytes()[:300] + bytes(10) + path.read_bytes()[310:]),
     "foreign": lambda path: pq.write_table(pa.table({"a": [1]}), path),
     "other table": other_table,
-    "text": replace_end(0, b"not a table"),
-    "empty": replace_end(0, b""),
+    "text": lambda path: path.write_bytes(b"not a table"),
+    "empty": lambda path: path.write_bytes(b""),
 }
 
 
@@ -165,33 +156,30 @@ def test_wrong_data_leaves_no_record(here, record):
 
 @pytest.mark.slow
 def test_concurrent_processes_agree(here, record):
-    code = (
-        "from headspec.data.sources import source_records; from headspec.config.sections.task import Task\n"
-        "for i in range(20):\n"
-        "    task = Task(source='x', validation_split=None)\n"
-        "    n = len(source_records.read_source('s', 't', task, i % 2).train.rows)\n"
-        "print(n)"
-    )
+    code = """
+from headspec.config.sections.task import Task
+from headspec.data.sources import source_records
+task = Task(source="x", validation_split=None)
+for i in range(20):
+    n = len(source_records.read_source("s", "t", task, i % 2).train.rows)
+print(n)
+"""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
+    command = [sys.executable, "-c", code]
     started = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     assert [process.communicate()[0] for process in started] == ["54\n"] * 3
     assert [path.name for path in record.parent.iterdir()] == [record.name]
 
 
-def study_of(**tasks_: dict) -> Study:
-    return Study(**CONFIG | {"tasks": CONFIG["tasks"] | tasks_})
-
-
 def test_planning_and_jobs_make_the_same_tables(tmp_path, monkeypatch):
     """The same examples in the same order, also of pairs, and also from records."""
     monkeypatch.chdir(tmp_path)
-    texts(tmp_path / "texts")
-    match = {"source": "texts/match.jsonl", "text_a": "left", "text_b": "right"}
-    few = match | {"train_examples": 30, "validation_examples": 20}
-    study = study_of(pairs={"pairs_of": "topic", "train_examples": 60}, few=few)
+    studies.texts(tmp_path / "texts")
+    tasks = studies.CONFIG["tasks"]
+    few = tasks["match"] | {"train_examples": 30, "validation_examples": 20}
+    study = studies.study(tasks=tasks | {"pairs": {"pairs_of": "topic", "train_examples": 60}, "few": few})
     jobs = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items() if not task.pairs_of}
     jobs["pairs"] = prepare.prepare("pairs", study.tasks["pairs"], 0, jobs["topic"])
     for _ in range(2):

@@ -9,15 +9,13 @@ import pytest
 
 from headspec.config.loading import load
 from headspec.config.sections.task import Task
-from headspec.data import planned, prepare, splits
+from headspec.data import prepare, splits
 from headspec.data.submission import ARCHIVE, FILES, answers, warnings, write, written
 from headspec.errors import ConfigError, DataError
-from support.data.hub import cache_dataset, offline
-from support.paths import SHARED
+from support.data.sources import problem, save, texts
 from support.running.studies import CONFIG, Folder
 
 NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
-TASKS = SHARED / "tasks"
 
 
 def table(**predictions: list[float]) -> pd.DataFrame:
@@ -34,45 +32,41 @@ def lines(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text().splitlines()]
 
 
-# formats
+# --- formats
 
 
 @pytest.mark.parametrize("file", [file for file, kind in FILES.items() if kind.classes])
 def test_classes_are_written_in_the_format_of_the_server(file):
+    """Numbers of the server's order, or names, which may be in another order."""
     classes = list(FILES[file].classes)
-    predictions = answers(file, np.arange(len(classes), dtype=float), classes)
-    assert predictions == (["0", "1"] if file in NUMBERED else classes)
+    numbers = np.arange(len(classes), dtype=float)
+    assert answers(file, numbers, classes) == (["0", "1"] if file in NUMBERED else classes)
+    if file not in NUMBERED:
+        assert answers(file, numbers, classes[::-1]) == classes[::-1]
 
 
 def test_scores_are_clipped_and_rounded():
     scores = answers("STS-B", np.array([-0.4, 0.0, 2.34567, 4.9996, 5.2, 1e9]), None)
     assert scores == ["0.000", "0.000", "2.346", "5.000", "5.000", "5.000"]
-    with pytest.raises(DataError, match="STS-B: 1 of 2 predictions are nan"):
-        answers("STS-B", np.array([1.0, np.nan]), None)
-
-
-def test_names_follow_the_tasks_own_order_of_classes():
-    assert answers("QNLI", np.array([0.0, 1.0]), ["not_entailment", "entailment"]) == [
-        "not_entailment", "entailment",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("file", "classes", "words"),
+    ("file", "prediction", "classes", "words"),
     [
-        ("MRPC", ["equivalent", "not_equivalent"], "not_equivalent, equivalent in this order"),
-        ("CoLA", ["0", "1"], "got 0, 1, expected the classes unacceptable, acceptable"),
-        ("MNLI-m", ["entailment", "not_entailment"], "entailment, neutral, contradiction"),
-        ("STS-B", ["low", "high"], "type: got classification, expected regression"),
-        ("RTE", None, "type: got regression, expected classification"),
+        ("STS-B", np.nan, None, "STS-B: 1 of 2 predictions are nan"),
+        ("MRPC", 0, ["equivalent", "not_equivalent"], "not_equivalent, equivalent in this order"),
+        ("CoLA", 0, ["0", "1"], "got 0, 1, expected the classes unacceptable, acceptable"),
+        ("MNLI-m", 0, ["entailment", "not_entailment"], "entailment, neutral, contradiction"),
+        ("STS-B", 0, ["low", "high"], "type: got classification, expected regression"),
+        ("RTE", 0, None, "type: got regression, expected classification"),
     ],
 )
-def test_other_classes_are_refused(file, classes, words):
+def test_other_classes_and_missing_predictions_are_refused(file, prediction, classes, words):
     with pytest.raises(DataError, match=words):
-        answers(file, np.zeros(2), classes)
+        answers(file, np.array([1.0, prediction]), classes)
 
 
-# files
+# --- files
 
 
 def test_files_and_their_zip(tmp_path):
@@ -80,15 +74,13 @@ def test_files_and_their_zip(tmp_path):
     predictions = table(CoLA=[1, 0, 1], RTE=[0, 1], STS_B=[2.5, -1])
     classes = {"CoLA": list(FILES["CoLA"].classes), "RTE": ["entailment", "not_entailment"], "STS-B": None}
     write(tmp_path / "a", predictions, classes)
-    assert lines(tmp_path / "a" / "CoLA.tsv") == [
-        ["index", "prediction"],
-        ["0", "1"],
-        ["10", "0"],
-        ["20", "1"],
-    ]
-    assert lines(tmp_path / "a" / "RTE.tsv")[1:] == [["0", "entailment"], ["10", "not_entailment"]]
-    assert lines(tmp_path / "a" / "STS-B.tsv")[1:] == [["0", "2.500"], ["10", "0.000"]]
-    assert lines(tmp_path / "a" / "WNLI.tsv")[1:] == [[str(i), "0"] for i in range(146)]
+    for file, rows in {
+        "CoLA": [["0", "1"], ["10", "0"], ["20", "1"]],
+        "RTE": [["0", "entailment"], ["10", "not_entailment"]],
+        "STS-B": [["0", "2.500"], ["10", "0.000"]],
+        "WNLI": [[str(i), "0"] for i in range(146)],
+    }.items():
+        assert lines(tmp_path / "a" / f"{file}.tsv") == [["index", "prediction"], *rows]
     names = ["CoLA.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"]
     with zipfile.ZipFile(tmp_path / "a" / ARCHIVE) as archive:
         assert archive.namelist() == names and archive.testzip() is None
@@ -109,59 +101,49 @@ def test_the_servers_numbers_of_rows():
     assert written(["RTE", "CoLA"]) == ["CoLA", "RTE", "WNLI"]
 
 
-# the splits
-
-
-def texts(n: int, start: int = 0, **columns) -> pd.DataFrame:
-    rows = {"text": [f"text {i}" for i in range(start, start + n)], "label": [i % 2 for i in range(n)]}
-    return pd.DataFrame(rows | columns)
+# --- the splits
 
 
 @pytest.fixture
 def source(tmp_path) -> Path:
     """Texts 0-19 in train, 20-25 in validation, 15-24 twice in odd; the last texts of test are in train."""
+    test = pd.concat([texts("text", 3, 90)] * 2 + [texts("text", 2)])
     frames = {
-        "train": texts(20),
-        "validation": texts(6, 20),
-        "odd": pd.concat([texts(10, 15)] * 2),
-        "test": pd.concat([texts(3, 90), texts(3, 90), texts(2)]).assign(label=-1, idx=range(107, 99, -1)),
-        "bare": texts(5, 40).drop(columns="label"),
+        "train": texts("text"),
+        "validation": texts("text", 6, 20),
+        "odd": pd.concat([texts("text", 10, 15)] * 2),
+        "test": test.assign(label="-1", idx=range(107, 99, -1)),
+        "bare": texts("text", 5, 40).drop(columns="label"),
+        "twice": pd.DataFrame({"text": ["b", "a"], "idx": [3, 3]}),
     }
     for name, frame in frames.items():
-        frame.to_parquet(tmp_path / f"{name}.parquet", index=False)
+        save(frame, tmp_path / f"{name}.parquet")
     return tmp_path
 
 
 def test_a_further_split_is_complete_and_not_trained_on(source):
-    """Like validation, it keeps repetitions, and its texts leave train."""
+    """Like validation, it keeps repetitions, and its texts leave train and what is held out of it."""
     plain = prepare.prepare("t", Task(source=str(source)), 0)
     assert "in_further" not in plain.counts["train"]
     task = Task(source=str(source), further={"t-odd": "odd"})
     prepared = prepare.prepare("t", task, 0)
-    assert set(prepared.train["text_a"]) == {f"text {i}" for i in range(15)}
-    assert prepared.counts["train"]["in_further"] == 5
-    assert set(prepared.validation["text_a"]) == set(plain.validation["text_a"])
+    first = {f"text {i}" for i in range(15)}
+    assert {*prepared.train["text_a"]} == first and prepared.counts["train"]["in_further"] == 5
+    assert {*prepared.validation["text_a"]} == {*plain.validation["text_a"]}
     frame, counts = prepare.further_table("t", task, "t-odd", 0, prepared.classes)
     assert sorted(frame["text_a"]) == sorted(f"text {i}" for i in range(15, 25) for _ in range(2))
     assert (counts["rows"], counts["duplicate"], counts["examples"]) == (20, 10, 20)
-    label = {f"text {15 + i}": str(i % 2) for i in range(10)}
-    assert frame["label"].tolist() == [label[text] for text in frame["text_a"]]
+    assert [text.endswith(tuple("13579")) for text in frame["text_a"]] == (frame["label"] == "b").tolist()
     fewer = task.model_copy(update={"validation_examples": 4})
     frame, _ = prepare.further_table("t", fewer, "t-odd", 0, prepared.classes)
     assert frame["example"].tolist() == [0, 1, 2, 3] and frame["label"].value_counts().tolist() == [2, 2]
-
-
-def test_held_out_rows_are_not_in_a_further_split(source):
-    """A held-out validation split is taken from what a further split leaves of train."""
-    task = Task(source=str(source), validation_split=None, validation_examples=4, further={"t-odd": "odd"})
-    prepared = prepare.prepare("t", task, 0)
-    both = {*prepared.train["text_a"], *prepared.validation["text_a"]}
-    assert both == {f"text {i}" for i in range(15)}
+    held = prepare.prepare("t", fewer.model_copy(update={"validation_split": None}), 0)
+    assert {*held.train["text_a"], *held.validation["text_a"]} == first
 
 
 def test_a_test_set_is_complete_and_in_order(source):
     """Repetitions stay, labels of -1 are ignored, idx is kept, and train keeps rows that also occur here."""
-    task = Task(source=str(source), test={"CoLA": "test", "RTE": "bare"}, filter={"label": [0, 1]})
+    task = Task(source=str(source), test={"CoLA": "test", "RTE": "bare"}, filter={"label": ["a", "b"]})
     train = prepare.prepare("t", task, 0).train
     assert len(train) == 20
     frame, counts = splits.read_unlabelled("t", task, "CoLA", train)
@@ -175,64 +157,20 @@ def test_a_test_set_is_complete_and_in_order(source):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"further": {"t-odd": "od"}}, r"tasks.t.further.t-odd: no split 'od' .*Did you mean 'odd'\?"),
         (
-            {"test": {"CoLA": "tst"}},
-            r"tasks.t.test.CoLA: no split 'tst' .*train, twice, validation\. Did you",
+            {"further": {"t-odd": "od"}},
+            "tasks.t.further.t-odd: no split 'od' in the source; it has bare, odd,",
         ),
-        ({"further": {"t-odd": "test"}}, r"tasks.t.label: 8 of 8 rows of test.parquet have no label"),
-        ({"test": {"CoLA": "twice"}}, r"tasks.t.test.CoLA: row 2 of twice.parquet has '3' in the column idx"),
+        ({"test": {"CoLA": "tst"}}, "test, train, twice, validation. Did you mean 'test'?"),
+        ({"further": {"t-odd": "test"}}, "tasks.t.label: 8 of 8 rows of test.parquet have no label"),
+        ({"test": {"CoLA": "twice"}}, "tasks.t.test.CoLA: row 2 of twice.parquet has '3' in the column idx"),
     ],
 )
 def test_wrong_splits_are_reported_while_planning(source, settings, words):
-    pd.DataFrame({"text": ["b", "a"], "idx": [3, 3]}).to_parquet(source / "twice.parquet")
-    raw = CONFIG | {"tasks": {"t": {"source": str(source)} | settings}, "mixtures": {"single": ["t"]}}
-    study = load(CONFIG).model_copy(update={"tasks": {"t": Task(**raw["tasks"]["t"])}})
-    with pytest.raises(DataError, match=words):
-        planned.prepare_tasks(study)
+    assert words in problem(source, **settings)
 
 
-def test_test_sets_of_the_hub(tmp_path, monkeypatch):
-    """Class indices of -1 are not read, and a split can come from another subset."""
-    import datasets
-
-    offline(monkeypatch, tmp_path / "cache")
-    monkeypatch.chdir(tmp_path)
-    kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
-    features = datasets.Features(kinds | {"idx": datasets.Value("int32")})
-    sets = {"main/train": 6, "main/validation": 4, "main/test": 3, "other/test": 2}
-    for name, n in sets.items():
-        label = [-1] * n if name.endswith("test") else [j % 2 for j in range(n)]
-        columns = {"text": [f"{name} {j}" for j in range(n)], "label": label, "idx": list(range(n))}
-        path = tmp_path / "made" / f"{name}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        datasets.Dataset.from_dict(columns, features=features).to_parquet(path)
-    (tmp_path / "made" / "README.md").write_text(
-        "---\nconfigs:\n"
-        + "".join(
-            f"- config_name: {subset}\n  data_files:\n"
-            + "".join(f"  - split: {s}\n    path: {subset}/{s}.parquet\n" for s in splits)
-            for subset, splits in {"main": ["train", "validation", "test"], "other": ["test"]}.items()
-        )
-        + "---\n"
-    )
-    cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/sets")
-    task = Task(source="hub:someone/sets", subset="main", test={"CoLA": "test", "WNLI": "other/test"})
-    train = prepare.prepare("t", task, 0).train
-    for file, n in {"CoLA": 3, "WNLI": 2}.items():
-        frame, counts = splits.read_unlabelled("t", task, file, train)
-        subset = "main" if file == "CoLA" else "other"
-        assert frame["text_a"].tolist() == [f"{subset}/test {j}" for j in range(n)]
-        assert counts == {"rows": n, "in_train": 0}
-    wrong = task.model_copy(update={"test": {"CoLA": "other/tets"}})
-    with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'other/tets' .* it has test\."):
-        splits.read_unlabelled("t", wrong, "CoLA", train)
-    unlabelled = task.model_copy(update={"further": {"t-other": "test"}})
-    with pytest.raises(DataError, match="3 of 3 rows of .* have no label"):
-        prepare.prepare("t", unlabelled, 0)
-
-
-# the config
+# --- the config
 
 GLUE = {
     "tasks": {
@@ -260,12 +198,8 @@ def config(task: str = "cola", **settings) -> dict:
 
 def test_what_is_submitted():
     """Mixtures of all tasks with test sets; IAT and single tasks where the config trains them."""
-    assert load(config()).submissions == [
-        ("glue", "tuned"),
-        ("glue", "iat"),
-        ("glue", "single"),
-        ("all", "tuned"),
-    ]
+    expected = [("glue", "tuned"), ("glue", "iat"), ("glue", "single"), ("all", "tuned")]
+    assert load(config()).submissions == expected
     assert load(CONFIG).submissions == []
 
 
@@ -294,7 +228,7 @@ def test_a_wrong_config_gives_one_line(changed, words):
     assert "\n" not in str(caught.value)
 
 
-# the workflow
+# --- the workflow
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Artificial tables of labelled texts."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,6 @@ def labelled(n: int, start: int = 0, **columns: Any) -> pd.DataFrame:
         "label": rng.choice(["x", "y", "z"], n, p=[0.6, 0.3, 0.1]),
     }
     return pd.DataFrame(rows | {"other": rng.integers(0, 2, n), "score": rng.random(n)} | columns)
-
-
-def save(table: pd.DataFrame, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(path, index=False)
-    return path
 
 
 def table(*rows: tuple) -> pd.DataFrame:
