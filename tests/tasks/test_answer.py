@@ -4,7 +4,6 @@ import json
 import random
 import re
 import string
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,8 @@ import pytest
 import torch
 
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
-from headspec.config.loading import load
 from headspec.config.sections.task import Task
 from headspec.data.prepare import prepare
-from headspec.errors import ConfigError, DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -26,7 +23,6 @@ from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
 from support.tiny import CPU
 
 CONTEXT = "The Denver Broncos beat the Carolina Panthers. The Broncos won in Denver."
-BRONCOS, DENVER = ("Denver Broncos", 4), ("Denver", 66)
 
 
 # --- metrics
@@ -86,23 +82,22 @@ def test_random_answers_are_compared_as_by_the_script():
 # --- reading
 
 
-FORMS = {
-    "lists": {"text": ["Denver Broncos", "Denver"], "answer_start": [4, 66]},
-    "arrays": {"text": np.array(["Denver Broncos", "Denver"], object), "answer_start": np.array([4, 66])},
-    "dicts": [{"text": "Denver Broncos", "answer_start": 4}, {"answer_start": 66, "text": "Denver"}],
-}
-FORMS |= {f"{name} as JSON": json.dumps(FORMS[name]) for name in ("lists", "dicts")}
-FORMS |= {f"{name} as Python": repr(FORMS[name]) for name in ("lists", "dicts")}
+LISTS = {"text": ["Denver Broncos", "Denver"], "answer_start": [4, 66]}
+DICTS = [{"text": "Denver Broncos", "answer_start": 4}, {"answer_start": 66, "text": "Denver"}]
+ARRAYS = {"text": np.array(LISTS["text"], object), "answer_start": np.array([4, 66])}
+BOTH = [("Denver Broncos", 4), ("Denver", 66)]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_answers_are_read_in_every_form(form):
-    assert data.answers(FORMS[form], CONTEXT) == [BRONCOS, DENVER]
-
-
-@pytest.mark.parametrize("none", [[], "[]", {"text": [], "answer_start": []}, np.array([])])
-def test_a_question_may_have_no_answer(none):
-    assert data.answers(none, CONTEXT) == []
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        *((cell, BOTH) for cell in (LISTS, DICTS, ARRAYS)),
+        *((write(cell), BOTH) for write in (json.dumps, repr) for cell in (LISTS, DICTS)),
+        *((cell, []) for cell in ([], "[]", {"text": [], "answer_start": []}, np.array([]))),
+    ],
+)
+def test_answers_are_read_in_every_form(cell, expected):
+    assert data.answers(cell, CONTEXT) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,32 +121,21 @@ def test_wrong_answers_are_refused(cell, said):
         data.answers(cell, CONTEXT)
 
 
-def document(path: Path, *answers: list[dict]) -> Task:
-    """A task of a document with a question for each of these lists of answers, on contexts of their own."""
-    paragraphs = [
-        {"context": f"{CONTEXT} {i}", "qas": [{"id": str(i), "question": f"Who {i}?", "answers": of}]}
-        for i, of in enumerate(answers)
-    ]
-    (path / "train-v2.0.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    return Task(source=str(path), train_split="train-v2.0", type="answer")
-
-
-def test_a_data_set_as_published_is_prepared(tmp_path):
+def test_whether_a_question_may_have_no_answer_follows_from_training(tmp_path):
+    """From a document as published."""
     right = [{"text": "Denver", "answer_start": 66}]
-    prepared = prepare("q", document(tmp_path, right, [], *[right] * 20), 0)
-    assert prepared.classes == {"type": "answer", "unanswerable": True}
-    rows = pd.concat([prepared.train, prepared.validation])
-    assert {*rows["label"]} == {"[]", '[["Denver", 66]]'} and len(rows) == 22
-    assert rows["text_b"].str.startswith(CONTEXT).all() and rows["text_a"].str.match("Who ").all()
-    answerable = document(tmp_path, *[right] * 20)
-    assert prepare("q", answerable, 0).classes == {"type": "answer", "unanswerable": False}
-
-
-def test_a_wrong_place_of_an_answer_names_the_row(tmp_path):
-    right, wrong = ([{"text": "Denver", "answer_start": at}] for at in (4, 5))
-    said = "tasks.q.label: row 3 of train-v2.0.json is wrong: the answer 'Denver' is not at character 5"
-    with pytest.raises(DataError, match=re.escape(said)):
-        prepare("q", document(tmp_path, right, [], wrong), 0)
+    for none in ([], [[]]):
+        paragraphs = [
+            {"context": f"{CONTEXT} {i}", "qas": [{"question": f"Who {i}?", "answers": answers}]}
+            for i, answers in enumerate([right] * 20 + none)
+        ]
+        (tmp_path / "train-v2.0.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+        task = Task(source=str(tmp_path), train_split="train-v2.0", type="answer")
+        prepared = prepare("q", task, 0)
+        assert prepared.classes == {"type": "answer", "unanswerable": bool(none)}
+        rows = pd.concat([prepared.train, prepared.validation])
+        assert {*rows["label"]} == {'[["Denver", 66]]'} | ({"[]"} if none else set())
+        assert rows["text_b"].str.startswith(CONTEXT).all() and rows["text_a"].str.match("Who ").all()
 
 
 # --- windows
@@ -178,13 +162,7 @@ def test_windows_have_the_whole_question_and_all_of_the_context(most):
     room = most - 6
     for before, after in zip(contexts, contexts[1:], strict=False):
         assert len({*before} & {*after}) >= int(room * tokens.OVERLAP)
-
-
-def test_a_context_that_fits_is_one_window():
-    assert tokens.windows(whole := pair(20), 26) == [whole]
-
-
-def test_questions_without_room_for_a_context_are_refused():
+    assert tokens.windows(whole, 26) == [whole]
     with pytest.raises(ValueError, match="question has 13 tokens, .* at most 12 of max_length 16"):
         tokens.windows(pair(20, question=10), 16)
 
@@ -222,9 +200,6 @@ def test_the_best_span_is_that_of_all_spans():
         expected = max(spans, key=lambda span: spans[span])
         assert (int(found.first[row]), int(found.last[row])) == expected
         assert float(found.scores[row]) == pytest.approx(spans[expected])
-
-
-def test_without_context_there_is_no_span():
     assert head.best(torch.zeros(1, 4, 2), torch.zeros(1, 4, dtype=torch.bool)).scores.item() == -np.inf
 
 
@@ -304,40 +279,26 @@ def test_the_answer_is_the_best_of_all_windows(model, examples):
     assert {1} < {len(question.windows) for question in examples.gold.columns["questions"]}
     none = Mask("none", None, 0.0, None, np.zeros((LAYERS, HEADS), dtype=bool))
     found = under_masks(model, "q", examples, np.arange(len(examples)), [none], CPU)
-    expected = [predicted(model, question) for question in examples.gold.columns["questions"]]
+    questions = examples.gold.columns["questions"]
+    expected = [predicted(model, question) for question in questions]
     assert found.texts[0].tolist() == expected
-    golds = [question.golds for question in examples.gold.columns["questions"]]
-    scores = list(map(metrics.agreement, expected, golds))
+    scores = [
+        metrics.agreement(text, question.golds) for text, question in zip(expected, questions, strict=True)
+    ]
     assert found.values[0] == pytest.approx(np.array(scores))
     assert len({*expected}) > 4
 
 
-def test_an_ablated_head_is_closed_in_every_window(model, examples):
-    rows = np.arange(len(examples))
+def test_an_ablated_head_is_closed_in_every_window_and_importance_is_of_one(model, examples):
+    rows, n = np.arange(len(examples)), LAYERS * HEADS
     found = ablate(model, "q", examples, rows, CPU, (ABLATION, MEAN_ABLATION))
-    masks = []
-    for layer in range(LAYERS):
-        for number in range(HEADS):
-            closed = np.zeros((LAYERS, HEADS), dtype=bool)
-            closed[layer, number] = True
-            masks.append(Mask("q", "top", 0.1, None, closed))
+    masks = [
+        Mask("q", "top", 0.1, None, closed) for closed in np.eye(n, dtype=bool).reshape(n, LAYERS, HEADS)
+    ]
     expected = under_masks(model, "q", examples, rows, masks, CPU).values
-    by_head = found.predictions[ABLATION].reshape(len(rows), LAYERS * HEADS, 2)
+    by_head = found.predictions[ABLATION].reshape(len(rows), n, 2)
     assert by_head == pytest.approx(expected.swapaxes(0, 1))
     assert (expected != expected[:1]).any()
     assert not np.array_equal(found.predictions[MEAN_ABLATION], found.predictions[ABLATION])
-
-
-def test_importance_is_of_one_window(model, examples):
-    found = gate_gradients(model, "q", examples, np.arange(len(examples)), CPU)
-    assert found.shape == (len(examples), LAYERS, HEADS) and (np.abs(found) > 0).any(axis=0).all()
-
-
-# --- the config
-
-
-def test_questions_without_contexts_are_refused():
-    tasks = {"q": {"source": "a.json", "type": "answer", "text_b": None}}
-    config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"single": ["q"]}}
-    with pytest.raises(ConfigError, match="tasks.q.text_b: missing, expected the column of the contexts"):
-        load(config | {"tasks": tasks})
+    gradients = gate_gradients(model, "q", examples, rows, CPU)
+    assert gradients.shape == (len(examples), LAYERS, HEADS) and (np.abs(gradients) > 0).any(axis=0).all()

@@ -1,9 +1,12 @@
 """Units in tables, what their labels count, and tags."""
 
+import pandas as pd
 import pytest
 
+from headspec.errors import DataError
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
+from headspec.tasks.tags.data import DATA
 from headspec.tasks.words.base import gold_counts, matched, parsed, word_task, written
 
 WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.on_words}
@@ -35,12 +38,7 @@ def test_what_every_type_has(name):
     for metric in KINDS[name].metrics:
         assert score(metric, label, [task.count(units, predicted)] * 2) == 1
 
-
-@pytest.mark.parametrize("name", WORD_KINDS)
-def test_the_blind_guess_reads_no_sentence(name):
-    """Equal lengths have equal guesses, of units that are places of words."""
-    task = word_task(name)
-    units = task.units(WORDS, *CELLS[name])
+    # the blind guess reads no sentence: equal lengths have equal guesses, of units that are places of words
     one, other, short = task.blind([units, units[:1], []], [4, 4, 1])
     assert one == other and all(max(unit[:-1]) < 4 for unit in one)
     assert all(max(unit[:-1]) < 1 for unit in short)
@@ -52,7 +50,15 @@ def test_units_match_once_each():
 
 
 def test_tags_and_their_blind_guess():
-    tags = word_task("tags")
-    assert tags.units(["a", "b"], "X  Y") == [(0, "X"), (1, "Y")]
-    assert tags.blind([[(0, "X"), (1, "Y")]], [2]) == [[(0, "X"), (1, "X")]]  # a tie
-    assert gold_counts(tags, [[(0, "X"), (1, "Y")]], [2]).tolist() == [[2, 1, 2]]
+    tags, units = word_task("tags"), [(0, "X"), (1, "Y")]
+    assert tags.units(["a", "b"], "X  Y") == units
+    assert tags.blind([units], [2]) == [[(0, "X"), (1, "X")]]  # a tie
+    assert gold_counts(tags, [units], [2]).tolist() == [[2, 1, 2]]
+
+
+def test_other_labels_than_those_of_training_are_refused_if_they_are_many():
+    one, rare, known = '[[0,"X"]]', '[[0,"Y"]]', {"labels": ["X"]}
+    DATA.check_labels(pd.Series([one] * 19 + [rare]), known, "tasks.pos.label", "validation.parquet")
+    expected = r"2 of 21 units of validation\.parquet have labels .* such as Y, first in row 20; .* are X$"
+    with pytest.raises(DataError, match=expected):
+        DATA.check_labels(pd.Series([one] * 19 + [rare] * 2), known, "tasks.pos.label", "validation.parquet")

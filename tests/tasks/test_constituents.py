@@ -71,10 +71,8 @@ def trees(draw, words):
 @st.composite
 def pairs(draw):
     """Two trees of the same words, and their brackets."""
-    words = [
-        (tag, f"w{at}")
-        for at, tag in enumerate(draw(st.lists(st.sampled_from(TAGS), min_size=1, max_size=6)))
-    ]
+    tags = draw(st.lists(st.sampled_from(TAGS), min_size=1, max_size=6))
+    words = [(tag, f"w{at}") for at, tag in enumerate(tags)]
     return draw(trees(words)), draw(trees(words))
 
 
@@ -86,9 +84,8 @@ def test_f1_of_brackets(examples):
     prediction = [TASK.count(*pair) for pair in zip(gold, found, strict=True)]
     right = sum((a & b).total() for (_, a), (_, b) in examples)
     total = sum((a + b).total() for (_, a), (_, b) in examples)
-    assert score("bracket_f1", label, prediction) == pytest.approx(
-        2 * right / total if total else 0, abs=1e-12
-    )
+    expected = 2 * right / total if total else 0
+    assert score("bracket_f1", label, prediction) == pytest.approx(expected, abs=1e-12)
 
 
 def test_labels_of_the_same_words_are_joined():

@@ -1,6 +1,8 @@
 """What all decoders of words have in common, on states that are drawn."""
 
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,138 +66,112 @@ def annotations_of(lengths, units):
     return Annotations.padded(lengths, plain, list(map(written, plain)))
 
 
-def predicted(name, units):
-    """Units that are not given."""
-    return sorted(unit for unit in units if LABELS[name][unit[-1]] not in (PUNCTUATION, PREDICATE))
+@dataclass
+class Taught:
+    """A decoder of a type, states of sentences, their annotations, and what is given to `decode`."""
+
+    name: str
+    made: Any
+    states: torch.Tensor
+    annotations: Annotations
+
+    @property
+    def given(self) -> list:
+        marks = [index for index, label in enumerate(LABELS[self.name]) if label in (PUNCTUATION, PREDICATE)]
+        return self.annotations.labelled(marks)
+
+    def losses(self) -> torch.Tensor:
+        return self.made.sentence_losses(self.states, self.annotations.lengths, self.annotations.targets)
+
+    def evidence(self) -> torch.Tensor:
+        return self.made.sentence_evidence(self.states, self.annotations.lengths, self.given)
+
+    def decode(self) -> list:
+        with torch.no_grad():
+            return self.made.decode(self.states, self.annotations.lengths, self.given)
+
+    def alone(self, row: int) -> "Taught":
+        """A sentence without padding."""
+        part = slice(row, row + 1)
+        return replace(self, states=self.states[part, : LENGTHS[row]], annotations=self.annotations[part])
 
 
 @pytest.fixture(params=WORD_KINDS)
-def example(request):
-    """Type, decoder, states, annotations, and what is given to `decode`."""
+def example(request) -> Taught:
     torch.manual_seed(0)
     name, rng = request.param, np.random.default_rng(1)
     annotations = annotations_of(LENGTHS, [annotation(name, rng, length) for length in LENGTHS])
     classes = {"type": name, "labels": LABELS[name]}
     made = task_heads.head_class(classes).build(SimpleNamespace(hidden=HIDDEN), classes)
-    states = torch.randn(len(LENGTHS), max(LENGTHS), HIDDEN)
-    return name, made, states, annotations, given(name, annotations)
-
-
-def given(name, annotations):
-    marks = {index for index, label in enumerate(LABELS[name]) if label in (PUNCTUATION, PREDICATE)}
-    return annotations.labelled(marks)
+    return Taught(name, made, torch.randn(len(LENGTHS), max(LENGTHS), HIDDEN), annotations)
 
 
 def test_it_learns_what_it_is_taught(example):
     """Trees, spans and roles come back from states that it has been fitted to."""
-    name, made, states, annotations, known = example
-    optimizer = torch.optim.Adam(made.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(example.made.parameters(), lr=0.01)
     for _ in range(100):
         optimizer.zero_grad()
-        loss = made.sentence_losses(states, annotations.lengths, annotations.targets).sum()
-        loss.backward()
+        example.losses().sum().backward()
         optimizer.step()
-    with torch.no_grad():
-        found = made.decode(states, annotations.lengths, known)
-    assert [sorted(units) for units in found] == [predicted(name, units) for units in annotations.gold]
+    found, given = example.decode(), (PUNCTUATION, PREDICATE)
+    for units, gold in zip(found, example.annotations.gold, strict=True):
+        assert sorted(units) == sorted(unit for unit in gold if LABELS[example.name][unit[-1]] not in given)
     assert sum(map(len, found)) > 5
 
 
-def test_padding_changes_nothing(example):
-    name, made, states, annotations, known = example
-    padded = torch.cat([states, torch.full((len(states), 3, HIDDEN), 9.0)], 1)
-    with torch.no_grad():
-        losses = made.sentence_losses(padded, annotations.lengths, annotations.targets)
-        units = made.decode(padded, annotations.lengths, known)
-        for row, length in enumerate(LENGTHS):
-            part = slice(row, row + 1)
-            alone = states[part, :length], annotations.lengths[part]
-            targets = annotations[part].targets
-            torch.testing.assert_close(
-                made.sentence_losses(*alone, targets), losses[part], rtol=1e-4, atol=1e-5
-            )
-            assert made.decode(*alone, known[part]) == units[part]
-    assert losses.shape == (4,) and max(map(len, units)) > 0
-
-
-def test_gradients_reach_every_word_and_weight(example):
-    name, made, states, annotations, _ = example
-    states.requires_grad_()
-    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
+def test_padding_changes_nothing_and_gradients_reach_every_word_and_weight(example):
+    padded = replace(example, states=torch.cat([example.states, torch.full((4, 3, HIDDEN), 9.0)], 1))
+    padded.states.requires_grad_()
+    losses, evidence, units = padded.losses(), padded.evidence(), padded.decode()
+    assert evidence.shape == losses.shape == (4,) and evidence.dtype == torch.float32
+    for row in range(4):
+        alone = example.alone(row)
+        torch.testing.assert_close(alone.losses()[0], losses[row], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(alone.evidence()[0], evidence[row], rtol=1e-4, atol=1e-4)
+        assert alone.decode() == units[row : row + 1]
+    assert max(map(len, units)) > 0 and losses[0] > 0
+    (of_evidence,) = torch.autograd.grad(evidence.sum(), padded.states)
     losses.sum().backward()
     for row, length in enumerate(LENGTHS):
-        reached = states.grad[row].abs().sum(-1)
-        assert (reached[length:] == 0).all()
+        reached = padded.states.grad[row].abs().sum(-1)
+        assert (reached[length:] == 0).all() and (of_evidence[row, length:] == 0).all()
         assert (reached[:length] > 0).all() == bool(losses[row] > 0)
-    assert losses[0] > 0 and all(weight.grad.abs().sum() > 0 for weight in made.parameters())
+    assert (of_evidence[0].abs().sum(-1) > 0).any()
+    assert all(weight.grad.abs().sum() > 0 for weight in example.made.parameters())
 
 
-def test_sentences_without_targets(example):
-    """Labels that training does not have, and words that the model does not see, leave nothing to learn."""
-    name, made, states, _, _ = example
-    gold = [[(0,) * (3 if name == "roles" else 1 if name == "tags" else 2) + (NONE,)]] * 4
-    annotations = annotations_of(LENGTHS, gold)
-    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
-    assert losses.isfinite().all() and ((losses == 0).all() or name in ("spans", "constituents"))
-    units = made.decode(states, annotations.lengths, [[]] * 4)
-    assert all(max(unit[:-1]) < length for row, length in zip(units, LENGTHS, strict=True) for unit in row)
-
-
-def test_a_batch_without_any_unit(example):
-    """Such as sentences without names, or without predicates."""
-    name, made, states, _, _ = example
-    annotations = annotations_of(LENGTHS, [[] for _ in LENGTHS])
-    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
-    assert losses.isfinite().all() and (losses > 0).all() == (name in ("spans", "constituents"))
-    assert made.sentence_evidence(states, annotations.lengths, annotations.labelled({0})).isfinite().all()
-
-
-def test_sentences_that_are_cut(example):
-    """Units of words beyond the first two are not there, and the rest of the sentence is learnt."""
-    name, made, states, annotations, _ = example
-    cut = annotations_of(
-        [2] * 4, [u if n > 1 else [] for u, n in zip(annotations.gold, LENGTHS, strict=True)]
-    )
-    losses = made.sentence_losses(states[:, :2], cut.lengths, cut.targets)
-    units = made.decode(states[:, :2], cut.lengths, given(name, cut))
-    assert losses.isfinite().all() and all(max(unit[:-1]) < 2 for row in units for unit in row)
+def test_sentences_without_units_have_nothing_to_learn(example):
+    """Such as sentences without names, labels that training lacks, and words that the model does not see."""
+    spans = example.name in ("spans", "constituents")
+    unknown = (0,) * {"roles": 3, "tags": 1}.get(example.name, 2) + (NONE,)
+    for gold in ([[unknown]] * 4, [[]] * 4):
+        bare = replace(example, annotations=annotations_of(LENGTHS, gold))
+        losses = bare.losses()
+        assert losses.isfinite().all() and ((losses > 0).all() if spans else (losses == 0).all())
+        assert bare.evidence().isfinite().all()
+        for row, length in zip(bare.decode(), LENGTHS, strict=True):
+            assert all(max(unit[:-1]) < length for unit in row)
+    gold = [u if n > 1 else [] for u, n in zip(example.annotations.gold, LENGTHS, strict=True)]
+    cut = replace(example, states=example.states[:, :2], annotations=annotations_of([2] * 4, gold))
+    assert cut.losses().isfinite().all()
+    assert all(max(unit[:-1]) < 2 for row in cut.decode() for unit in row)
 
 
 def test_losses_are_float32_under_autocast(example):
-    name, made, states, annotations, known = example
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
-        units = made.decode(states, annotations.lengths, known)
-    exact = made.sentence_losses(states, annotations.lengths, annotations.targets)
+        losses, units = example.losses(), example.decode()
     assert losses.dtype == torch.float32 and len(units) == 4
-    torch.testing.assert_close(losses, exact, rtol=0.05, atol=0.02)
+    torch.testing.assert_close(losses, example.losses(), rtol=0.05, atol=0.02)
 
 
 def test_states_that_are_not_finite_are_decoded(example):
     """Predictions of such sentences are nan, whatever is decoded (`Decoder.predict`)."""
-    name, made, states, annotations, known = example
-    with torch.no_grad():
-        units = made.decode(states.index_fill(0, torch.tensor([1]), torch.nan), annotations.lengths, known)
-        assert units[2:] == made.decode(states, annotations.lengths, known)[2:]
+    broken = replace(example, states=example.states.index_fill(0, torch.tensor([1]), torch.nan))
+    assert broken.decode()[2:] == example.decode()[2:]
 
 
-def test_annotations_of_words_that_the_model_sees():
+def test_annotations_are_of_words_that_the_model_sees():
     gold = [[(0, 1, 0), (1, 1, 1), (2, 1, NONE), (3, 0, 1)], []]
     annotations = annotations_of([3, 1], gold)
     assert annotations.targets.tolist() == [[[0, 1, 0], [1, 1, 1]], [[NONE] * 3] * 2]
     assert annotations.gold == gold and annotations.labelled({1}) == [[(1, 1, 1)], []]
-
-
-def test_evidence_is_what_the_prediction_follows_from(example):
-    """A sentence alone has the same, it is differentiable, and raising it does not change the prediction."""
-    name, made, states, annotations, known = example
-    states.requires_grad_()
-    evidence = made.sentence_evidence(states, annotations.lengths, known)
-    assert evidence.shape == (4,) and evidence.dtype == torch.float32
-    evidence.sum().backward()
-    for row, length in enumerate(LENGTHS):
-        part = slice(row, row + 1)
-        alone = made.sentence_evidence(states[part, :length], annotations.lengths[part], known[part])
-        torch.testing.assert_close(alone[0], evidence[row], rtol=1e-4, atol=1e-4)
-        assert (states.grad[row, length:] == 0).all()
-    assert (states.grad[0].abs().sum(-1) > 0).any()

@@ -14,14 +14,10 @@ from headspec.pipeline.settings import PARTS, Settings
 from headspec.provenance.code_hash import LIBRARY, closure
 from headspec.tasks import find_part, load_part
 from headspec.tasks.kinds import KINDS, counts
+from support.data.sources import config
 
-STUDY = Study(
-    study="s",
-    seeds=[0],
-    models={"m": {"source": "m"}},
-    tasks={name: {"source": "x", "type": name} for name in KINDS},
-    mixtures={"pairs": ["regression", "tags"]},
-)
+TASKS = {name: {"source": "x", "type": name} for name in KINDS}
+STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
 def test_every_folder_with_a_kind_is_listed():
@@ -49,11 +45,9 @@ def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
 
 def refused(name: str, **more: object) -> str:
     """What is said of a study of a task of this kind, beside one of classes."""
-    tasks = {"a": {"source": "a.csv", "type": name}, "c": {"source": "c.csv"}}
-    config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["a", "c"]}}
-    tasks["a"] |= more.pop("task", {})
+    task = {"source": "a.csv", "type": name} | more.pop("task", {})
     with pytest.raises(ConfigError) as caught:
-        load(config | {"tasks": tasks} | more)
+        load(config({"a": task, "c": {"source": "c.csv"}}, mixtures={"pairs": ["a", "c"]}) | more)
     return str(caught.value)
 
 
@@ -83,6 +77,39 @@ def test_metrics_of_other_kinds_are_refused(name):
     other = "accuracy" if name == "regression" else "pearson"
     said = f"tasks.a.metrics.0: got '{other}' for type {name}, expected"
     assert said in refused(name, task={"metrics": [other]})
+
+
+COLUMNS = ["joy", "love"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("answer", {"text_b": None}, "text_b: missing, expected the column of the contexts that answers are"),
+        ("labels", {"label": ["joy"]}, "label: got the list joy, expected a column of lists of labels, or"),
+        ("labels", {"label": ["joy", "joy"]}, "label.1: got 'joy', the column of label.0"),
+        ("labels", {"labels": ["joy"]}, "labels: got joy, expected at least two labels"),
+        ("labels", {"label": COLUMNS, "labels": ["joy", "loves"]},
+            "labels: lacks 'love', a column of tasks.a.label; expected all of them. Did you mean 'loves'?"),
+        ("labels", {"label": COLUMNS, "labels": [*COLUMNS, "lov"]},
+            "labels: got 'lov', no column of tasks.a.label; expected its columns. Did you mean 'love'?"),
+        ("labels", {"test": {"CoLA": "test"}}, "test: got a value for a task of labels, expected none"),
+        ("labels", {"prompt": "{text_a}?"}, "prompt: got one for a labels task"),
+        ("text", {"metrics": ["bits_per_byte"]},
+            "metrics.0: got 'bits_per_byte', no metric to compare by; expected token_accuracy first."),
+        ("text", {"prompt": "{text_a}"}, "prompt: has no effect on a task of text; expected none."),
+        ("text", {"label": ["p", "q"]}, "label: has no effect on a task of text; expected none."),
+    ],
+)  # fmt: skip
+def test_keys_that_make_no_task_are_refused(name, settings, said):
+    assert f"tasks.a.{said}" in refused(name, task=settings)
+
+
+def test_labels_are_not_paired_and_bits_not_compared():
+    pairs = {"a": {"source": "a.csv", "type": "labels"}, "c": {"pairs_of": "a"}}
+    with pytest.raises(ConfigError, match="tasks.c.pairs_of: got 'a', a labels task"):
+        load(config(pairs))
+    assert KINDS["text"].compared_metrics(STUDY.tasks["text"]) == ["token_accuracy"]
 
 
 @pytest.mark.parametrize(

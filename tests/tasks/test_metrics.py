@@ -65,9 +65,7 @@ def drawn(rng, name, sets, n, largest=3):
     if name in PAIRS:
         return np.zeros(n), rng.integers(-1, 2, size=(sets, n)).astype(float)
     if name in REFERENCE:
-        return rng.integers(largest, size=n).astype(float), rng.integers(largest, size=(sets, n)).astype(
-            float
-        )
+        return tuple(rng.integers(largest, size=shape).astype(float) for shape in (n, (sets, n)))
     if name in TEXTS:
         reference = "a b c d e f"
         texts = np.array([counted([text], [reference])[0] for text in (reference, "a b c d x", "a f")])
@@ -157,17 +155,11 @@ def test_large_counts_are_exact(name):
 
 
 @pytest.mark.parametrize("metric", ["matthews", *CORRELATIONS])
-@pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, 1e8 / 3])
-def test_constant_predictions_have_correlation_zero(metric, constant):
-    label = np.array([0, 1, 1, 0, 1])
+def test_what_is_constant_in_a_sample_has_correlation_zero(metric):
     weights = np.array([[1, 1, 1, 1, 1], [0.3, 0.1, 0.7, 0, 0.9]])
-    assert score(metric, label, np.full(5, constant), weights).tolist() == [0, 0]
-
-
-def test_a_constant_sample_scores_zero_not_nan():
-    only_first = [[3, 0, 0]]
-    for name in ("matthews", *CORRELATIONS):
-        assert score(name, [0.1, 0.2, 0.3], [0.7, 0.5, 0.4], only_first).tolist() == [0]
+    for constant in (0.0, 1.0, 0.1, 1e8 / 3):
+        assert score(metric, [0, 1, 1, 0, 1], np.full(5, constant), weights).tolist() == [0, 0]
+    assert score(metric, [0.1, 0.2, 0.3], [0.7, 0.5, 0.4], [[3, 0, 0]]).tolist() == [0]
     assert score("f1", [0, 0], [0, 0]) == 0
 
 
@@ -214,23 +206,22 @@ def test_correlations_of_samples_are_those_of_their_deviations(offset, scale):
         assert found == pytest.approx(float((x * y).sum() / np.sqrt((x**2).sum() * (y**2).sum())), abs=1e-12)
 
 
-def test_chance_is_the_best_constant():
-    label = np.array([0, 0, 0, 1, 2])
-    assert chance("accuracy", label) == pytest.approx(3 / 5)
-    p = 1 / 5
-    assert chance("f1", label) == pytest.approx(2 * p / (1 + p))
-    assert [chance(m, label) for m in ("matthews", *CORRELATIONS)] == [0, 0, 0]
+FIVE, FOUR = [0, 0, 0, 1, 2], [0, 0, 0, 0]
 
 
-def test_chance_of_pairs_is_no_preference():
-    label = np.zeros(4)
-    assert chance("pair_accuracy", label) == 0.5 and chance("logit_difference", label) == 0
-    assert chance("pair_accuracy", label, [[1, 1, 1, 1], [4, 0, 0, 0]]).tolist() == [0.5, 0.5]
-
-
-def test_weighted_chance_keeps_its_constant():
-    label = np.array([0, 0, 1])
-    assert chance("accuracy", label, [[1, 1, 1], [0, 1, 2]]) == pytest.approx([2 / 3, 1 / 3])
+@pytest.mark.parametrize(
+    ("metric", "label", "weights", "expected"),
+    [
+        ("accuracy", FIVE, None, 3 / 5),
+        ("accuracy", [0, 0, 1], [[1, 1, 1], [0, 1, 2]], [2 / 3, 1 / 3]),  # samples keep the constant of all
+        ("f1", FIVE, None, 2 / 5 / (1 + 1 / 5)),
+        *((name, FIVE, None, 0) for name in ("matthews", *CORRELATIONS)),
+        ("pair_accuracy", FOUR, [[1, 1, 1, 1], [4, 0, 0, 0]], [0.5, 0.5]),
+        ("logit_difference", FOUR, None, 0),
+    ],
+)
+def test_chance_is_the_best_constant(metric, label, weights, expected):
+    assert chance(metric, label, weights) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])

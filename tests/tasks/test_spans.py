@@ -82,21 +82,15 @@ def test_no_spans(cell, reason):
 def test_spans_of_classes_come_back(best):
     """Classes of spans give the same spans, each of which starts with a beginning."""
     spans = bio_classes.spans(best)
-    again = bio_classes.word_classes(
-        torch.zeros(len(spans), dtype=torch.long),
-        torch.tensor(spans, dtype=torch.long).reshape(-1, 3),
-        (1, len(best)),
-    )
-    assert bio_classes.spans(again[0].tolist()) == spans
-    assert [each > 0 for each in best] == (again[0] > 0).tolist()
+    rows, found = torch.zeros(len(spans), dtype=torch.long), torch.tensor(spans, dtype=torch.long)
+    (again,) = bio_classes.word_classes(rows, found.reshape(-1, 3), (1, len(best)))
+    assert bio_classes.spans(again.tolist()) == spans
+    assert [each > 0 for each in best] == (again > 0).tolist()
 
 
 def test_classes_of_spans():
     assert bio_classes.classes(2) == 5
     rows, spans = torch.tensor([1, 1]), torch.tensor([[0, 1, 1], [2, 2, 0]])
     assert bio_classes.word_classes(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
-    assert bio_classes.spans([0, 4, 4, 2, 1]) == [
-        (1, 2, 1),
-        (3, 3, 0),
-        (4, 4, 0),
-    ]  # each begins where the type changes
+    # each begins where the type changes
+    assert bio_classes.spans([0, 4, 4, 2, 1]) == [(1, 2, 1), (3, 3, 0), (4, 4, 0)]

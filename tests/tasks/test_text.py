@@ -6,8 +6,6 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from headspec.config.checks.task_consistency import task_problems
-from headspec.config.sections.task import Task
 from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
@@ -16,7 +14,6 @@ from headspec.models.architectures import CONTINUES, READS, WRITES
 from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds import kind
 from headspec.tasks.metrics import chance, score
 from headspec.tasks.text import head, tokens
 from support import language, models
@@ -67,11 +64,8 @@ def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
         assert 0 < size <= len(text.encode())
     again, _ = tokens.predicted_tokens(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
     assert again[::-1] == found
-
-
-def test_other_examples_have_other_tokens_masked(tokenizers):
-    found, _ = tokens.predicted_tokens(tokenizers["bert"], TEXTS[:1] * 9, range(9), 64, causal=False)
-    assert len({tuple(encoded.targets) for encoded in found}) > 1
+    others, _ = tokens.predicted_tokens(tokenizer, TEXTS[:1] * 9, range(9), 64, causal=False)
+    assert len({tuple(encoded.targets) for encoded in others}) > 1  # other examples have others masked
 
 
 def test_labels_have_what_the_best_constant_prediction_gets():
@@ -155,44 +149,19 @@ def test_chance_is_the_most_frequent_token_and_the_entropy_of_tokens(folders, to
     assert chance("bits_per_byte", examples.label) == pytest.approx(entropy * ratio)
 
 
-# --- the config
+# --- the models
 
 
-@pytest.mark.parametrize(
-    ("family", "mask", "said"),
-    [
-        (WRITES, "[MASK]", "tasks.t.type: got 'text', .* encoder-decoder"),
-        (READS, None, "tasks.t.type: got 'text', .* has no mask"),
-    ],
-)
-def test_models_that_predict_no_tokens_are_refused(tokenizers, family, mask, said):
+def test_the_family_of_a_model_says_which_tokens_it_predicts(tokenizers):
+    """A decoder predicts the next token even if its tokenizer has a mask."""
     tokenizer = AutoTokenizer.from_pretrained(tokenizers["bert"].name_or_path)
-    tokenizer.mask_token = mask
-    with pytest.raises(EncoderError, match=said):
-        tokens.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
 
+    def completed(family):
+        return tokens.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
 
-def test_a_decoder_predicts_the_next_token_even_if_its_tokenizer_has_a_mask(tokenizers):
-    completed = {
-        family: tokens.ENCODING.completed(tokenizers["bert"], {"type": "text"}, 16, "tasks.t", family)
-        for family in (CONTINUES, READS)
-    }
-    assert [completed[family]["causal"] for family in (CONTINUES, READS)] == [True, False]
-
-
-def test_bits_are_reported_but_not_compared():
-    task = Task(source="a.csv", type="text")
-    assert kind(task).all_metrics(task) == ["token_accuracy", "bits_per_token", "bits_per_byte"]
-    assert kind(task).compared_metrics(task) == ["token_accuracy"]
-    wrong = {"metrics": ["bits_per_byte"], "prompt": "{text_a}"}
-    problems = list(task_problems("t", Task(source="a.csv", type="text", **wrong), {}))
-    assert problems == [
-        "tasks.t.metrics.0: got 'bits_per_byte', no metric to compare by; expected token_accuracy first.",
-        "tasks.t.prompt: has no effect on a task of text; expected none.",
-    ]
-
-
-def test_texts_without_labels_take_no_columns_of_them():
-    task = Task(source="a.csv", type="text", label=["p", "q"])
-    expected = "tasks.t.label: has no effect on a task of text; expected none."
-    assert [*task_problems("t", task, {})] == [expected]
+    assert [completed(family)["causal"] for family in (CONTINUES, READS)] == [True, False]
+    with pytest.raises(EncoderError, match="tasks.t.type: got 'text', .* encoder-decoder"):
+        completed(WRITES)
+    tokenizer.mask_token = None
+    with pytest.raises(EncoderError, match="tasks.t.type: got 'text', .* has no mask"):
+        completed(READS)

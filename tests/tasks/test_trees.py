@@ -54,17 +54,6 @@ def test_trees_are_those_of_networkx(n):
         assert best[word] == head + 1
 
 
-@given(st.integers(1, 25), st.integers(0, 999))
-def test_a_tree_with_clear_scores_is_found(n, seed):
-    rng = np.random.default_rng(seed)
-    order, heads = rng.permutation(n) + 1, np.zeros(n, dtype=int)
-    for at in range(1, n):
-        heads[order[at] - 1] = order[rng.integers(at)]
-    scores = rng.uniform(size=(n, n + 1))
-    scores[range(n), heads] += 2
-    assert (best_tree(scores) == heads).all()
-
-
 def all_trees(first, last):
     """The spans of every binary tree."""
     if first == last:
