@@ -58,10 +58,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mixtures.groups.sst2": ["qnli", "agnews"]}, ": same name as tasks.sst2..."),
     ({"models.pooled": {"source": "x"}}, ": tables use this name for all models together; expected another."),
     # words that YAML reads as true and false
-    (
-        {"study": True},
-        ": got True, expected...YAML reads yes, no, on and off as true and false; quote them...",
-    ),
+    ({"study": True},
+     ": got True, expected...YAML reads yes, no, on and off as true and false; quote them..."),
     ({"tasks.sst2.prompt": False}, ": got False...quote them..."),
     ({"tasks.sst2.further": {"a": False}}, ".a: got False...quote them..."),
     ({"tasks.sst2.further": {False: "a"}}, ".False: got False as a name...quote them..."),
@@ -130,28 +128,22 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     # LoRA
     ({"training.lora.rank": 8}, "training.lora: not used; expected 'lora' in methods, whose settings..."),
     ({"methods": ["lora"], "models.minilm.weights": "random"}, ": got 'random', expected pretrained we..."),
-    (
-        {"methods": ["tuned", "lora"], "iat": {"mixtures": ["all"], "controls": ["random", "lora"]}},
-        ".controls.1: got 'lora', whose runs have the name of the method 'lora'; expected a study with...",
-    ),
+    ({"methods": ["tuned", "lora"], "iat": {"mixtures": ["all"], "controls": ["random", "lora"]}},
+     ".controls.1: got 'lora', whose runs have the name of the method 'lora'; expected a study with..."),
     # gates, atlas and probes
     ({"atlas.rankings": ["importanse"]}, ".0: got 'importanse'...Did you mean 'importance'?"),
     ({"atlas.mixtures": ["al"]}, ".0: no mixture 'al'...Did you mean 'all'?"),
     ({"pruning.fraction": 1, "atlas.rankings": ["l0", "subset"]}, ".1: got 'subset', gates...to be below 1."),
     ({"gates.pruning_methods": ["subsets"]}, ".0: got 'subsets'...Did you mean 'subset'?"),
-    (
-        {"atlas.rankings": ["importance"], "gates.pruning_methods": ["mean_ablation"]},
-        ".0: got 'mean_ablation', expected it in atlas.rankings, which measures it.",
-    ),
+    ({"atlas.rankings": ["importance"], "gates.pruning_methods": ["mean_ablation"]},
+     ".0: got 'mean_ablation', expected it in atlas.rankings, which measures it."),
     ({"gates.kept": [0.3, 0.5, 0.3000000001]}, ": 0.3 and 0.3000000001 are 0.3 in names of files..."),
     ({"gates.penalty": 0}, ": got 0, expected number > 0."),
     ({"gates.penalties": [0.1, 0.02]}, ".1: got 0.02, the penalty; expected others."),
     ({"gates.penalties": [0.02000000001]}, ".0: got 0.02, the penalty; expected others."),
     ({"gates.penalties": [1e-09, 1.0000001e-09]}, ": 1e-09 and 1.0000001e-09 are 1e-09 in names..."),
-    (
-        {"gates": {"penalties": [0.1], "pruning_methods": ["subset"]}},
-        ".penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods.",
-    ),
+    ({"gates": {"penalties": [0.1], "pruning_methods": ["subset"]}},
+     ".penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods."),
     ({"gates.attention": ["crosss"]}, ".0: got 'crosss', expected...or cross. Did you mean 'cross'?"),
     ({"gates.attention": ["cross"], "atlas.rankings": ["l0"]}, ".0: got 'l0', which ranks all heads;..."),
     ({"gates.pruning_methods": ["l0"], "gates.keep_models": ["random"]}, ".0: got 'random', expected it..."),
@@ -161,7 +153,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (WORDS_TASK | {"probes.methods": ["even"]}, ".0: got 'even', expected it in iat.controls, and a mix..."),
     # names that have changed
     ({"similarity": {"sentences": "a", "probe": "b"}}, ".probe: got both this and similarity.sentences..."),
-]
+]  # fmt: skip
 
 
 def message(changes: dict[str, Any]) -> str:

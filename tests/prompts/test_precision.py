@@ -6,9 +6,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headspec.atlas.ablation import ABLATION, ablate
-from headspec.config import loading
 from headspec.config.sections.model import Model
-from headspec.errors import ConfigError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
@@ -23,7 +21,6 @@ from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
-from support.running.studies import CONFIG
 from support.tiny import CPU, HEADS, LAYERS
 
 BF16 = Device("cpu", "bfloat16")
@@ -127,17 +124,3 @@ def test_likelihoods_are_float32_under_autocast(made):
     expected = head(states).log_softmax(1)[tokens, tokens]
     with BF16.cast():
         torch.testing.assert_close(log_probabilities(head, states, tokens), expected)
-
-
-@pytest.mark.parametrize(
-    ("methods", "reason"),
-    [
-        (["tuned"], "fp32, because only the method 'prompted' runs a model without training it."),
-        (["prompted", "tuned"], "fp32, because methods.1, 'tuned', trains all of its weights."),
-    ],
-)
-def test_bfloat16_is_for_models_that_nothing_trains(methods, reason):
-    name, settings = next(iter(CONFIG["models"].items()))
-    with pytest.raises(ConfigError) as error:
-        loading.load(CONFIG | {"methods": methods, "models": {name: settings | {"dtype": "bf16"}}})
-    assert f"models.{name}.dtype: got 'bf16', expected {reason}" in str(error.value)
