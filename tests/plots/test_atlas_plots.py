@@ -12,7 +12,7 @@ from headspec.config.methods import METHODS, NAMED
 from headspec.plots.atlas import ablation, agreement, believe, change, confidence, differences, heads, ranked
 from headspec.plots.drawing.style import number, wildcard_rows
 from headspec.statistics.atlas.majority import majority
-from support.figures import LONG, SMALL, frame, labelled, made, words
+from support.figures import LONG, SMALL, labelled, made, words
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
@@ -81,30 +81,6 @@ def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
         expected = np.maximum(share / share.max() * areas.max(), heads.SMALLEST**2)
         np.testing.assert_allclose(areas, expected)
         assert areas.max() > 10 * heads.SMALLEST**2
-
-
-@pytest.mark.parametrize(
-    ("seeds", "expected"),
-    [
-        ("positional positional none", "positional"),
-        ("positional none", "none"),  # half is not most
-        ("positional nsubj none", "none"),
-        ("nsubj nsubj obj", "nsubj"),
-        ("nsubj obj", "obj"),  # the higher rate, if equally frequent
-        ("nsubj obj positional positional positional", "positional"),
-    ],
-)
-def test_role_of_most_seeds(seeds, expected):
-    rates = {"nsubj": 0.6, "obj": 0.8}
-    rows = [
-        {"role": "syntactic", "relation": name, "rate": rates[name]} if name in rates else {"role": name}
-        for name in seeds.split()
-    ]
-    rows = [row | {"seed": seed, "layer": 0, "head": 0} for seed, row in enumerate(rows)]
-    found = majority(frame("head_roles", rows)).loc[(0, 0)]
-    assert (found["role"] == "syntactic") == (expected in rates)
-    assert (found["relation"] if expected in rates else found["role"]) == expected
-    assert found.notna()["relation"] == (expected in rates)
 
 
 def test_names_of_relations_stand_below_their_heads():

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from headspec.errors import DataError
+from headspec.statistics.atlas.majority import majority
 from headspec.statistics.atlas.proportions import effective_cases, exceeding_pairs
 from headspec.statistics.atlas.roles import (
     FROM_DEPENDENT,
@@ -16,6 +17,7 @@ from headspec.statistics.atlas.roles import (
     one_role,
     roles,
 )
+from support.figures import frame as table
 
 LAYERS, HEADS = 3, 4
 
@@ -263,3 +265,30 @@ def test_relations_and_studies_of_few_sentences_are_left_out():
     bank = Bank(50)
     frame = bank.roles(bank.random(), trees=False)
     assert set(frame["role"]) == {POSITIONAL, RARE} and frame["relation"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [
+        ("positional positional none", "positional"),
+        ("positional none", "none"),  # half is not most
+        ("positional nsubj none", "none"),
+        ("nsubj nsubj obj", "nsubj"),
+        ("nsubj obj", "obj"),  # the higher rate, if equally frequent
+        ("nsubj obj positional positional positional", "positional"),
+    ],
+)
+def test_role_of_most_seeds(seeds, expected):
+    rates = {"nsubj": 0.6, "obj": 0.8}
+    rows = [
+        {"role": "syntactic", "relation": name, "rate": rates[name]} if name in rates else {"role": name}
+        for name in seeds.split()
+    ]
+    rows = [row | {"seed": seed, "layer": 0, "head": 0} for seed, row in enumerate(rows)]
+    rows += [row | {"role": "rare word", "relation": None, "layer": 1} for row in rows]
+    both = majority(table("head_roles", rows))
+    assert both["role"].to_dict()[1, 0] == "rare word" and len(both) == 2
+    found = both.loc[(0, 0)]
+    assert (found["role"] == "syntactic") == (expected in rates)
+    assert (found["relation"] if expected in rates else found["role"]) == expected
+    assert found.notna()["relation"] == (expected in rates)

@@ -126,6 +126,10 @@ KINDS = {
                 "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 16}, heard,
     ),
 }  # fmt: skip
+#: kinds of quick tests, one of each family
+QUICK = {
+    "albert", "falcon-grouped", "mixtral", "mpnet", "pythia", "ragged", "roberta", "t5", "vit", "wav2vec2",
+}  # fmt: skip
 
 
 def model(kind: str, **others: Any) -> PreTrainedModel:
