@@ -1,78 +1,280 @@
-"""Lines of the summary on gates, sharing, probes, single heads and contrasts, also without dissociation."""
+"""The text of the summary: what was found first, then tables of D, then where everything is."""
 
+import itertools
+import re
 from pathlib import Path
 
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
 from headspec import tables
+from headspec.errors import HeadspecError
 from headspec.pipeline import state
 from headspec.pipeline.commands import summary
-from support.figures import frame
+from support.figures import LARGE, frame, made
 from support.schemas import SCHEMAS
 
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned"}
+BOTH = ["tuned", "frozen"]
+PAIRS = ["+".join(pair) for pair in itertools.combinations(LARGE, 2)]
+#: differences that are lower, higher, and not tested well enough to say
+DOWN, UP = {"difference": -0.1, "p_holm": 0.01}, {"difference": 0.1, "p_holm": 0.02}
+UNCLEAR = {"difference": -0.2, "p_holm": 0.2}
+MEAN = {"task": "mean", "metric": "mean"}
 
 
-def told(**rows: list[dict]) -> str:
-    """The summary of tables with these rows."""
-    frames = {name: frame(name, each) for name, each in rows.items()}
-    return summary.text(frame("combined", []), Path("results"), **frames)
+def dissociation(**columns: object) -> pd.DataFrame:
+    """Table 'combined' of tuned and frozen models that show none."""
+    fields = dict(
+        model="minilm", mixture="a+b", method=BOTH, task=["a", "b", "mean"], fraction=0.3, n_seeds=1
+    )
+    table = made(
+        "combined", **fields | dict(ci_over="examples", unpruned_at_chance=False, distinct=False) | columns
+    )
+    return table.assign(case="none")
 
 
-def found(**rows: list[dict]) -> list[str]:
+def lines_of(combined: pd.DataFrame | None = None, **rows: pd.DataFrame | list[dict]) -> list[str]:
+    """The summary of tables, every line of which folds into a terminal of any width, and loses nothing."""
+    combined = frame("combined", []) if combined is None else combined
+    frames = {name: frame(name, each) if isinstance(each, list) else each for name, each in rows.items()}
+    whole = summary.text(combined, Path("results/demo"), **frames)
+    for width in (20, 60, 100):
+        folded = summary.text(combined, Path("results/demo"), width, **frames)
+        assert folded.split() == whole.split()
+        wide = [line for line in folded.splitlines() if len(line) > width and " " in line.strip()]
+        assert all(re.fullmatch(r" *\[[^]]*\]\S*", line) for line in wide), wide
+    return whole.splitlines()
+
+
+def found(lines: list[str]) -> list[str]:
     """The lines of what was found."""
-    return [line[11:] for line in told(**rows).split("\n\n")[0].splitlines()]
+    return [line[11:] for line in lines[: lines.index("")]]
+
+
+# --- dissociation
+
+
+def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("figures", "report.html", "tables"):  # there is no explorer
+        (tmp_path / "results/demo" / name).mkdir(parents=True)
+    names = ["mixture", "method", "task", "dissociation", "ci_low", "ci_high", "p_holm", "at_chance", "case"]
+    values = [
+        ("a+b", "tuned", "a", 0.127, 0.101, 0.153, 0.0002, False, None),
+        ("a+b", "tuned", "b", 0.09, 0.05, 0.1, 0.0421, True, None),
+        ("a+b", "tuned", "mean", 0.1085, 0.08, 0.12, 0.0001, True, "double"),
+        ("a+b", "frozen", "mean", 0.0, -0.02, 0.02, 1.0, False, "none"),
+        ("c+d", "tuned", "mean", 0.2, 0.08, 0.25, 0.0421, False, "single"),
+        ("c+d", "frozen", "mean", -0.01, -0.02, 0.02, 1.0, False, "none"),
+    ]
+    row = dict(model="minilm", n_seeds=2, ci_over="examples", fraction=0.1)
+    rows = [row | dict(zip(names, each, strict=True), distinct=each[-1] == "double") for each in values]
+    lines = lines_of(frame("combined", rows))
+    assert lines[:2] == ["found      10 % of heads, 2 mixtures: tuned 1 double, 1 single; frozen 2 none", ""]
+    assert lines[2].split("10")[0].strip() == "minilm"
+    assert [line.split() for line in lines[4:8]] == [  # the largest first
+        ["c+d", "tuned", "20.0", "[", "8.0,", "25.0]", "0.042", "single"],
+        ["frozen", "-1.0", "[", "-2.0,", "2.0]", "1.000", "none"],
+        ["a+b", "tuned", "10.8†", "[", "8.0,", "12.0]", "<0.001", "distinct"],
+        ["frozen", "0.0", "[", "-2.0,", "2.0]", "1.000", "none"],
+    ]
+    assert len({line.index("[") for line in lines[4:8]}) == 1  # columns in line
+    assert "[ ]        interval over examples alone: one or two seeds do not show how others vary" in lines
+    assert lines[-4:] == [
+        "not shown  2 rows by task: tables/combined.parquet",
+        "figures    results/demo/figures",
+        "report     results/demo/report.html",
+        "tables     results/demo/tables",
+    ]
+
+
+def test_no_model_that_learnt_nothing_is_counted():
+    """It says so first; here one of two frozen mixtures, and IAT of the other."""
+    combined = pd.concat(
+        [dissociation(), dissociation(mixture="a+c", task=["a", "c", "mean"])], ignore_index=True
+    )
+    mixed = (combined["mixture"] == "a+b") & (combined["method"] == "frozen")
+    combined.loc[mixed & combined["task"].isin(["b", "mean"]), "unpruned_at_chance"] = True
+    combined.loc[mixed & (combined["task"] == "mean"), "case"] = "chance"
+    fractions = pd.concat([combined, combined.assign(fraction=0.5)])[list(SCHEMAS["fractions"].columns)]
+    areas = combined.assign(area=0.2, ci_low=0.01)[list(SCHEMAS["areas"].columns)]
+    pairs = dict(model="minilm", contrast="methods", method="tuned", mixture="pairs", against="frozen")
+    nothing = RUN | DOWN | MEAN | {"mixture": "c+d", "unpruned_at_chance": True}
+    base = {"scope": "per_task", "way": "l0", "fraction": 0.1, "against": "whole"}
+    ranked = dict(model="minilm", task="mean", at_chance=True, unpruned_at_chance=True)
+    lines = lines_of(
+        combined,
+        fractions=fractions,
+        areas=areas,
+        contrasts=[pairs | dict(n_mixtures=0, n_left_out=2)],
+        improvement=[nothing | {"method": "iat", "against": "tuned", "value": 0.5}],
+        specialization=[ranked | dict(mixture="all", after=0.1, difference=0.05)],
+        belief=[ranked | dict(mixture="a+b", method="frozen", ranking="importance", area=0.1)],
+        budgets=[each | base for each in (RUN | DOWN | MEAN, nothing)],
+        sharing=[RUN | DOWN | MEAN, nothing],
+    )
+    said = found(lines)
+    assert said[0] == "frozen: b (1 of 1 mixture)" and lines[0].startswith("at chance  ")
+    assert said[1] == "no better unpruned than a constant prediction; counted in no line below"
+    assert said[2].endswith("tuned 2 none; frozen 1 none, 1 chance")
+    assert said[3].endswith("interval of D above 0: tuned 2 of 2; frozen 1 of 1")
+    assert said[4:] == [
+        "minilm, tuned: no pairs learnt, to compare with frozen",
+        "fewer heads, against whole: the metric is lower in 1 of 1 rows (p < 0.05), higher in 0",
+        "tasks together, against each alone: the mean metric is lower in 1 of 1 mixtures (p < 0.05), higher "
+        "in 0",
+    ]
+    (line,) = [line for line in lines[len(said) :] if " chance " in line and "[" in line]
+    assert line.split()[0] == "frozen"
+
+
+def test_a_large_study_has_every_mixture_and_method_under_its_whole_name():
+    """Also D with five digits, and a column of D over all fractions, of which a line says what is clear."""
+    long = "rotten-tomatoes-sentences-binary+a+topic-pair"
+    methods = ["tuned", "lora", "frozen"]
+    combined = dissociation(model=["minilm", "other"], mixture=[long, *PAIRS], method=methods)
+    combined["dissociation"] *= 100
+    fields = dict(model="minilm", mixture=PAIRS, method=BOTH, unpruned_at_chance=False)
+    fractions = made("fractions", **fields, task=["a", "mean"], fraction=[0.1, 0.3])
+    areas = made("areas", **fields, task="mean")
+    lines = lines_of(combined, fractions=fractions, areas=areas)
+    n = 2 * len([long, *PAIRS])
+    above = areas["ci_low"].gt(0).groupby(areas["method"]).sum()
+    said = "; ".join(f"{method} {above[method]} of {len(PAIRS)}" for method in BOTH)
+    assert f"{n} mixtures: " in lines[0] and lines[1].endswith(f"interval of D above 0: {said}")
+    table = lines[lines.index("") + 3 :]
+    table = table[: table.index("")]
+    assert len(table) == n * len(methods) and sum(long in line for line in table) == 2
+    d = combined.query("task == 'mean' and method == 'tuned'")["dissociation"]
+    shown = [float(line.split("tuned")[1].split()[0].strip("†")) for line in table if " tuned " in line]
+    assert shown == [round(100 * each, 1) for each in sorted(d, reverse=True)]
+    place = [f"minilm, {PAIRS[0]} " in line for line in table].index(True)
+    own = areas[areas["mixture"] == PAIRS[0]].set_index("method")["area"]
+    for method, line in zip(methods, table[place : place + 3], strict=True):
+        first, *second = line.split("]")[:-1]
+        assert first.split("[")[0].split()[-2] == method and len(second) == (method in own)
+        assert not second or f"{100 * own[method]:.1f}" in second[0].split()
+    assert f"{len(fractions)} rows by fraction of heads: tables/fractions.parquet" in "\n".join(lines)
+    single = fractions[fractions["fraction"] == 0.3]
+    assert "all fractions" not in "\n".join(lines_of(combined, fractions=single, areas=areas))
+
+
+# --- other lines
+
+
+def test_rankings_of_heads():
+    """Means over mixtures of the tuned models; the best by its smallest area."""
+    names = ["mixture", "method", "ranking", "area", "difference_p_holm", "ablation_spearman",
+             "ablation_size_spearman"]  # fmt: skip
+    values = [
+        ("x", "tuned", "importance", 0.5, 0.01, 0.1, 0.9), ("y", "tuned", "importance", 0.6, 0.2, 0.3, 0.8),
+        ("x", "tuned", "relevance", 0.7, 0.01, 0.5, 0.4), ("x", "tuned", "random", 0.8, None, None, None),
+        ("x", "frozen", "confidence", 0.1, 0.01, 1.0, 1.0),
+    ]  # fmt: skip
+    rows = [
+        dict(zip(names, each, strict=True), model="m", task="mean", difference=each[3] - 0.8)
+        for each in values
+    ]
+    lines = lines_of(belief=[*rows, *(row | dict(task="a", area=0.0) for row in rows)])
+    assert found(lines) == [
+        "smallest area (tuned): importance 55.0 %, random 80.0 %, p < 0.05 in 1 of 2",
+        "most like ablation: relevance 0.50, like its size: importance 0.85",
+    ]
+    assert "10 rows by ranking of heads: tables/belief.parquet" in "\n".join(lines)
+
+
+def test_correlations():
+    rows = [
+        dict(model="m", measure="cka", pearson_r=-0.814, p_mantel=0.0301),
+        dict(model="m", measure="dse", pearson_r=0.25, p_mantel=0.0002),
+        dict(model="m", measure="rsa", pearson_r=0.1),
+        dict(model="m", measure="text"),
+    ]
+    begun = "r of D and similarity -0.81"
+    for table, said in (
+        (rows, [f"{begun} (cka) to 0.25 (dse), lowest p of 2 <0.001 (dse)"]),
+        (rows[:1], [f"{begun} (cka), p 0.030"]),
+        (rows[3:], []),
+        (
+            [rows[0], rows[1] | {"model": "other"}, *rows[2:]],
+            [f"{begun} (m, cka) to 0.25 (other, dse), lowest p of 2 <0.001 (other, dse)"],
+        ),
+    ):
+        assert found(lines_of(correlation=table)) == said
+
+
+def test_iat_of_every_mixture():
+    iat = dict(method="iat", value=0.7234, against="tuned", difference=0.0084, ci_low=-0.001, ci_high=0.0171,
+               ci_over="seeds and examples", p_holm=0.0213)  # fmt: skip
+    single = dict(method="single", value=0.7, against="tuned", difference=-0.015, ci_low=-0.02,
+                  ci_high=-0.01, p_holm=0.0002)  # fmt: skip
+    means = [
+        {"model": "m", "mixture": mixture} | MEAN | row
+        for mixture in ("a+b", "a+c")
+        for row in (iat, dict(method="tuned", value=0.715), single)
+    ]
+    change = dict(
+        model="m", mixture="a+b", before=0.1, after=0.142, difference=0.042, ci_low=0.01, ci_high=0.07
+    )
+    special = [
+        change | dict(ci_over="examples", at_chance=task == "mean", task=task) for task in ("z", "mean")
+    ]
+    improvement = [*means, *(row | dict(task="a", metric="f1") for row in means)]
+    lines = lines_of(improvement=improvement, specialization=special)
+    assert found(lines) == [
+        "m, a+b: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021",
+        "m, a+c: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021",
+        "m, a+b: D after IAT 14.2 %†, change 4.2 [1.0, 7.0]",
+    ]
+    assert [line[11:] for line in lines[-2:]] == [
+        "10 rows by method and task: tables/improvement.parquet",
+        "1 rows of D before and after IAT: tables/specialization.parquet",
+    ]
 
 
 def test_gates_count_by_what_they_are_compared_with():
     """Means over tasks where a mixture has several, else the task's own rows."""
-    base = RUN | {"scope": "per_task", "fraction": 0.1, "metric": "mean"}
+    base = RUN | MEAN | {"scope": "per_task", "fraction": 0.1}
     alone = base | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
-    down, up = {"difference": -0.1, "p_holm": 0.01}, {"difference": 0.1, "p_holm": 0.02}
-    unclear = {"difference": -0.2, "p_holm": 0.2}
-    rows = [
-        base | {"way": "l0", "task": "mean", "against": "whole"} | down,
-        base | {"way": "l0", "task": "a", "against": "whole", "metric": "f1"} | up,
-        base | {"way": "l0", "task": "mean", "against": "importance"} | up,
-        base | {"way": "random", "task": "mean", "against": "importance"} | unclear,
-        base | {"way": "whole", "task": "mean", "fraction": 1.0},
-        alone | {"way": "l0", "against": "whole"} | unclear,
-    ]
-    assert found(budgets=rows) == [
+    lines = lines_of(
+        budgets=[
+            base | {"way": "l0", "against": "whole"} | DOWN,
+            base | {"way": "l0", "against": "whole", "task": "a", "metric": "f1"} | UP,
+            base | {"way": "l0", "against": "importance"} | UP,
+            base | {"way": "random", "against": "importance"} | UNCLEAR,
+            base | {"way": "whole", "fraction": 1.0},
+            alone | {"way": "l0", "against": "whole"} | UNCLEAR,
+        ]
+    )
+    assert found(lines) == [
         "fewer heads, against importance: the metric is lower in 0 of 2 rows (p < 0.05), higher in 1",
         "fewer heads, against whole: the metric is lower in 1 of 2 rows (p < 0.05), higher in 0",
     ]
-    assert "6 rows by pruning method and number of heads: tables/budgets.parquet" in told(budgets=rows)
+    assert lines[-1][11:] == "6 rows by pruning method and number of heads: tables/budgets.parquet"
 
 
-def test_differences_of_models_that_learnt_nothing_count_nowhere():
-    down = {"difference": -0.1, "p_holm": 0.01, "task": "mean", "metric": "mean"}
-    nothing = RUN | down | {"mixture": "c+d", "unpruned_at_chance": True}
-    base = {"scope": "per_task", "way": "l0", "fraction": 0.1, "against": "whole"}
-    lines = found(
-        budgets=[each | base for each in (RUN | down, nothing)],
-        sharing=[RUN | down, nothing],
-        improvement=[nothing | {"method": "iat", "against": "tuned", "value": 0.5}],
-    )
-    assert [line.split(": ")[1] for line in lines] == [
-        "the metric is lower in 1 of 1 rows (p < 0.05), higher in 0",
-        "the mean metric is lower in 1 of 1 mixtures (p < 0.05), higher in 0",
-    ]
-
-
-def test_sharing_probes_and_single_heads():
-    shared = RUN | {"task": "mean", "metric": "mean", "difference": 0.1, "p_holm": 0.01}
+def test_sharing_probes_single_heads_and_contrasts():
+    shared = RUN | MEAN | UP
     alone = RUN | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
     probe = RUN | {"task": "a", "heads": "best", "label": None, "selectivity_low": 0.1}
     others = [{"task": "b", "selectivity_low": -0.1}, {"heads": "mean"}, {"label": "NOUN"}]
     change = RUN | {"task": "a", "heads": "best", "label": None, "change": 0.1}
     head = RUN | {"task": "a", "measure": "ablation", "layer": 0, "change": -0.1}
     roles = enumerate(["positional", "none", "none"])
-    assert found(
+    across = {"model": "m", "contrast": "paradigms", "method": "tuned", "mixture": "across paradigms",
+              "against": "within paradigms", "dissociation": 0.1, "difference": 0.02}  # fmt: skip
+    lines = lines_of(
+        contrasts=[across | {"n_mixtures": 4}],
         sharing=[shared, shared | {"task": "a", "metric": "f1", "difference": -1.0}, alone],
         probes=[probe | each for each in ({}, *others)],
         probe_changes=[change | {"before": "pretrained", "p_holm": 0.01}, change | {"before": "random"}],
         single_heads=[head | {"head": i, "p_holm": 0.03 * i} for i in range(4)],
         head_roles=[RUN | {"seed": 0, "layer": 0, "head": i, "role": role} for i, role in roles],
-    ) == [
+    )
+    assert found(lines) == [
+        "m, tuned: mean D of pairs across paradigms 10.0 %, difference from pairs within paradigms 2.0",
         "single heads, ablation: the metric is lower in 2 of 4 rows (p < 0.05), higher in 0",
         "roles of heads: 2 none, 1 positional",
         "tasks together, against each alone: the mean metric is lower in 0 of 1 mixtures (p < 0.05), higher "
@@ -83,20 +285,23 @@ def test_sharing_probes_and_single_heads():
     ]
 
 
-def test_pairs_across_paradigms():
-    row = {"model": "m", "contrast": "paradigms", "method": "tuned", "mixture": "across paradigms"}
-    row |= {"against": "within paradigms", "dissociation": 0.1, "difference": 0.02, "n_mixtures": 4}
-    assert found(contrasts=[row]) == [
-        "m, tuned: mean D of pairs across paradigms 10.0 %, difference from pairs within paradigms 2.0"
-    ]
+# --- of results
 
 
 def test_results_that_were_copied_or_renamed_are_taken_as_they_are(tmp_path):
     """Their config is of another place, in which nobody has to be asked."""
-    row = RUN | {"task": "mean", "metric": "mean", "difference": -0.1, "p_holm": 0.01}
     for place in ("results/renamed", "elsewhere/tiny"):
         path = tmp_path / place / "tables" / "sharing.parquet"
-        tables.write(path, SCHEMAS["sharing"], frame("sharing", [row]), {})
+        tables.write(path, SCHEMAS["sharing"], frame("sharing", [RUN | MEAN | DOWN]), {})
         state.note_start(tmp_path / place, {"study": "tiny"}, ["snakemake"], ["all"])
         said, finished = summary.summarize(tmp_path / place)
         assert finished and said.startswith("found      tasks together")
+
+
+def test_tables_of_an_older_headspec_are_refused(tmp_path):
+    path = tmp_path / "tables" / "combined.parquet"
+    tables.write(path, SCHEMAS["combined"], dissociation(), {})
+    tables.save(path, pq.read_table(path).drop_columns("unpruned_at_chance"))
+    message = "combined.parquet: no column 'unpruned_at_chance'.*; run snakemake again"
+    with pytest.raises(HeadspecError, match=message):
+        summary.summarize(tmp_path)

@@ -18,7 +18,8 @@ from support.running.studies import Folder
 SAYS = """
 import os, sys
 print(sys.argv[1:], os.getcwd(), os.environ["WORD"], sys.stdin.read(), "json.tool" in sys.modules)
-"""  #: threads of a job, one of which another one starts and one waits for work, are over before it exits
+"""
+#: threads of a job, one of which another one starts and one waits for work, are over before it exits
 THREADS = """
 import atexit, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,11 @@ def until(condition: Callable[[], object]) -> None:
     pytest.fail("the server does not do what the test waits for")
 
 
+def end_server() -> None:
+    """End the server that was started last, by closing its input."""
+    warm._servers.pop().communicate(timeout=LIMIT)
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory) -> Iterator[str]:
     """A command whose forks find json.tool imported."""
@@ -53,17 +59,20 @@ def python(tmp_path_factory) -> Iterator[str]:
     until(lambda: not subprocess.run([python, imported], timeout=LIMIT).returncode)
     yield python
     sys.executable = before
-    warm._servers.pop().communicate(timeout=LIMIT)
+    end_server()
 
 
-def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = folder / "script.py"
-    script.write_text(code)
-    environment = os.environ | {"WORD": "word"}
+def run(python: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, script, *arguments],
-        cwd=folder, env=environment, input="in", capture_output=True, text=True, timeout=LIMIT,
+        [python, *arguments], cwd=folder, env=os.environ | {"WORD": "word"}, input="in",
+        capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
+
+
+def run_code(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run code as a script with arguments."""
+    (folder / "script.py").write_text(code)
+    return run(python, folder, "script.py", "a", "b c")
 
 
 @pytest.mark.parametrize(
@@ -82,50 +91,48 @@ def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.Com
     ],
 )
 def test_same_as_python(python: str, code: str, tmp_path: Path) -> None:
-    asked, cold = (run(which, code, tmp_path, "a", "b c") for which in (python, sys.executable))
+    asked, cold = (run_code(which, code, tmp_path) for which in (python, sys.executable))
     assert asked.returncode == cold.returncode
     assert asked.stdout == cold.stdout.replace("in False", "in True")
     assert asked.stderr.splitlines()[-1:] == cold.stderr.splitlines()[-1:]
 
 
-def test_modules_are_run(python: str) -> None:
-    command = [python, "-m", "json.tool", "--help"]
-    assert (
-        "usage" in subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT).stdout
-    )
-
-
-def test_options_go_to_python(python: str) -> None:
-    assert subprocess.run([python, "-c", "print(1)"], capture_output=True, text=True).stdout == "1\n"
+def test_modules_and_options_are_run(python: str, tmp_path: Path) -> None:
+    assert "usage" in run(python, tmp_path, "-m", "json.tool", "--help").stdout
+    assert run(python, tmp_path, "-c", "print(1)").stdout == "1\n"
 
 
 def test_a_module_that_changed_is_imported_anew(python: str, tmp_path: Path) -> None:
     for value in "12":
         (tmp_path / "edited.py").write_text(f"print({value})\n# {'long' * int(value)}")
-        assert run(python, "import edited", tmp_path).stdout == f"{value}\n"
+        assert run_code(python, "import edited", tmp_path).stdout == f"{value}\n"
+
+
+def start_job(python: str, folder: Path) -> subprocess.Popen:
+    """Start a job that goes on, and wait for its fork."""
+    command = subprocess.Popen([python, "-m", "http.server", "0"], cwd=folder)
+    until(lambda: len(at_work(folder)) >= 2)
+    return command
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_ends_with_its_command(python: str, number: int, tmp_path: Path) -> None:
-    command = subprocess.Popen([python, "-m", "http.server", "0"], cwd=tmp_path)
-    until(lambda: len(at_work(tmp_path)) >= 2)
+    command = start_job(python, tmp_path)
     command.send_signal(number)
     assert command.wait(LIMIT) == -number
     until(lambda: not at_work(tmp_path))
-    assert run(python, "raise SystemExit(3)", tmp_path).returncode == 3
+    assert run_code(python, "raise SystemExit(3)", tmp_path).returncode == 3
 
 
 def test_without_its_server_the_command_is_python(tmp_path: Path) -> None:
     python = warm.start([])
-    waiting = subprocess.Popen([python, "-m", "http.server", "0"], cwd=tmp_path)
-    until(lambda: len(at_work(tmp_path)) >= 2)
-    server = warm._servers.pop()
+    command = start_job(python, tmp_path)
     copy = tmp_path / warm.NAME
     copy.write_bytes(Path(python).read_bytes())
     copy.chmod(0o700)
-    server.communicate(timeout=LIMIT)  # closes its input
-    assert waiting.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
-    assert run(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3
+    end_server()
+    assert command.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
+    assert run_code(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3
 
 
 @pytest.mark.parametrize("name", ["a b$(touch pwned)", 100 * "x"])
@@ -138,30 +145,23 @@ def test_the_command_is_a_word_of_a_shell_wherever_temporary_files_are(monkeypat
     command = f"{python} -m json.tool --help"
     assert "usage" in subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
     assert python != sys.executable and os.listdir(tmp_path) == [name]
-    warm._servers.pop().communicate(timeout=LIMIT)
+    end_server()
     assert not Path(python).parent.exists()
 
 
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A folder with a name that is short enough for sockets."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        yield Path(folder)
-
-
-def test_folders_of_killed_servers_are_removed_and_no_others(monkeypatch, short):
-    monkeypatch.setattr(tempfile, "tempdir", str(short))
-    killed, used = (Path(warm.start([])).parent for _ in range(2))
-    other = warm._servers.pop()
-    server = warm._servers.pop()
-    server.kill()
-    server.communicate(timeout=LIMIT)
-    (short / "headspec-of-somebody").mkdir()
-    assert killed.exists() and used.exists()
-    last = Path(warm.start([])).parent
-    assert set(short.iterdir()) == {used, last, short / "headspec-of-somebody"}
-    for process in (other, warm._servers.pop()):
-        process.communicate(timeout=LIMIT)
+def test_folders_of_killed_servers_are_removed_and_no_others(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # enough for addresses of sockets
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        other = Path(short, "headspec-of-somebody")
+        other.mkdir()
+        used, killed = (Path(warm.start([])).parent for _ in range(2))
+        warm._servers[-1].kill()
+        end_server()
+        assert killed.exists() and used.exists()
+        last = Path(warm.start([])).parent
+        assert set(Path(short).iterdir()) == {used, last, other}
+        end_server()
+        end_server()
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,10 @@ def test_threads_leave_their_cores_soon_unless_told_otherwise(monkeypatch, given
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     warm.start([])
-    server = warm._servers.pop()
-    variables = Path(f"/proc/{server.pid}/environ")
+    variables = Path(f"/proc/{warm._servers[-1].pid}/environ")
     until(variables.read_text)  # empty while the process begins
-    environment = variables.read_text().split("\0")
-    server.communicate(timeout=LIMIT)
-    found = dict(line.split("=", 1) for line in environment if line)
+    found = dict(line.split("=", 1) for line in variables.read_text().split("\0") if line)
+    end_server()
     assert found.get("GOMP_SPINCOUNT") == turns and found["OMP_NUM_THREADS"] == "1"
     assert found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
 
