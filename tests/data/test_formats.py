@@ -173,42 +173,15 @@ def words(here, data: str | bytes, ending: str = ".conll", **settings: object) -
     return [(text, [unit[-1] for unit in json.loads(label)]) for text, label in read]
 
 
-CONLLU = """\
-# sent_id = a
-1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-1\tdo\tdo\tAUX\t_\t_\t2\taux\t_\t_
-2\tn't\tnot\tPART\t_\t_\t0\troot\t_\t_
-2.1\tgo\tgo\tVERB\t_\t_\t_\t_\t_\t_
-
-1\tYes\tyes\tINTJ\t_\t_\t0\troot\t_\t_
-"""
-
-
-def test_conllu_has_its_columns_and_leaves_out_what_is_no_word(here):
-    written(here, {"t.conllu": CONLLU})
-    frame, counts = conll.read_sentences(here / "t.conllu", "tasks.t.source")
-    assert frame["words"].tolist() == [["do", "n't"], ["Yes"]]
-    assert frame["upos"].tolist() == [["AUX", "PART"], ["INTJ"]]
-    assert frame["deprel"].tolist() == [["aux", "root"], ["root"]]
-    assert frame[conll.LINE].tolist() == [2, 7] and frame[conll.NAME].fillna("").tolist() == ["a", ""]
-    assert counts == {"multiword_tokens": 1, "empty_nodes": 1}
-
-
-def test_columns_are_numbered(here):
-    written(here, {"t.conll": "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nYes UH O\n"})
-    frame, counts = conll.read_sentences(here / "t.conll", "tasks.t.source")
-    assert [*frame] == ["1", "2", "3", conll.LINE, conll.NAME] == conll.names(here / "t.conll", OPTIONS)
-    assert frame["1"].tolist() == [["EU", "rejects"], ["Yes"]]
-    assert frame["3"].tolist() == [["B-ORG", "O"], ["O"]]
-    assert frame[conll.LINE].tolist() == [3, 7] and not counts
-
-
 @pytest.mark.parametrize("separator", [" ", "\t"])
 def test_comments_and_marks_of_documents_are_left_out(here, separator):
     sentence = f"a{separator}X\nb{separator}Y\n\n"
     comments = ["# id 1\tdomain=xx", "# newdoc", "#begin document (a); part 000", "-DOCSTART- -X-"]
     data = "".join(f"{comment}\n{sentence}" for comment in comments) + "#end document\n"
     assert words(here, data) == [("a b", ["X", "Y"])] * len(comments)
+    frame, _ = conll.read_sentences(here / "t.conll", "tasks.t.source")
+    assert [*frame] == ["1", "2", conll.LINE, conll.NAME] == conll.names(here / "t.conll", OPTIONS)
+    assert frame[conll.LINE].tolist() == [2, 6, 10, 14]
 
 
 def test_a_number_sign_may_be_a_word(here):

@@ -96,18 +96,14 @@ def test_sides_of_unlike_length(here, n):
     assert lines == [f"tasks.t: 2 % {said} rows; first at row 41"] * (n > 0)
 
 
-@pytest.mark.parametrize(
-    ("target", "tokenizer"),
-    [
-        ("这是第{}句话。", "zh"),
-        ("これは第{}の文です。", "ja-mecab"),
-        ("นี่คือประโยคที่ {}", "char"),
-        ("Satz {}", ""),
-    ],
-)
-def test_how_bleu_counts_words_without_spaces(here, target, tokenizer):
-    frame = labelled(60, label=[target.format(i) for i in range(60)])
-    lines = warned(frame, 40, type="translation")
-    told = f"tasks.t.metrics: bleu counts what sacrebleu's tokenizer {tokenizer} finds"
-    assert [line.startswith(told) for line in lines] == [True] * bool(tokenizer)
-    assert warned(frame, 40, type="translation", metrics=["chrf"]) == []
+def test_how_bleu_counts_words_without_spaces(here):
+    for target, tokenizer in {
+        "这是第{}句话。": "zh",
+        "これは第{}の文です。": "ja-mecab",
+        "ประโยคที่ {}": "char",
+    }.items():
+        frame = labelled(60, label=[target.format(i) for i in range(60)])
+        (line,) = warned(frame, 40, type="translation")
+        assert line.startswith(f"tasks.t.metrics: bleu counts what sacrebleu's tokenizer {tokenizer} finds")
+        assert warned(frame, 40, type="translation", metrics=["chrf"]) == []
+    assert warned(labelled(60, label=[f"Satz {i}" for i in range(60)]), 40, type="translation") == []

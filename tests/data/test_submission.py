@@ -13,7 +13,7 @@ from headspec.data import prepare, splits
 from headspec.data.submission import ARCHIVE, FILES, answers, warnings, write, written
 from headspec.errors import ConfigError, DataError
 from support.data.sources import problem, save, texts
-from support.running.studies import CONFIG, Folder
+from support.running.studies import CONFIG
 
 NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
 
@@ -226,34 +226,3 @@ def test_a_wrong_config_gives_one_line(changed, words):
     with pytest.raises(ConfigError, match=words) as caught:
         load(changed)
     assert "\n" not in str(caught.value)
-
-
-# --- the workflow
-
-
-@pytest.mark.slow
-def test_the_workflow_evaluates_further_splits_and_writes_files(tmp_path):
-    """Rows of the further split in the table, and prediction files of every method."""
-    folder = Folder.new(tmp_path / "study")
-    tone = folder.path / "texts" / "tone"
-    validation = pd.read_parquet(tone / "validation.parquet")
-    validation.iloc[:40].to_parquet(tone / "more.parquet", index=False)
-    validation[["sentence"]].iloc[40:].to_parquet(tone / "test.parquet", index=False)
-    folder.set("tasks.tone.labels", {"bad": "negative", "good": "positive"})
-    folder.set("tasks.tone.further", {"tone-more": "more"})
-    folder.set("tasks.tone.test", {"SST-2": "test"})
-    folder.set("seeds", [0])
-    folder.set("methods", ["tuned", "iat"])
-    folder.set("iat", {"mixtures": ["tone+topic"], "controls": []})
-    folder.set("training.epochs", 1)
-    output = folder.snakemake("iat", "submission")
-    assert "SST-2: 20 rows, but the server's test set has 1821" in output
-    scores = pd.read_parquet(folder.results / "tables" / "iat.parquet")
-    assert set(scores["task"]) == {"tone", "topic", "tone-more"}
-    assert (scores.groupby(["mixture", "method"])["task"].nunique().unstack() > 1).loc["tone+topic"].any()
-    for method in ("tuned", "iat", "single"):
-        folder_of_run = folder.results / "submission" / "bert" / "tone+topic" / method / "seed0"
-        rows = lines(folder_of_run / "SST-2.tsv")
-        assert [row[0] for row in rows] == ["index", *map(str, range(20))]
-        assert {row[1] for row in rows[1:]} <= {"0", "1"} and (folder_of_run / ARCHIVE).exists()
-    assert folder.plan("iat", "submission").rules == {}

@@ -45,6 +45,53 @@ def test_what_every_type_has(name):
     assert task.blind([], []) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "cells", "reason"),
+    [
+        ("spans", (["O", "S-X"],), r"word 2 \('b'\) has tag S-X, expected O, or B- or I- and a type"),
+        ("spans", (["B-", "O"],), "word 1 .* has tag B-,"),
+        ("spans", (["O"],), "it has 2 words and 1 tags"),
+        (
+            "spans",
+            ([{"start": 1, "end": 3, "type": "X"}],),
+            "span 1 has start 1 and end 3, but there are 2 wor",
+        ),
+        ("spans", ([{"start": 1, "end": 1, "type": "X"}],), "span 1 has start 1 and end 1"),
+        ("spans", ([{"start": 0, "type": "X"}],), "span 1 is .* expected start, end and type"),
+        (
+            "spans",
+            ([{"start": at, "end": 2, "type": "XY"[at]} for at in (0, 1)],),
+            "X and Y overlap at word 2",
+        ),
+        ("roles", ([0, 1], [["V", "O"]]), "it has 2 predicates and 1 lists of roles"),
+        ("roles", ([2], [["V", "O"]]), "predicate 1 is 2, expected 0 to 1"),
+        ("roles", ([-1], [["V", "O"]]), "predicate 1 is -1"),
+        ("roles", ([0, 0], [["V", "O"]] * 2), "word 1 is a predicate twice"),
+        ("roles", ([0], [["V"]]), "it has 2 words and 1 roles"),
+        (
+            "roles",
+            ([0], [["B-V", "I-ARG1"]]),
+            r"word 2 \('b'\) has tag I-ARG1, but the word before has no ARG1",
+        ),
+        ("constituents", ("(S (NN a))",), "it has 2 words and a tree of 1"),
+        ("constituents", ("(S (NN a) (NN c))",), r"word 2 \('b'\) is 'c' in its tree"),
+        ("constituents", ("(S (NN a) (NN b)",), "its tree lacks 1 closing brackets"),
+        ("constituents", ("(S (NN a) (NN b)))",), r"its tree cannot go on with '\)' after word 2"),
+        ("constituents", ("(S (NN a)) (S (NN b))",), r"cannot go on with '\(S' after word 1"),
+        ("constituents", ("(S (NN a b))",), "cannot go on with 'b' after word 1"),
+        ("constituents", ("(S (NN a) b)",), "cannot go on with 'b' after word 1"),
+        ("constituents", ("(S (NP) (NN a) (NN b))",), r"cannot go on with '\)' after word 0"),
+        ("constituents", ("(S (NN a (NN b)))",), r"cannot go on with '\(NN' after word 1"),
+        ("constituents", ("a b",), "cannot go on with 'a' after word 0"),
+        ("constituents", ("",), "it has no tree"),
+        ("constituents", (None,), "it has None, expected a tree in brackets"),
+    ],
+)
+def test_cells_that_annotate_no_sentence_of_two_words_are_refused(name, cells, reason):
+    with pytest.raises(ValueError, match=reason):
+        word_task(name).units(["a", "b"], *cells)
+
+
 def test_units_match_once_each():
     assert matched([(0, "a"), (0, "a"), (1, "b")], [(0, "a")] * 3 + [(1, "c")]) == (2, 4)
 

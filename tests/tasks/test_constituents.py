@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.tasks.constituents.brackets import parse_tree
+from headspec.tasks.constituents.cky import best_spans
 from headspec.tasks.constituents.units import TASK
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts
@@ -95,31 +97,31 @@ def test_labels_of_the_same_words_are_joined():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("tree", "reason"),
-    [
-        ("(S (NN a))", "it has 2 words and a tree of 1"),
-        ("(S (NN a) (NN c))", r"word 2 \('b'\) is 'c' in its tree"),
-        ("(S (NN a) (NN b)", "its tree lacks 1 closing brackets"),
-        ("(S (NN a) (NN b)))", r"its tree cannot go on with '\)' after word 2"),
-        ("(S (NN a)) (S (NN b))", r"cannot go on with '\(S' after word 1"),
-        ("(S (NN a b))", "cannot go on with 'b' after word 1"),
-        ("(S (NN a) b)", "cannot go on with 'b' after word 1"),
-        ("(S (NP) (NN a) (NN b))", r"cannot go on with '\)' after word 0"),
-        ("(S (NN a (NN b)))", r"cannot go on with '\(NN' after word 1"),
-        ("a b", "cannot go on with 'a' after word 0"),
-        ("", "it has no tree"),
-        (None, "it has None, expected a tree in brackets"),
-    ],
-)  # fmt: skip
-def test_no_trees(tree, reason):
-    with pytest.raises(ValueError, match=reason):
-        TASK.units(["a", "b"], tree)
-
-
 def test_the_blind_guess():
     """Brackets that end with the sentence, except its full stop."""
     tree = "(S (NP (PRP I)) (VP (VBP like) (VP (TO to) (VP (VB read)))) (. .))"
     guess = [(0, 4, "S"), (1, 4, "VP"), (2, 4, "VP"), (3, 4, "VP")]
     assert TASK.blind([units(tree), []], [5, 1]) == [guess, [(0, 0, "S")]]
     assert TASK.count(units(tree), guess) == (4, 4)
+
+
+def all_trees(first, last):
+    """The spans of every binary tree."""
+    if first == last:
+        return [[(first, last)]]
+    return [
+        [(first, last), *left, *right]
+        for middle in range(first, last)
+        for left in all_trees(first, middle)
+        for right in all_trees(middle + 1, last)
+    ]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 999))
+def test_no_spans_are_better(lengths, seed):
+    scores = np.random.default_rng(seed).normal(size=(len(lengths), max(lengths), max(lengths)))
+    for sentence, length, spans in zip(scores, lengths, best_spans(scores, lengths), strict=True):
+        trees = all_trees(0, length - 1)
+        sums = [sum(sentence[span] for span in tree) for tree in trees]
+        assert sorted(spans) == sorted(trees[int(np.argmax(sums))])
+        assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))  # each before those in it

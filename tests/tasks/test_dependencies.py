@@ -1,29 +1,35 @@
-"""Dependency trees: what is one, the blind guess, and attachment scores."""
+"""Dependency trees: what is one, the best one, the blind guess, and attachment scores."""
 
+from itertools import product
+
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.data.sources.trees import problem
+from headspec.tasks.dependencies.arborescence import best_tree
 from headspec.tasks.dependencies.units import TASK
 from headspec.tasks.metrics import chance, score
 from headspec.tasks.words.base import gold_counts
 
 
+def leads_to_root(heads):
+    """Whether every word reaches 0 by going up, and one is there after one step."""
+    for word in range(1, len(heads) + 1):
+        for _ in heads:
+            word = heads[word - 1] if word else 0
+        if word:
+            return False
+    return list(heads).count(0) == 1
+
+
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
 def test_a_tree_is_what_leads_to_its_one_root(heads):
-    """The check agrees with walking up from every word for as many steps as there are words."""
     n = len(heads)
     clause = problem(["x"] * n, heads, ["dep"] * n)
-    valid = max(heads) <= n and heads.count(0) == 1
-    if valid:
-        at = np.arange(1, n + 1)
-        above = np.array([0, *heads])
-        for _ in range(n):
-            at = above[at]
-        valid = not at.any()
-    assert (clause is None) == valid
+    assert (clause is None) == (max(heads) <= n and leads_to_root(heads))
 
 
 def test_the_root_is_its_own_head():
@@ -70,3 +76,38 @@ def test_the_blind_guess_of_chains():
     ]  # fmt: skip
     label = gold_counts(TASK, [chain], [4])
     assert (chance("las", label), chance("uas", label)) == (0.75, 1)
+
+
+# --- the best tree
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("root", [-3, 0, 3])
+def test_no_tree_is_better(n, root):
+    """With roots that are unlikely, as likely as others, and likely, so that greedy heads are no tree."""
+    rng = np.random.default_rng(n)
+    trees = [heads for heads in product(range(n + 1), repeat=n) if leads_to_root(heads)]
+    greedy = 0
+    for _ in range(6 if n == 5 else 20):
+        scores = rng.normal(size=(n, n + 1))
+        scores[:, 0] += root
+        sums = [scores[range(n), heads].sum() for heads in trees]
+        best = best_tree(scores)
+        assert tuple(best) == trees[int(np.argmax(sums))]
+        alone = np.where(np.eye(n, n + 1, 1), -np.inf, scores).argmax(1)
+        greedy += leads_to_root(alone)
+    assert n < 3 or greedy < 20
+
+
+@pytest.mark.parametrize("n", [8, 20, 40])
+def test_trees_are_those_of_networkx(n):
+    """The best tree with one root is the best arborescence of the words from one of them."""
+    scores = np.random.default_rng(n).normal(size=(n, n + 1))
+    best = best_tree(scores)
+    assert leads_to_root(best)
+    (root,) = np.flatnonzero(best == 0)
+    graph = nx.DiGraph()
+    arcs = [(head, word) for word in range(n) if word != root for head in range(n) if head != word]
+    graph.add_weighted_edges_from((head, word, scores[word, head + 1]) for head, word in arcs)
+    for head, word in nx.maximum_spanning_arborescence(graph).edges:
+        assert best[word] == head + 1

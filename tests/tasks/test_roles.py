@@ -72,19 +72,3 @@ def test_the_example_of_conll_2005():
     assert TASK.count(gold, found) == (2, 4) and TASK.count(gold, gold) == (4, 4)
     label, prediction = gold_counts(TASK, [gold], [len(words)]), [TASK.count(gold, found)]
     assert score("role_f1", label, prediction) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("predicates", "roles", "reason"),
-    [
-        ([0, 1], [["V", "O"]], "it has 2 predicates and 1 lists of roles"),
-        ([2], [["V", "O"]], "predicate 1 is 2, expected 0 to 1"),
-        ([-1], [["V", "O"]], "predicate 1 is -1"),
-        ([0, 0], [["V", "O"]] * 2, "word 1 is a predicate twice"),
-        ([0], [["V"]], "it has 2 words and 1 roles"),
-        ([0], [["B-V", "I-ARG1"]], r"word 2 \('b'\) has tag I-ARG1, but the word before has no ARG1"),
-    ],
-)  # fmt: skip
-def test_no_roles(predicates, roles, reason):
-    with pytest.raises(ValueError, match=reason):
-        TASK.units(["a", "b"], predicates, roles)

@@ -58,23 +58,6 @@ def test_consistent_tags_are_read_and_others_refused(sentence):
         assert TASK.units(words, dicts[::-1]) == units
 
 
-@pytest.mark.parametrize(
-    ("cell", "reason"),
-    [
-        (["O", "S-X", "O"], r"word 2 \('b'\) has tag S-X, expected O, or B- or I- and a type"),
-        (["B-", "O", "O"], "word 1 .* has tag B-,"),
-        (["O", "O"], "it has 3 words and 2 tags"),
-        ([{"start": 1, "end": 4, "type": "X"}], "span 1 has start 1 and end 4, but there are 3 words"),
-        ([{"start": 1, "end": 1, "type": "X"}], "span 1 has start 1 and end 1"),
-        ([{"start": 0, "type": "X"}], "span 1 is .* expected start, end and type"),
-        ([{"start": at, "end": at + 2, "type": "XY"[at]} for at in (0, 1)], "X and Y overlap at word 2"),
-    ],
-)  # fmt: skip
-def test_no_spans(cell, reason):
-    with pytest.raises(ValueError, match=reason):
-        TASK.units(["a", "b", "c"], cell)
-
-
 # --- classes of words
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec import tables
+from headspec.data.submission import ARCHIVE
 from headspec.pipeline import outputs
 from support.running.every_stage import AFFINITIES, SIMILARITIES, STUDY, TARGETS, TASKS
 from support.running.studies import Folder
@@ -74,6 +75,19 @@ def test_scores_of_every_run(every_stage_finished):
     assert kinds.loc[["tuned", "single"], ["alpha", "delta"]].isna().all(axis=None)
     rows = tables.read(path(every_stage_finished, "tuned", "evaluation.parquet")).query("task == 'tone'")
     assert kinds.loc["tuned", "value"] == pytest.approx((rows["label"] == rows["prediction"]).mean())
+
+
+@pytest.mark.parametrize("method", ["tuned", "iat", "single"])
+def test_further_splits_are_scored_and_prediction_files_written(every_stage_finished, method):
+    """As the server takes them: a row for each text in its order, and a warning where it has others."""
+    scores = tables.read(every_stage_finished.results / "tables" / "iat.parquet")
+    assert set(scores["task"][scores["method"] == method]) == {"tone", "more", "pos"}
+    run = f"submission/bert/tone+pos/{method}/seed0"
+    rows = pd.read_csv(every_stage_finished.results / run / "SST-2.tsv", sep="\t")
+    assert rows["index"].tolist() == [*range(60)] and set(rows["prediction"]) <= {0, 1}
+    assert (every_stage_finished.results / run / ARCHIVE).exists()
+    log = (every_stage_finished.results / "logs" / f"{run}.log").read_text()
+    assert "SST-2: 60 rows, but the server's test set has 1821" in log
 
 
 # --- similarity, affinity, sentences, responses of brains
