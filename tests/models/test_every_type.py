@@ -30,19 +30,6 @@ def test_heads_are_gated_scored_pruned_and_evaluated(kind):
     assert type_facts.found(kind) == type_facts.stated()[kind]
 
 
-def test_attention_of_every_kind_is_among_the_types():
-    """Latent, with caps, windows, keys of other layers, experts, layers without attention, groups, sinks."""
-    settings = {
-        "deepseek_v3": "kv_lora_rank", "gemma2": "attn_logit_softcapping", "gemma3_text": "sliding_window",
-        "gemma3n_text": "num_kv_shared_layers", "mixtral": "num_local_experts", "jamba": "attn_layer_period",
-    }  # fmt: skip
-    for kind, setting in settings.items():
-        assert kind in TAKEN and getattr(every_type.config(kind), setting, None) is not None, kind
-    model = every_type.model("gpt_oss")
-    assert "gpt_oss" in TAKEN and any(name.endswith("sinks") for name, _ in model.named_parameters())
-    assert model.config.num_key_value_heads < model.config.num_attention_heads
-
-
 @pytest.mark.parametrize("kind", every_type.UNGATED)
 def test_types_whose_heads_are_not_gated_are_refused_when_they_are_loaded(kind):
     with pytest.raises(EncoderError, match="cannot be gated"):

@@ -20,11 +20,8 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import retrain
 from headspec.training.loop import Setup, train, trainer
 from headspec.training.transfer import Fitting, Target, transfer
-from headspec.training.variants.lora import LoRA
-from headspec.training.variants.own import Own
 from support.running.studies import CONFIG, Folder
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 from support.two_tasks import never, same
@@ -86,24 +83,6 @@ def test_frozen_training_names_the_key_of_its_learning_rate(tmp_path):
         train(trained, Setup(texts, settings(learning_rate=3e38), 7, CPU, features=fixed), never(tmp_path))
 
 
-@pytest.mark.parametrize("way", ["own", "lora"])
-def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
-    trained, trunk = model(), Checkpoint(tmp_path / "kept.pt", "", 0)
-    train(trained, Setup(data(), settings(), 7, CPU), never(tmp_path), trunk=trunk, reserve=0.5)
-    state = trunk.load()
-    assert state is not None and finite(state)
-    heads = {task: np.zeros((LAYERS, HEADS), dtype=bool) for task in CLASSES}
-    for number, mask in enumerate(heads.values()):
-        mask[:, number] = True
-    restriction = Own(heads, "qkv") if way == "own" else LoRA(heads, "qkv", 7)
-    checkpoint = Checkpoint(tmp_path / "checkpoint.pt", "", 0)
-    with pytest.raises(NumericalError, match=r"step \d+ of 24, a batch of task '\w': the loss") as caught:
-        retrain(model(), Setup(data(), settings(learning_rate=HUGE), 7, CPU), restriction, state, checkpoint)
-    last = checkpoint.load()
-    assert last is not None and finite(last)
-    assert f"goes on after step {len(last['history'])}, from {checkpoint.path}" in str(caught.value)
-
-
 def test_gradients_that_are_not_finite_stop_training(tmp_path):
     """The loss is large but finite, the norm of its gradient is not."""
     trained = model()
@@ -156,8 +135,8 @@ def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch)
 def test_diverging_transfer(tmp_path, key):
     draws = pd.DataFrame({"draw": 0, "place": range(8), "example": range(8)})
     texts = examples(20, 2, 1)
-    columns = {"example": texts.example, "label": texts.label, "input_ids": texts.ids, "token_type_ids": None}
-    encoded = pd.DataFrame(columns)
+    encoded = pd.DataFrame({"example": texts.example, "label": texts.label, "input_ids": texts.ids})
+    encoded["token_type_ids"] = None
     rates = {"learning_rate": HUGE} if key.startswith("transfer") else {}
     few = Transfer(samples=[8], draws=2, steps=6, tuning=["full"], **rates)
     fitting = Fitting(few, settings(learning_rate=HUGE), 0, CPU)
@@ -205,6 +184,8 @@ def test_one_example_is_enough():
         broken_model.encoder.embeddings.word_embeddings.weight[only.pop()] = torch.nan
     with refused("a", "1 of 20 examples, such as 7"):
         evaluation_table(broken_model, {"a": texts}, CPU)
+    with pytest.raises(NumericalError, match=r"try precision: fp32 \(now bf16\) or a smaller"):
+        evaluation_table(broken_model, {"a": texts}, Device("cpu", "bfloat16"))
     with refused("b"):
         representations([("b", broken_model)], texts, CPU)
     with refused("a"):
@@ -215,14 +196,6 @@ def test_one_example_is_enough():
 def test_sensitivity_of_a_broken_model(broken, sensitivity):
     with refused("b", ""):
         sensitivity(broken, "b", data()["b"], np.arange(5), CPU, Progress(5, "examples"))
-
-
-def test_precision_is_among_the_remedies():
-    broken_model = model().eval()
-    with torch.no_grad():
-        broken_model.classifiers[0].weight[0, 0] = torch.nan
-    with pytest.raises(NumericalError, match=r"try precision: fp32 \(now bf16\) or a smaller"):
-        evaluation_table(broken_model, {"a": data()["a"]}, Device("cpu", "bfloat16"))
 
 
 # --- a study

@@ -6,7 +6,13 @@ from typing import Any
 
 import pandas as pd
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 
 from headspec.models.architectures import continues
 from support import models, tiny
@@ -19,7 +25,7 @@ FILLED = "saw {text_a} the {mask} house"
 
 
 def make(name: str, folder: Path) -> Path:
-    """Write a model of this name, with larger weights than usual, so that heads matter."""
+    """Write a `random` model of this name."""
     kind, write_tokenizer, settings = models.MODELS[name]
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
@@ -28,16 +34,20 @@ def make(name: str, folder: Path) -> Path:
     if name in MASKED and tokenizer.mask_token is None:
         tokenizer.add_special_tokens({"mask_token": "[MASK]"})
         tokenizer.save_pretrained(folder)
-    size = len(tokenizer)
-    common = {"vocab_size": size} if kind in tiny.NATIVE_SIZES else tiny._SIZE | {"vocab_size": size}
-    torch.manual_seed(0)
+    random(kind, name in MASKED, **settings, vocab_size=len(tokenizer)).save_pretrained(folder)
+    return folder
+
+
+def random(kind: str, masked: bool = False, **settings: Any) -> PreTrainedModel:
+    """A random model with its head, whose weights and biases are larger than usual, so that heads matter."""
+    common = {"vocab_size": tiny.VOCABULARY} if kind in tiny.NATIVE_SIZES else tiny._SIZE
     config = AutoConfig.for_model(kind, **(common | tiny._OWN.get(kind, {}) | settings))
-    model = (AutoModelForCausalLM if name in CAUSAL else AutoModelForMaskedLM).from_config(config)
+    torch.manual_seed(0)
+    model = (AutoModelForMaskedLM if masked else AutoModelForCausalLM).from_config(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    return folder
+    return model.eval()
 
 
 def talking(folder: Path) -> Any:

@@ -2,17 +2,12 @@
 
 import pytest
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    LlamaForCausalLM,
-    PreTrainedModel,
-)
+from transformers import AutoConfig, AutoModelForMaskedLM, LlamaForCausalLM, PreTrainedModel
 
 from headspec.errors import EncoderError
 from headspec.models.language.head import LanguageHead, check_head, language_model
 from support import tiny
+from support.language import random
 
 #: tokens of answers
 SOME = [7, 3, 50]
@@ -36,17 +31,8 @@ OWN_LOGITS = ("gemma2", "cohere", "granite", "bert")
 
 
 def made(kind: str, masked: bool = False) -> PreTrainedModel:
-    """A random model whose weights, biases too, are larger than usual."""
-    settings = tiny._OWN.get(kind, {}) | ({} if masked else CAUSAL[kind])
-    if kind not in tiny.NATIVE_SIZES:
-        settings = tiny._SIZE | {"bos_token_id": 1, "eos_token_id": 2} | settings
-    config = AutoConfig.for_model(kind, **({"vocab_size": tiny.VOCABULARY} | settings))
-    torch.manual_seed(0)
-    model = (AutoModelForMaskedLM if masked else AutoModelForCausalLM).from_config(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.eval()
+    settings = {"bos_token_id": 1, "eos_token_id": 2} | ({} if masked else CAUSAL[kind])
+    return random(kind, masked, **settings)
 
 
 @torch.no_grad()

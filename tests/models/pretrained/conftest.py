@@ -17,8 +17,15 @@ def model(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
-    """The folder of someone/tiny-bert in a cache of the hub with nothing else; there is no network."""
+def empty_cache(tmp_path, monkeypatch) -> Path:
+    """The home of an empty cache of the hub, as the working folder; there is no network."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    return lay_out(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cache(empty_cache) -> Path:
+    """The folder of someone/tiny-bert in a cache of the hub with nothing else."""
+    return lay_out(empty_cache)

@@ -177,13 +177,7 @@ def test_a_file_is_hashed_once(model, monkeypatch):
 # --- the hub
 
 
-@pytest.fixture
-def hub(tmp_path, monkeypatch) -> str:
-    """Run in an empty folder, with an empty cache and no network; the name of a model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    return "hub:someone/tiny-bert"
+HUB = "hub:someone/tiny-bert"
 
 
 def asked(source: str) -> tuple[str, str]:
@@ -193,11 +187,11 @@ def asked(source: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
-def test_the_version_of_a_hub_model_is_its_commit_downloaded_or_not(hub, tmp_path, revision):
+def test_the_version_of_a_hub_model_is_its_commit_downloaded_or_not(empty_cache, revision):
     if REVISION in revision:  # a named commit needs neither cache nor network
-        assert asked(hub + revision) == (REVISION, REVISION)
-    lay_out(tmp_path)
-    assert asked(hub + revision) == (REVISION, REVISION)
+        assert asked(HUB + revision) == (REVISION, REVISION)
+    lay_out(empty_cache)
+    assert asked(HUB + revision) == (REVISION, REVISION)
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -214,21 +208,21 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
 
-def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(hub, tmp_path, monkeypatch):
+def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(empty_cache, monkeypatch):
     """So that downloading it, between two plans, does not change its version."""
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with HTTPServer(("127.0.0.1", 0), Hub) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        assert asked(f"{hub}@main") == (REVISION, REVISION)
-        assert asked(f"{hub}@gone") == ("", "")  # no job could read it
+        assert asked(f"{HUB}@main") == (REVISION, REVISION)
+        assert asked(f"{HUB}@gone") == ("", "")  # no job could read it
         server.shutdown()
-    assert asked(f"{hub}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
-    (tmp_path / "made.parquet").touch()
-    with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{hub}@gone' is unknown"):
-        versions.weights(Model(source=f"{hub}@gone"), "models.m", results=tmp_path)
-    lay_out(tmp_path)
-    assert asked(f"{hub}@main") == (REVISION, REVISION)
+    assert asked(f"{HUB}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
+    (empty_cache / "made.parquet").touch()
+    with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{HUB}@gone' is unknown"):
+        versions.weights(Model(source=f"{HUB}@gone"), "models.m", results=empty_cache)
+    lay_out(empty_cache)
+    assert asked(f"{HUB}@main") == (REVISION, REVISION)
 
 
 # --- between planning and loading

@@ -1,8 +1,9 @@
-"""Folders of models that nobody would publish: an EncoderError, and no code."""
+"""Folders of models whose files disagree, are broken, or want to run code: an EncoderError while planning."""
 
 import json
 import os
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import SIZES
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import tokenizer
+from support.data.model_files import configure
+from support.running import studies
+from support.running.studies import WORDS, bert
 
 CODE = type("Code", (), {"__reduce__": lambda self: (os.mkdir, ("trace",))})()
 VALUES = st.recursive(
@@ -27,10 +31,16 @@ VALUES = st.recursive(
 KEYS = st.sampled_from(["model_type", *SIZES, "position_biased_input", "auto_map"])
 
 
-def planned(source: str = "m") -> None:
-    model = Model(source=source, max_length=16)
+def planned(source: str = "m", max_length: int = 16) -> None:
+    model = Model(source=source, max_length=max_length)
     check_model(folder(model, "models.m"), model, "models.m")
     head_settings.exists(model, "models.m")
+
+
+def refused(source: str = "m") -> str:
+    with pytest.raises(EncoderError) as caught:
+        planned(source)
+    return str(caught.value)
 
 
 @settings(max_examples=3 * settings().max_examples)
@@ -55,8 +65,7 @@ def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
 )  # fmt: skip
 def test_a_broken_config(model, text):
     (model / "config.json").write_text(text)
-    with pytest.raises(EncoderError, match="models.m.source: 'm' has no readable config.json"):
-        planned()
+    assert "models.m.source: 'm' has no readable config.json" in refused()
 
 
 @pytest.mark.parametrize(
@@ -66,8 +75,7 @@ def test_a_broken_config(model, text):
 def test_an_index_that_names_no_safetensors(model, index):
     (model / "model.safetensors").rename(model / "part.bin")
     (model / "model.safetensors.index.json").write_text(index)
-    with pytest.raises(EncoderError, match="no complete safetensors weights"):
-        planned()
+    assert "no complete safetensors weights" in refused()
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json"])
@@ -75,9 +83,10 @@ def test_a_pipe_in_place_of_a_file(model, name):
     """Reading it would wait for ever."""
     (model / name.replace(".index.json", "")).unlink()
     os.mkfifo(model / name)
-    problem = "no readable config.json .it is no file" if name == "config.json" else "no complete safetensors"
-    with pytest.raises(EncoderError, match=f"models.m.source: 'm' has {problem}"):
-        planned()
+    problem = (
+        "no readable config.json (it is no file)" if name == "config.json" else "no complete safetensors"
+    )
+    assert f"models.m.source: 'm' has {problem}" in refused()
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.safetensors"])
@@ -113,5 +122,55 @@ def test_names_that_the_hub_has_not(source):
 
 
 def test_a_folder_of_models_names_the_model(model):
-    with pytest.raises(EncoderError, match=r"'\.' has no readable config.json .*Did you mean '\./m'\?"):
-        planned(".")
+    message = refused(".")
+    assert "'.' has no readable config.json" in message and "Did you mean './m'?" in message
+
+
+# --- sizes that disagree, with both numbers
+
+KNOWN = len(WORDS)
+
+
+def test_sizes_that_agree(model):
+    planned(max_length=32)
+    bert(vocab_size=KNOWN + 40).save_pretrained(model)  # embeddings without tokens do no harm
+    planned(max_length=32)
+
+
+def test_more_tokens_than_embeddings(model):
+    more = studies.tokenizer()
+    more.add_tokens(["[CITY]", "[TOWN]"])
+    more.save_pretrained(model)
+    numbers = f"has {KNOWN + 2} tokens, but the model has embeddings for {KNOWN} (vocab_size"
+    assert numbers in refused()
+    (model / "model.safetensors").unlink()  # what a hub model that is not here leaves to jobs
+    with pytest.raises(EncoderError, match=re.escape(numbers)):
+        tokenizer(Model(source="m"), "models.m")
+
+
+@pytest.mark.parametrize("file", ["vocab.txt", "vocab.json"])
+def test_more_words_in_other_files(model, file):
+    (model / "tokenizer.json").unlink()
+    words = [f"w{i}" for i in range(KNOWN + 5)]
+    (model / file).write_text(json.dumps(dict.fromkeys(words)) if file.endswith("json") else "\n".join(words))
+    (model / "added_tokens.json").write_text('{"[CITY]": 1}')
+    assert f"has {KNOWN + 6} tokens, but the model has embeddings for {KNOWN}" in refused()
+
+
+def test_separators_of_lines_are_tokens(model):
+    """As in vocabularies of BERT for many languages."""
+    (model / "tokenizer.json").unlink()
+    words = [*WORDS[:-3], "\u2028", "\x85", "\x0b"]
+    (model / "vocab.txt").write_text("".join(f"{word}\n" for word in words), "utf-8")
+    planned()
+
+
+@pytest.mark.parametrize("shards", ["1MB", "3KB"])
+@pytest.mark.parametrize(
+    ("name", "size", "rows"), [("vocab_size", KNOWN + 3, KNOWN), ("max_position_embeddings", 64, 32)]
+)
+def test_more_in_the_config_than_in_the_weights(model, name, size, rows, shards):
+    (model / "model.safetensors").unlink()
+    bert().save_pretrained(model, max_shard_size=shards)
+    configure(model, **{name: size})
+    assert f"has {name} {size}, but its weights have embeddings for {rows}" in refused()
