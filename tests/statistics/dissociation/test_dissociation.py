@@ -15,6 +15,7 @@ from headspec.statistics.dissociation.resampled import (
     Evaluation,
     ResampledDissociation,
     combine,
+    evaluations,
     resample_run,
     resample_runs,
 )
@@ -52,8 +53,8 @@ def pair(base=0.9, same=0.6, other=0.8, **more):
     return evaluation(accuracy, **more)
 
 
-def study(*evaluations, resamples=300, fraction=FRACTION, seed=7, **more):
-    return dissociation_tables(evaluations, resamples, 0.95, 0.10, fraction, seed, **more)
+def study(*runs, resamples=300, fraction=FRACTION, seed=7, **more):
+    return dissociation_tables(runs, resamples, 0.95, 0.10, fraction, seed, **more)
 
 
 def test_estimates_are_those_of_the_pruning_matrix():
@@ -370,11 +371,10 @@ def test_processes_and_other_runs_change_nothing_but_the_correction(tmp_path):
     """
     rng = np.random.default_rng(0)
     seeds = [pair(same=0.72, rng=rng, n=60, seed=s, mixture=m) for m in ("x", "y") for s in range(3)]
-    stored = []
-    for i, one in enumerate(seeds):
-        path = str(tmp_path / f"{i}.parquet")
+    paths = [str(tmp_path / f"{i}.parquet") for i in range(len(seeds))]
+    for path, one in zip(paths, seeds, strict=True):
         tables.write(path, SCHEMAS["predictions"], one.predictions.assign(probabilities=None), {})
-        stored.append(replace(one, stored=path))
+    stored = evaluations([vars(one.run) for one in seeds], seeds[0].metrics, paths)
     one, two = study(*seeds, resamples=100), study(*stored, resamples=100, processes=2)
     for name, frame in one.items():
         pd.testing.assert_frame_equal(frame, two[name])

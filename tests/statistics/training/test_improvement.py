@@ -227,6 +227,9 @@ def test_a_difference_of_two_ways_that_learnt_nothing_is_no_finding():
     apart = rows.loc[("a", "accuracy")]
     assert apart["p_seeds_holm"] < 0.05 and apart["ci_low"] > 0
     assert not clear(rows)["a", "accuracy"] and clear(rows.assign(unpruned_at_chance=False))["a", "accuracy"]
+    for bounds, p, expected in (((0, 1), 0.01, False), ((0.1, 1), 0.05, False), ((-1, -0.1), 0.04, True)):
+        row = rows.assign(ci_low=bounds[0], ci_high=bounds[1], p_seeds_holm=p)
+        assert clear(row)["b", "f1"] == expected
     for each, frame in evaluations.items():
         if each.method == "iat":  # has learnt
             frame["prediction"] = frame["label"]
