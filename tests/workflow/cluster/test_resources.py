@@ -68,42 +68,45 @@ REQUESTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "gpus", "of_models"), REQUESTS.values(), ids=REQUESTS)
-def test_every_job_that_runs_a_model_requests_the_same(whole, arguments, gpus, of_models):
+@pytest.mark.parametrize(("arguments", "gpus", "expected"), REQUESTS.values(), ids=REQUESTS)
+def test_every_job_that_runs_a_model_requests_the_same_and_uses_it(whole, arguments, gpus, expected):
     requested = requests(whole, *TARGETS, "--cores", "8", *arguments, CUDA_VISIBLE_DEVICES=gpus)
-    known = scripts()
     requested = {rule: resources for rule, resources in requested.items() if rule not in TARGETS}
     # a model with a vocabulary of its own learns translations, and no task of this study
-    assert set(requested) == set(known) - {"vocabulary"}, "the study lacks a stage"
+    assert set(requested) == set(scripts()) - {"vocabulary"}, "the study lacks a stage"
+    models = {rule: script for rule, script in scripts().items() if runs_a_model(script)}
+    assert len(models) >= 12
     for rule, resources in requested.items():
         assert {"mem_mb", "runtime"} <= set(resources), rule
-        expected = of_models if runs_a_model(known[rule]) else ("-", "1")
-        assert (resources.get("gpu", "-"), resources["threads"]) == expected, rule
-    assert sum(runs_a_model(known[rule]) for rule in requested) >= 12
+        wanted = expected if rule in models else ("-", "1")
+        assert (resources.get("gpu", "-"), resources["threads"]) == wanted, rule
+    for script in {*models.values()}:
+        assert "ModelStage(snakemake)" in script.read_text(), script
 
 
 def test_jobs_of_a_cluster_request_the_time_that_the_plan_counts(whole):
     requested = requests(whole, *TARGETS, "--profile", "profiles/slurm", CUDA_VISIBLE_DEVICES="")
-    of_models = {rule: requested[rule] for rule, script in scripts().items() if runs_a_model(script)}
-    minutes = {rule: int(resources["runtime"]) for rule, resources in of_models.items()}
+    models = [rule for rule, script in scripts().items() if runs_a_model(script)]
+    minutes = {rule: int(requested[rule]["runtime"]) for rule in models}
     unknown = {rule: n for rule, n in minutes.items() if n != LEAST}
     assert unknown.pop("predict") == 240  # test sets are not read
-    of_other_texts = {"representations", "probe", "probe_pretrained", "probe_random"}  # stimuli, treebanks
-    assert set(unknown) <= of_other_texts and set(unknown.values()) <= {240}
+    other_texts = {"representations", "probe", "probe_pretrained", "probe_random"}  # stimuli, treebanks
+    assert set(unknown) <= other_texts and set(unknown.values()) <= {240}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--resources", "gpu=2"], ["--profile", "profiles/slurm"]],
-    ids=["two GPUs", "slurm"],
-)
-def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
-    """With threads and memory for each; what else runs the model, and a branch without steps, takes one."""
+@pytest.fixture
+def wide(whole, tmp_path) -> Folder:
+    """A copy whose model trains on two GPUs."""
     study = whole.copy(tmp_path / "study")
-    arguments = [*TARGETS, "--cores", "8", *arguments]
-    one = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
     study.set("models.bert.gpus", 2)
-    two = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
+    return study
+
+
+@pytest.mark.parametrize("place", ["--resources gpu=2", "--profile profiles/slurm"])
+def test_training_requests_the_gpus_of_its_model(whole, wide, place):
+    """With threads and memory for each; what else runs the model, and a branch without steps, takes one."""
+    arguments = [*TARGETS, "--cores", "8", *place.split()]
+    one, two = (requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1") for study in (whole, wide))
     wider = {rule for rule in two if two[rule].get("gpu") != one[rule].get("gpu")}
     on_all = {stage for stage, cost in STAGES.items() if cost.gpus == "all"}
     assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "pruned_run_and_keep", *on_all}
@@ -112,23 +115,13 @@ def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
         assert int(two[rule]["mem_mb"]) == 2 * int(one[rule]["mem_mb"])
 
 
-def test_more_gpus_than_there_are_are_refused(whole, tmp_path):
+def test_more_gpus_than_there_are_are_refused(wide):
     """No job would ever have them; without any GPU, the number has no effect."""
-    study = whole.copy(tmp_path / "study")
-    study.set("models.bert.gpus", 2)
-    for limit, gpus in {"1": "0,1", "2": "0"}.items():
-        told = study.snakemake(
-            "--dry-run", "--resources", f"gpu={limit}", fails=True, CUDA_VISIBLE_DEVICES=gpus
-        )
+    for limit, gpus in (("gpu=1", "0,1"), ("gpu=2", "0")):
+        told = wide.snakemake("--dry-run", "--resources", limit, fails=True, CUDA_VISIBLE_DEVICES=gpus)
         assert "models.bert.gpus: got 2, but jobs may use 1 here; expected at most 1, or" in told
-    assert {
-        request.get("gpu", "0") for request in requests(study, *TARGETS, CUDA_VISIBLE_DEVICES="").values()
-    } == {"0"}
-
-
-def test_every_script_that_runs_a_model_uses_the_requested_device():
-    for script in {path for path in scripts().values() if runs_a_model(path)}:
-        assert "ModelStage(snakemake)" in script.read_text(), script
+    unlimited = requests(wide, *TARGETS, CUDA_VISIBLE_DEVICES="")
+    assert {resources.get("gpu", "0") for resources in unlimited.values()} == {"0"}
 
 
 def test_jobs_per_gpu_share_a_gpu(whole, tmp_path):
@@ -159,25 +152,21 @@ def test_jobs_are_forks_of_a_server_that_ends_with_snakemake(whole, tmp_path):
 
 # --- profiles
 
-PROFILES = ["profiles/default", "profiles/slurm"]
-
-
-def parsed(*arguments: str) -> tuple[str | None, int | None, dict[str, int], dict[str, str]]:
-    """Executor, jobs, limits and scopes that Snakemake reads from arguments and profiles."""
-    _, read = parse_args(arguments)
-    limits = {name: resource.value for name, resource in read.resources.items()}
-    return read.executor, read.jobs, limits, dict(read.set_resource_scopes)
-
 
 def test_limits_on_gpus(whole, monkeypatch):
     monkeypatch.chdir(whole.path)
-    assert parsed("--cores", "2") == (None, None, {"gpu": 1}, {})
-    assert parsed("--cores", "8", "--resources", "gpu=2") == (None, None, {"gpu": 2}, {})
-    # the limit of the default profile stays, but applies only within each submitted job
-    assert parsed("--profile", "profiles/slurm") == ("slurm", 50, {"gpu": 1}, {"gpu": "local"})
+    for arguments, expected in {
+        "--cores 2": (None, None, 1, {}),
+        "--cores 8 --resources gpu=2": (None, None, 2, {}),
+        # the limit of the default profile stays, but applies only within each submitted job
+        "--profile profiles/slurm": ("slurm", 50, 1, {"gpu": "local"}),
+    }.items():
+        _, read = parse_args(arguments.split())
+        scopes = dict(read.set_resource_scopes)
+        assert (read.executor, read.jobs, read.resources["gpu"].value, scopes) == expected
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ["profiles/default", "profiles/slurm"])
 def test_every_entry_of_a_profile_has_a_comment(profile):
     lines = (ROOT / profile / "profile.yaml").read_text().splitlines()
     entries = [i for i, line in enumerate(lines) if re.match(r"[a-z]", line)]

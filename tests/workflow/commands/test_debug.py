@@ -38,17 +38,11 @@ def test_one_job_runs_by_itself_and_stops_at_its_breakpoint(tmp_path):
     assert tables.read(Path(there, DATA)).equals(tables.read(folder.path / DATA))
     assert {path: sha256(path) for path in (folder.path / "results").rglob("*") if path.is_file()} == made
 
-    ended, written = on_terminal(folder, "debug", "results/tiny/data/tine/train.parquet", module="headspec",
-                                 PYTHONPATH=library)  # fmt: skip
-    assert (ended, written.count("\n")) == (
-        1,
-        1,
-    ) and "data/tine/train.parquet: no job of the study" in written
-    ended, written = on_terminal(folder, "debug", "results/tiny/tokens/bert/topic/train.parquet",
-                                 module="headspec", PYTHONPATH=library)  # fmt: skip
-    assert (ended, written.count("\n")) == (1, 1) and "/topic/validation.parquet: missing; run" in written
-
-
-def test_a_file_of_no_study_is_named(tmp_path):
+    for file, message in {
+        "data/tine/train.parquet": "data/tine/train.parquet: no job of the study",
+        "tokens/bert/topic/train.parquet": "/topic/validation.parquet: missing; run",
+    }.items():
+        told = on_terminal(folder, "debug", f"results/tiny/{file}", module="headspec", PYTHONPATH=library)
+        assert told[0] == told[1].count("\n") == 1 and message in told[1]
     with pytest.raises(HeadspecError, match="x.parquet: expected a file in results/<study> of a study that"):
         run_job(tmp_path / "x.parquet")

@@ -8,38 +8,24 @@ import subprocess
 import pytest
 
 from support.running import warm
-from support.running.studies import CONFIG, Folder
+from support.running.studies import SMALL, Folder
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def small(shared) -> Folder:
-    """A study of one seed, of which the runs are made."""
-
-    def make(path) -> None:
-        folder = Folder.new(path)
-        small = {"seeds": [0], "mixtures": {"pairs": ["tone", "topic"]}, "figures": {"formats": ["png"]}}
-        folder.write(CONFIG | small)
-        folder.snakemake("runs")
-
-    return Folder(shared("unfinished", make))
-
-
 @pytest.fixture
-def folder(small, tmp_path) -> Folder:
-    return small.copy(tmp_path / "study")
+def folder(finish, tmp_path) -> Folder:
+    """A study of which the runs are made."""
+    made = finish("unfinished", SMALL | {"mixtures": {"pairs": ["tone", "topic"]}}, ["runs"])
+    return made.copy(tmp_path / "study")
 
 
 def headspec(folder: Folder, *arguments: str) -> tuple[int, str, str]:
     """Status, output and errors of a command."""
     ended = subprocess.run(
-        [warm.python(), "-m", "headspec", *arguments],
-        cwd=folder.path,
+        [warm.python(), "-m", "headspec", *arguments], cwd=folder.path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(folder.path / "workflow")},
-        capture_output=True,
-        text=True,
-    )
+    )  # fmt: skip
     return ended.returncode, ended.stdout, ended.stderr
 
 

@@ -29,10 +29,6 @@ def interrupt(pid: int, terminal: int) -> None:
     os.killpg(pid, signal.SIGINT)
 
 
-def ask_and_go_on(pid: int, terminal: int) -> None:
-    os.write(terminal, b"p 6 * 7\nc\n")
-
-
 def test_without_a_terminal_a_job_is_a_line_when_it_starts_and_one_when_it_ends(folder):
     folder.set("training.learning_rate", "1e30")
     lines = folder.snakemake(TRAINED, fails=True).splitlines()
@@ -78,15 +74,15 @@ def test_an_error_of_the_view_does_not_stop_the_run(folder):
     assert "4 of 4 steps (100%) done" in left(written)
 
 
-def test_a_job_that_nobody_can_debug_ends_at_its_breakpoint(folder):
+def test_a_breakpoint_ends_a_job_unless_the_debugger_has_the_terminal(folder):
     folder.replace("workflow/scripts/data/training.py", "    task = ", "    breakpoint()\n    task = ")
     status, written = on_terminal(folder, DATA)
     assert status == 1 and not (folder.path / DATA).exists()
     assert "data tone  left at a breakpoint; `headspec debug <result>` stops there" in left(written)
 
+    def ask_and_go_on(pid: int, terminal: int) -> None:
+        os.write(terminal, b"p 6 * 7\nc\n")
 
-def test_a_debugger_has_the_terminal(folder):
-    folder.replace("workflow/scripts/data/training.py", "    task = ", "    breakpoint()\n    task = ")
     options = "--debug", "--cores", "1"
     status, written = on_terminal(folder, DATA, *options, at="(Pdb) ", do=ask_and_go_on)
     assert status == 0 and (folder.path / DATA).exists()

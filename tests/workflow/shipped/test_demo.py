@@ -1,6 +1,5 @@
 """The demo study, reduced: the real encoder and the packaged texts, from config.yaml to the tables."""
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -16,12 +15,13 @@ def test_the_reduced_demo(tmp_path):
     folder = Folder.new(tmp_path / "demo")
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["seeds"] = [0]
-    config["tasks"]["sentiment"] |= {"train_examples": 320, "validation_examples": 100}
-    config["tasks"]["topic"] |= {"train_examples": 320, "validation_examples": 100}
-    del config["tasks"]["reviews"], config["pruning"]["draw_width"]
+    for task in ("sentiment", "topic"):
+        config["tasks"][task] |= {"train_examples": 320, "validation_examples": 100}
     config["mixtures"] = {"pairs": ["sentiment", "topic"]}
-    del config["similarity"], config["iat"], config["transfer"]  # two tasks are one pair
+    # two tasks are one pair
+    del config["tasks"]["reviews"], config["similarity"], config["iat"], config["transfer"]
     config["importance"]["samples"] = 100
+    del config["pruning"]["draw_width"]
     config["pruning"] |= {"fraction": 0.3, "fractions": [0.3], "draws": 3, "draw_examples": 50}
     folder.write(config)
     folder.snakemake("--cores", "1")  # one thread, since other tests run beside it
@@ -35,14 +35,10 @@ def test_the_reduced_demo(tmp_path):
     importance = tables.read(run / "importance.parquet")
     assert (importance.groupby("task")["n"].sum() == 100 * 72).all()
 
-    predictions = tables.read(run / "predictions.parquet")
-    right = predictions["label"] == predictions["prediction"]
-    accuracy = right.groupby([predictions["pruned_for"], predictions["task"]]).mean().unstack()
-    same, other = accuracy.loc["topic", "topic"], accuracy.loc["sentiment", "topic"]
+    top = pruning[pruning["order"] == "top"].set_index(["pruned_for", "task"])["value"]
+    same, other = top["topic", "topic"], top["sentiment", "topic"]
     table = tables.read(results / "tables/dissociation.parquet").set_index(["method", "task"])
     assert table.loc[("tuned", "topic"), "dissociation"] == pytest.approx((other - same) / base["topic"])
 
-    combined = tables.read(results / "tables/combined.parquet")
-    text = summary.text(combined, results)
+    text, _ = summary.summarize(results)
     assert "sentiment+topic" in text and "tuned" in text and "frozen" in text
-    assert isinstance(combined, pd.DataFrame) and len(combined) == 2 * 3

@@ -101,8 +101,7 @@ def test_runs_are_planned(mine, command):
     arguments = shlex.split(command)[1:]
     parsed = get_argument_parser([]).parse_args(arguments)
     if run_here(command):
-        plan = mine.plan(*arguments)
-        assert plan.rules, command
+        assert mine.plan(*arguments).rules
     else:
         assert all((ROOT / path).exists() for path in parsed.configfile)
 
@@ -118,9 +117,8 @@ def test_commands_of_headspec_are_parsed(command):
 
 def test_a_plan_says_what_a_study_costs(mine):
     assert "headspec plan my-study.yaml" in COMMANDS
-    study = ["plan", "my-study.yaml", "--rate", "1e10"]
-    output = run([sys.executable, "-m", "headspec", *study], mine.path)
-    assert "What mine will cost" in output
+    command = ["headspec", "plan", "my-study.yaml", "--rate", "1e10"]
+    assert "What mine will cost" in run([sys.executable, "-m", *command], mine.path)
 
 
 @pytest.mark.parametrize("command", of_program("make"))
@@ -146,12 +144,8 @@ def test_code_that_reads_results_runs(finished, tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "demo").symlink_to(finished.results)
     monkeypatch.chdir(tmp_path)
-    code = [
-        block
-        for block in BLOCKS
-        if block.page == "docs/architecture.md" and block.language == "python" and not block.title
-    ]
-    _, *rest = code
+    page = [block for block in BLOCKS if block.page == "docs/architecture.md" and not block.title]
+    _, *rest = [block for block in page if block.language == "python"]
     assert rest
     for block in rest:
         names: dict[str, Any] = {}

@@ -8,7 +8,6 @@ import pytest
 
 from headspec.config.loading import load, strict_yaml
 from headspec.config.reference import schema, sections
-from headspec.config.study import Study
 from headspec.data.submission import FILES
 from headspec.tasks.kinds import kind
 from support.paths import ROOT
@@ -16,7 +15,9 @@ from support.running.studies import Folder
 
 sys.path.append(str(ROOT / "docs" / "studies"))
 minimal_pairs = importlib.import_module("minimal_pairs")
-STUDIES = sorted((ROOT / "workflow" / "studies").glob("*.yaml"))
+STUDIES = {
+    path.stem: load(strict_yaml(path)) for path in sorted((ROOT / "workflow" / "studies").glob("*.yaml"))
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +25,13 @@ def folder(tmp_path_factory) -> Folder:
     return Folder.new(tmp_path_factory.mktemp("studies") / "folder")
 
 
-def study(name: str) -> Study:
-    return load(strict_yaml(ROOT / "workflow" / "studies" / f"{name}.yaml"))
-
-
-@pytest.mark.parametrize("path", STUDIES, ids=[path.stem for path in STUDIES])
-def test_a_study_is_named_as_its_file(path):
-    assert load(strict_yaml(path)).study == path.stem
+def test_a_study_is_named_as_its_file():
+    assert [study.study for study in STUDIES.values()] == [*STUDIES]
 
 
 def test_the_paper_study_matches_the_paper():
     """Models, tasks and mixtures of Li et al. 2023; sources on the hub are pinned by commit."""
-    paper = study("paper")
+    paper = STUDIES["paper"]
     assert len(paper.models) == 7 and all(m.max_length == 256 for m in paper.models.values())
     five = {"mnli", "qqp", "qnli", "ag", "sst2"}
     mixtures = {frozenset(tasks) for tasks in paper.mixture_tasks.values()}
@@ -100,7 +96,7 @@ EIGHT = {"cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte"}
 
 def test_the_glue_study_matches_the_paper():
     """Five models, eight training sets, nine evaluated tasks; every file of the test server once."""
-    glue, paper = study("glue"), study("paper")
+    glue, paper = STUDIES["glue"], STUDIES["paper"]
     assert len(glue.models) == 5 and all(paper.models[name] == m for name, m in glue.models.items())
     assert {name: set(tasks) for name, tasks in glue.mixture_tasks.items()} == {"glue": EIGHT}
     sources = [section.source for section in [*glue.models.values(), *glue.tasks.values()]]
@@ -127,7 +123,7 @@ def test_the_glue_study_matches_the_paper():
 def test_the_glue_study_is_planned(folder):
     """Without a network: tables of IAT; prediction files of five models, three methods, three seeds."""
     plan = folder.plan("iat", "submission", "--configfile", "workflow/studies/glue.yaml")
-    models, seeds, variants = 5, 3, len(study("glue").variants)
+    models, seeds, variants = 5, 3, len(STUDIES["glue"].variants)
     runs = models * seeds * (variants + len(EIGHT))
     assert plan.rules["evaluate"] == runs and plan.rules["improvement"] == 1
     assert plan.rules["data"] == len(EIGHT) + 2 and plan.rules["split"] == 1 + 10

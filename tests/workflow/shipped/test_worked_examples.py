@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 
 from support.pages import blocks
 from support.paths import ROOT
-from support.running.studies import CONFIG, HEADS, LAYERS, TONE, Folder, sentence
+from support.running.studies import CONFIG, HEADS, LAYERS, SMALL, TONE, Folder, sentence
 
 pytestmark = pytest.mark.slow
 
 BLOCKS = [block for block in blocks(ROOT / "docs" / "architecture.md") if block.title]
-STUDY: dict[str, Any] = CONFIG | {
+STUDY: dict[str, Any] = SMALL | {
+    "seeds": [0, 1],
     "tasks": CONFIG["tasks"] | {"replies": {"source": "texts/replies.tsv", "type": "poisson"}},
     "mixtures": {"pairs": ["tone", "topic", "replies"]},
     "methods": ["tuned"],
@@ -31,46 +33,39 @@ STUDY: dict[str, Any] = CONFIG | {
         "mixtures": ["tone+topic"], "pruning_methods": ["importance", "each-layer"], "kept": [0.5],
         "epochs": 1,
     },
-    "figures": {"dpi": 60, "formats": ["png"]},
     "plugins": ["my_measures.py", "poisson"],
 }  # fmt: skip
-NEW = ["figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
-       "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
-       "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+replies.tuned.png",
-       "tables/dissociation.parquet"]  # fmt: skip
-TARGETS = [f"results/tiny/{name}" for name in NEW]
+TARGETS = [f"results/tiny/{name}" for name in (
+    "figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
+    "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
+    "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+replies.tuned.png",
+    "tables/dissociation.parquet",
+)]  # fmt: skip
 
 
-def replies(path: Path) -> None:
-    """Texts with a count: twice the number of bad words in them."""
+def prepare(path: Path) -> None:
+    """Apply the examples, and write texts with a count: twice the number of bad words in them."""
+    for block in BLOCKS:
+        block.apply(path)
     rng = np.random.default_rng(0)
     counts = rng.integers(3, size=150)
-    words = [rng.choice(TONE["bad"], n, replace=False).tolist() for n in counts]
-    texts = [sentence(rng, *of_text) for of_text in words]
-    pd.DataFrame({"text": texts, "label": 2 * counts}).to_csv(path, sep="\t", index=False)
+    texts = [sentence(rng, *rng.choice(TONE["bad"], n, replace=False).tolist()) for n in counts]
+    frame = pd.DataFrame({"text": texts, "label": 2 * counts})
+    frame.to_csv(path / "texts" / "replies.tsv", sep="\t", index=False)
 
 
 @pytest.fixture(scope="module")
-def finished(shared) -> Folder:
-    def run(path) -> None:
-        folder = Folder.new(path)
-        for block in BLOCKS:
-            block.apply(path)
-        replies(path / "texts" / "replies.tsv")
-        folder.write(STUDY)
-        folder.snakemake(*TARGETS)
-
-    return Folder(shared("worked examples", run))
+def finished(finish) -> Folder:
+    return finish("worked examples", STUDY, TARGETS, prepare)
 
 
 def test_each_takes_at_most_two_places_elsewhere():
-    places: dict[str, int] = {}
-    for block in BLOCKS:
-        places[block.heading] = places.get(block.heading, 0) + (block.language == "diff")
+    places = Counter({block.heading: 0 for block in BLOCKS})
+    places.update(block.heading for block in BLOCKS if block.language == "diff")
     assert places == {"A plugin": 0, "A kind of task": 0, "A figure": 2, "A stage": 1}
 
 
-def test_they_run(finished):
+def test_they_run_and_their_table_is_described(finished):
     tables = finished.results / "tables"
     heads = pd.read_parquet(tables / "heads.parquet").query("measure == 'gate_fisher'")
     assert len(heads) == 2 * 2 * LAYERS * HEADS and (heads["value"] > 0).all()
@@ -84,7 +79,14 @@ def test_they_run(finished):
     layers = pd.read_parquet(tables / "layers.parquet")
     assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
     assert (layers["importance"] > 0).all()
-    assert all((finished.results / name).exists() for name in NEW)
+    assert all((finished.path / target).exists() for target in TARGETS)
+    rules = finished.plan("--forceall").rules
+    assert rules["layers"] == rules["figure_overlap"] == 1
+    assert "plugins: imports my_measures.py" in finished.snakemake("--dry-run")
+    command = [sys.executable, "-c", "from headspec.pipeline import outputs; print(outputs.markdown())"]
+    environment = os.environ | {"PYTHONPATH": str(finished.path / "workflow")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "- `importance`: mean over the heads of the layer" in done.stdout
 
 
 #: jobs whose code has the plugin: two seeds, and one table of all
@@ -104,15 +106,8 @@ def test_a_kind_of_task_is_learnt(finished):
     assert "exact_count" in {*dissociation.query("mixture == 'tone+replies'")["metric"]}
 
 
-def test_an_edit_of_a_kind_reruns_the_jobs_of_its_tasks(finished, tmp_path):
-    study = finished.copy(tmp_path / "study")
-    study.replace("poisson/head.py", "values.exp()", "values.exp() + 1")
-    rules = study.plan(*TARGETS).rules
-    assert {rule: n for rule, n in rules.items() if rule in ("data", "tokenize", "train")} == {"train": 6}
-
-
 def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
-    """And what is made of their results."""
+    """And what is made of their results; an edit of a kind of task, the jobs of its tasks."""
     study = finished.copy(tmp_path / "study")
     assert study.plan(*TARGETS).rules == {}
     study.replace("my_measures.py", "** 2", "** 2  # a square")
@@ -120,25 +115,12 @@ def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
     study.replace("my_measures.py", "** 2", "** 4")
     rules = study.plan(*TARGETS).rules
     after = {"cumulative", "heads", "rankings", "belief", "gate_tables", "correlation"}
-    of_figures = {rule for rule in rules if rule.startswith("figure_")}
+    figures = {rule for rule in rules if rule.startswith("figure_")}
     assert {rule: rules[rule] for rule in USING} == USING
-    assert set(rules) - {*USING} - after == of_figures
-
-
-def test_planning_says_what_it_imports(finished):
-    assert "plugins: imports my_measures.py" in finished.snakemake("--dry-run")
-
-
-def test_they_are_among_the_targets(finished):
-    rules = finished.plan("--forceall").rules
-    assert rules["layers"] == rules["figure_overlap"] == 1
-
-
-def test_the_table_is_described(finished):
-    command = [sys.executable, "-c", "from headspec.pipeline import outputs; print(outputs.markdown())"]
-    environment = os.environ | {"PYTHONPATH": str(finished.path / "workflow")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "- `importance`: mean over the heads of the layer" in done.stdout
+    assert set(rules) - {*USING} - after == figures
+    study.replace("poisson/head.py", "values.exp()", "values.exp() + 1")
+    rules = study.plan(*TARGETS).rules
+    assert {rule: n for rule, n in rules.items() if rule in ("data", "tokenize", "train")} == {"train": 6}
 
 
 def test_their_layout_and_types_are_those_of_the_house(finished):
