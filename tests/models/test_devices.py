@@ -6,6 +6,7 @@ import selectors
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,13 +36,14 @@ sys.stdin.read()
 class Machine:
     """Jobs on a machine with simulated GPUs; `holding` has the GPUs of those that have some."""
 
-    def __init__(self, folder: Path, gpus: str, share: int = 1) -> None:
-        self.environment = os.environ | {
-            "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": gpus, "PYTHONPATH": str(ROOT / "workflow"),
-            devices.JOBS_PER_GPU: str(share),
-        }  # fmt: skip
+    def __init__(self, folder: Path) -> None:
+        self.environment = os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "workflow")}
         self.holding: dict[subprocess.Popen, list[str]] = {}
         self.waiting = selectors.DefaultSelector()
+
+    def has(self, gpus: str, share: int = 1) -> None:
+        """Let the machine have these GPUs, each for so many jobs."""
+        self.environment |= {"CUDA_VISIBLE_DEVICES": gpus, devices.JOBS_PER_GPU: str(share)}
 
     def start(self, *numbers: int) -> None:
         """Start a job for each of these numbers of GPUs."""
@@ -73,43 +75,38 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path):
-    """Makes machines, and ends their jobs."""
-    machines: list[Machine] = []
-
-    def made(gpus: str, share: int = 1) -> Machine:
-        machines.append(Machine(tmp_path, gpus, share))
-        return machines[-1]
-
-    yield made
-    for host in machines:
-        for job in [*host.holding, *(key.data for key in host.waiting.get_map().values())]:
-            job.kill()
-            job.communicate()
+def machine(tmp_path) -> Iterator[Machine]:
+    host = Machine(tmp_path)
+    yield host
+    for job in [*host.holding, *(key.data for key in host.waiting.get_map().values())]:
+        job.kill()
+        job.communicate()
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("share", (1, 2))
 def test_no_gpu_is_overused_or_lost(machine, share, seed):
     """Eight jobs on two GPUs, three of which are killed while they hold one."""
-    rng, host, full = np.random.default_rng(seed), machine("0,1", share), {"0": share, "1": share}
+    rng, full = np.random.default_rng(seed), {"0": share, "1": share}
+    machine.has("0,1", share)
     doomed = set(rng.choice(8, 3, replace=False).tolist())
-    host.start(*[1] * 8)
+    machine.start(*[1] * 8)
     for number in range(8):
-        held = host.held(min(2 * share, 8 - number))
+        held = machine.held(min(2 * share, 8 - number))
         assert held == full or (8 - number < 2 * share and max(held.values()) <= share)
-        host.end(list(host.holding)[rng.integers(len(host.holding))], number in doomed)
-    host.start(*[1] * 2 * share)
-    assert host.held(2 * share) == full
+        machine.end(list(machine.holding)[rng.integers(len(machine.holding))], number in doomed)
+    machine.start(*[1] * 2 * share)
+    assert machine.held(2 * share) == full
 
 
 def test_jobs_on_two_gpus_have_both_or_wait(machine):
     """Beside jobs on one; none waits for ever for a GPU that another holds while it waits."""
-    host, found = machine("0,1"), []
-    host.start(2, 1, 2, 1, 2, 3)
+    machine.has("0,1")
+    found = []
+    machine.start(2, 1, 2, 1, 2, 3)
     for _ in range(6):
-        assert max(host.held(1).values()) == 1
-        found.append(host.end(next(iter(host.holding))))
+        assert max(machine.held(1).values()) == 1
+        found.append(machine.end(next(iter(machine.holding))))
     assert sorted(map(len, found)) == [1, 1, 2, 2, 2, 2]
     assert all({*gpus} == {"0", "1"} for gpus in found if len(gpus) == 2)
 
@@ -161,10 +158,10 @@ def test_listed_gpus_are_leased(machine, monkeypatch, listed, usable):
     """Each of as many jobs gets one of the listed GPUs, even if they may share one, and sees no other."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
     assert devices.visible() == usable and devices.gpu_count() == len(usable)
-    host = machine(listed, 4)
-    host.start(*[1] * (len(usable) or 1))
+    machine.has(listed, 4)
+    machine.start(*[1] * (len(usable) or 1))
     # without GPUs, a job neither waits nor changes the variable
-    assert host.held(len(usable) or 1) == Counter(usable or [*listed.split(",")])
+    assert machine.held(len(usable) or 1) == Counter(usable or [*listed.split(",")])
 
 
 def test_an_index_counts_device_files_that_can_be_opened(monkeypatch):

@@ -139,10 +139,6 @@ def test_every_seed_draws_its_own_weights():
     [
         ("models.m", {}, "models.m: got neither, expected one of source and transformer."),
         ("models.m.source", "x", "models.m: got both, expected one of source and transformer."),
-        ("models.m.transformer", "marian", "models.m.transformer: got 'marian', expected section."),
-        ("models.m.transformer.head", 8, "no key 'head' in models.m.transformer; it has layers"),
-        ("models.m.transformer.layers", 0, "models.m.transformer.layers: got 0, expected integer >= 1."),
-        ("models.m.transformer.dropout", 1, "transformer.dropout: got 1, expected number >= 0 and < 1."),
         ("models.m.transformer.hidden", 30, "transformer.hidden: got 30, expected a multiple of heads, 4."),
         ("models.m.weights", "random", "models.m.weights: has no effect with transformer; expected none."),
         ("models.m.heads", {"a": "b.csv"}, "models.m.heads: has no effect with transformer"),

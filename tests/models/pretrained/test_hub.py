@@ -5,14 +5,13 @@ import json
 import pytest
 import torch
 
-from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.encoders import load, reference
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks
 from support.data.hub import NOWHERE, REVISION, lay_out
-from support.running.studies import CONFIG, Folder, bert
+from support.running.studies import Folder, bert, study
 
 TINY = "hub:someone/tiny-bert"
 
@@ -57,21 +56,15 @@ def test_a_model_of_which_a_file_is_missing_is_refused(cache):
     assert "no readable config.json" in refused(TINY)
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"source": "hub:someone/new@main"}, None),  # its first job checks it
-        ({"source": TINY, "max_length": 33}, "max_length"),
-        ({"source": TINY, "max_length": 16, "sha256": "0" * 8}, "sha256"),
-    ],
-)
-def test_a_cached_model_is_checked_before_any_job(cache, settings, problem):
-    loaded = study(CONFIG | {"models": {"own": settings}})
-    if problem is None:
-        study_checks.check_models(loaded)
-        return
-    with pytest.raises(EncoderError, match=rf"^models\.own\.{problem}: "):
-        study_checks.check_models(loaded)
+def test_a_cached_model_is_checked_before_any_job(cache):
+    def check(**settings: object) -> None:
+        study_checks.check_models(study(models={"own": settings}))
+
+    check(source="hub:someone/new@main")  # its first job checks it
+    with pytest.raises(EncoderError, match=r"^models\.own\.max_length: "):
+        check(source=TINY, max_length=33)
+    with pytest.raises(EncoderError, match=r"^models\.own\.sha256: "):
+        check(source=TINY, max_length=16, sha256="0" * 8)
 
 
 @pytest.mark.slow
