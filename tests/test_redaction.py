@@ -14,7 +14,7 @@ from headspec.config.loading import load, strict_yaml
 from headspec.errors import ConfigError, DataError, HeadspecError
 from headspec.explorer.page import page
 from headspec.progress import log, stage
-from headspec.redaction import cleared, redacted
+from headspec.redaction import redacted
 from support.paths import ROOT
 from support.running.studies import CONFIG, changed
 
@@ -79,11 +79,8 @@ def environment(monkeypatch):
 @pytest.mark.parametrize("case", SECRETS)
 def test_secrets_are_hidden_wherever_a_message_is_made(tmp_path, case):
     secret, shown = SECRETS[case]
-    assert redacted(secret) == shown
-    assert (
-        str(DataError(secret)) == shown
-        and str(HeadspecError.combined([DataError(secret)] * 2)) == f"{shown}\n{shown}"
-    )
+    assert redacted(secret) == shown == str(DataError(secret))
+    assert str(HeadspecError.combined([DataError(secret)] * 2)) == f"{shown}\n{shown}"
     file = tmp_path / "log"
     job = SimpleNamespace(
         rule="r", wildcards={}, threads=1, resources={}, log=[str(file)], input=[], params={}
@@ -91,10 +88,13 @@ def test_secrets_are_hidden_wherever_a_message_is_made(tmp_path, case):
     with pytest.raises(SystemExit), stage(job, "x"):
         log.info("read %s", secret)
         raise ValueError(secret)
+    logging.getLogger().handlers.clear()
     text = file.read_text()
     assert text.count(shown) == 2 and secret not in text  # the line, and the error after its traceback
-    assert cleared({secret: [secret, 1, None]}) == {shown: [shown, 1, None]}
-    logging.getLogger().handlers.clear()
+    html = page({"study": secret, "provenance": {"config": [f"# {secret}\nstudy: x", 1, None]}})
+    found = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+    assert found == {"study": shown, "provenance": {"config": [f"# {shown}\nstudy: x", 1, None]}}
+    assert secret not in html and escape(secret) not in html
 
 
 @pytest.mark.parametrize("text", CLEAN)
@@ -130,31 +130,23 @@ KEYS = ["study", "data_seed", "nonsense", "tasks.tone.source", "tasks.tone.filte
 def test_a_config_with_a_secret_is_refused_without_showing_it(key):
     secret, _ = SECRETS["password"]
     value = {"x": secret} if key.endswith("filter") else secret
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=f"^{key}.*holds a password or token") as caught:
         load(changed(CONFIG, {key: value}))
-    assert str(caught.value).startswith(f"{key}") and "holds a password or token" in str(caught.value)
     assert secret not in str(caught.value)
 
 
 @pytest.mark.parametrize("case", ["password", "user and password", "private key", "token of the hub"])
-def test_a_comment_with_a_secret_is_refused_without_showing_it(tmp_path, case):
-    """The report has the whole file."""
-    path, comment = tmp_path / "study.yaml", SECRETS[case][0].replace("\n", "\n# ")
-    path.write_text(f"study: x\n# {comment}\n")
-    with pytest.raises(ConfigError) as caught:
+def test_a_file_with_a_secret_is_refused_without_showing_it(tmp_path, case):
+    """In a comment, as the report has the whole file, and in YAML that is malformed."""
+    path, secret = tmp_path / "study.yaml", SECRETS[case][0]
+    path.write_text("study: x\n# " + secret.replace("\n", "\n# "))
+    with pytest.raises(ConfigError, match=r"study.yaml, line [23]: holds a password or token") as comment:
         strict_yaml(path)
-    assert re.search(r"study.yaml, line [23]: holds a password or token", str(caught.value))
-    assert SECRETS[case][0] not in str(caught.value)
-
-
-@pytest.mark.parametrize("case", ["password", "private key"])
-def test_the_explorer_shows_no_secret_of_a_config(case):
-    secret, shown = SECRETS[case]
-    content = {"study": secret, "provenance": {"config": f"# {secret}\nstudy: x"}}
-    html = page(content)
-    found = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
-    assert found == {"study": shown, "provenance": {"config": f"# {shown}\nstudy: x"}}
-    assert secret not in html and escape(secret) not in html
+    path.write_text(f"source: [{secret}\nb: }}")
+    with pytest.raises(ConfigError) as malformed:
+        strict_yaml(path)
+    said = f"{comment.value} {malformed.value}"
+    assert not [word for word in ("hunter2", "pa55word", "MIIs3cr3t", "hf_aBc") if word in said]
 
 
 def test_a_command_prints_no_secret(tmp_path, monkeypatch, capsys):
@@ -168,11 +160,3 @@ def test_a_command_prints_no_secret(tmp_path, monkeypatch, capsys):
             cli.main()
         said = capsys.readouterr().out + str(ended.value)
         assert token not in said and "/***" in said and (problem is None or problem in said)
-
-
-def test_malformed_yaml_is_quoted_without_its_secrets(tmp_path):
-    path = tmp_path / "study.yaml"
-    path.write_text("source: [https://me:pa55word@host/x?token=s3cr3t\nb: }")
-    with pytest.raises(ConfigError) as caught:
-        strict_yaml(path)
-    assert "pa55word" not in str(caught.value) and "s3cr3t" not in str(caught.value)
