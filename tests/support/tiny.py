@@ -123,3 +123,17 @@ def examples(n: int = 12, classes: int = 2, seed: int = 0, shortest: int = 3, lo
             }
         )
     )
+
+
+#: the task of `tagged`
+TAGS: Classes = {"type": "tags", "labels": ["X", "Y"]}
+
+
+def tagged(n: int = 12) -> Examples:
+    """Random texts of five words of one token each, tagged by turns."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"example": range(n), "label": 1.0, "token_type_ids": None, "target": "[]"})
+    frame["input_ids"] = [rng.integers(5, VOCABULARY, 5).tolist() for _ in range(n)]
+    frame["words"] = [list(range(5))] * n
+    frame["units"] = [[[word, (word + row) % 2] for word in range(5)] for row in range(n)]
+    return Examples.for_task(frame, TAGS)

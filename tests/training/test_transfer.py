@@ -1,5 +1,6 @@
-"""Few-shot transfer: draws, fits, linear probes, config, and a whole study."""
+"""Few-shot transfer: draws, fits, linear probes, and config."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +22,36 @@ from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.transfer import Fitting, Target, batches, probed, transfer
-from support.running.studies import CONFIG, Folder, texts
+from support.running.studies import CONFIG, texts
 from support.schemas import SCHEMAS
 from support.tiny import CPU, encoder
 from support.two_tasks import dies_after, weights
 
 CLASSES = ["low", "high"]
-TRAINING = Training(learning_rate=2e-3)
 SETTINGS = Transfer(samples=[4, 16], draws=2, steps=12, batch_size=8)
 
 
-def data(n: int, seed: int, scores: bool = False) -> pd.DataFrame:
+def data(n: int, seed: int, scores: bool) -> pd.DataFrame:
     """Token sequences whose label depends on the first token, one of ten."""
     rng = np.random.default_rng(seed)
     ids = [[rng.integers(1, 11) * 8, *rng.integers(10, 90, rng.integers(3, 8))] for _ in range(n)]
     label = [i[0] / 10 if scores else float(i[0] > 44) for i in ids]
-    columns = {"example": range(n), "label": label, "input_ids": ids, "token_type_ids": [None] * n}
-    return pd.DataFrame(columns)
+    return pd.DataFrame({"example": range(n), "label": label, "input_ids": ids, "token_type_ids": None})
 
 
-def drawn(train: pd.DataFrame, settings: Transfer = SETTINGS) -> pd.DataFrame:
-    return few_shot("t", train["label"].round(0), settings.samples, settings.draws, 0)
+def model(seed: int = 0, classes: list[str] | None = CLASSES, dropout: float = 0.0) -> MultiTask:
+    rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": 0.0}
+    return MultiTask(encoder("bert", seed, **rates), "first", {"t": classes})
 
 
-def model(seed: int = 0, classes: list[str] | None = CLASSES, **settings: Any) -> MultiTask:
-    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return MultiTask(encoder("bert", seed, **quiet | settings), "first", {"t": classes})
-
-
-def run(folder: Path, net: MultiTask, settings: Transfer = SETTINGS, seconds: float = 1e9) -> pd.DataFrame:
+def run(folder: Path, net: MultiTask, seconds: float = 1e9, decay: float = 0.0, **changed) -> pd.DataFrame:
     torch.set_num_threads(1)
-    scores = net.classifier("t").out_features == 1
+    wanted, scores = SETTINGS.model_copy(update=changed), net.classifier("t").out_features == 1
     train, validation = data(60, 1, scores), data(40, 2, scores)
-    metrics = ["spearman", "pearson"] if scores else ["accuracy", "f1"]
-    checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
-    target = Target("t", train, validation, drawn(train, settings), metrics)
-    return transfer(net, target, Fitting(settings, TRAINING, 0, CPU), checkpoint)
+    draws = few_shot("t", train["label"].round(0), wanted.samples, wanted.draws, 0)
+    target = Target("t", train, validation, draws, ["spearman", "pearson"] if scores else ["accuracy", "f1"])
+    fitting = Fitting(wanted, Training(learning_rate=2e-3, weight_decay=decay), 0, CPU)
+    return transfer(net, target, fitting, Checkpoint(folder / "checkpoint.pt", "f", seconds))
 
 
 # --- draws --------------------------------------------------------------------------------------
@@ -83,7 +78,6 @@ def test_draws_differ_and_depend_on_seed_and_task():
     labels = pd.Series(list("ab") * 50)
     one = few_shot("t", labels, [16], 5, 0)
     assert len({tuple(part["example"]) for _, part in one.groupby("draw")}) == 5
-    pd.testing.assert_frame_equal(one, few_shot("t", labels, [16], 5, 0))
     longer = few_shot("t", labels, [4, 16], 7, 0)  # more draws or sizes do not change the others
     pd.testing.assert_frame_equal(one, longer[longer["draw"] < 5])
     for other in (few_shot("t", labels, [16], 5, 1), few_shot("u", labels, [16], 5, 0)):
@@ -91,9 +85,8 @@ def test_draws_differ_and_depend_on_seed_and_task():
 
 
 def test_too_few_examples_or_samples():
-    labels = pd.Series(list("abc") * 10)
     with pytest.raises(DataError) as caught:
-        few_shot("t", labels, [2, 16, 100], 2, 0)
+        few_shot("t", pd.Series(list("abc") * 10), [2, 16, 100], 2, 0)
     assert str(caught.value).splitlines() == [
         "transfer.samples.0: got 2, expected at least 3, one example of every class of 't'",
         "transfer.samples.2: got 100, expected at most 30, the training examples of 't'",
@@ -113,80 +106,61 @@ def test_batches_use_every_row_equally_often(n, size, steps):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_every_fit_starts_from_the_same_encoder(tmp_path, monkeypatch, decay):
-    monkeypatch.setitem(globals(), "TRAINING", Training(learning_rate=2e-3, weight_decay=decay))
+def test_every_fit_starts_from_the_same_encoder(tmp_path, decay):
     net = model()
     before = weights(net.encoder)
-    several = run(tmp_path, net)
+    several = run(tmp_path, net, decay=decay)
     for name, value in weights(net.encoder).items():
         assert torch.equal(value, before[name]), name
-    alone = run(tmp_path, model(), SETTINGS.model_copy(update={"samples": [16], "tuning": ["full"]}))
+    alone = run(tmp_path, model(), decay=decay, samples=[16], tuning=["full"])
     chosen = several[(several["samples"] == 16) & (several["tuning"] == "full")].reset_index(drop=True)
     pd.testing.assert_frame_equal(alone, chosen)
 
 
-def test_a_linear_probe_does_not_change_the_encoder(tmp_path, monkeypatch):
-    monkeypatch.setattr("headspec.training.transfer.tune", None)
-    net = model()
-    before = weights(net.encoder)
-    run(tmp_path, net, SETTINGS.model_copy(update={"tuning": ["linear"]}))
-    assert all(torch.equal(value, before[name]) for name, value in weights(net.encoder).items())
-
-
 def test_a_linear_probe_of_any_kind_of_scores_is_ridge_regression(tmp_path):
     """Not only of regression: a plugin's kind may predict scores, too."""
-    linear = SETTINGS.model_copy(update={"tuning": ["linear"], "samples": [60]})
-    expected, net = run(tmp_path, model(classes=None), linear), model(classes=None)
-    net.classes = {"t": {"type": "poisson"}}  # whose head is that of regression
-    assert run(tmp_path, net, linear).equals(expected)
+    regression, other = model(classes=None), model(classes=None)
+    other.classes = {"t": {"type": "poisson"}}  # whose head is that of regression
+    tables = [run(tmp_path, net, tuning=["linear"], samples=[60]) for net in (regression, other)]
+    assert tables[0].equals(tables[1])
 
 
 def test_initial_classifiers_are_the_same_for_every_encoder(tmp_path, monkeypatch):
     """The classifiers of the model that is passed in are not used."""
-    initial: list[list[torch.Tensor]] = []
+    initial: list[torch.Tensor] = []
 
     def tuned(net, *args):
-        initial[-1].append(net.classifiers[0].weight.detach().clone())
+        initial.append(net.classifiers[0].weight.detach().clone())
         return args[-1]
 
     monkeypatch.setattr("headspec.training.transfer.tune", tuned)
     for seed in (0, 5):
-        initial.append([])
         torch.manual_seed(seed)
         run(tmp_path, model(seed))
-    assert len(initial[0]) == 4
-    assert all(torch.equal(a, b) for a, b in zip(*initial, strict=True))
-    assert torch.equal(initial[0][0], initial[0][2])  # same draw, other number of samples
-    assert not torch.equal(initial[0][0], initial[0][1])  # other draw
+    assert len(initial) == 8
+    assert all(torch.equal(a, b) for a, b in zip(initial[:4], initial[4:], strict=True))
+    assert torch.equal(initial[0], initial[2])  # same draw, other number of samples
+    assert not torch.equal(initial[0], initial[1])  # other draw
 
 
 @pytest.mark.slow
-def test_a_label_that_depends_on_the_first_token_is_learnt(tmp_path):
-    settings = Transfer(samples=[8, 60], draws=2, steps=120, batch_size=16)
-    table = run(tmp_path, model(), settings)
-    means = table[table["metric"] == "accuracy"].groupby(["tuning", "samples"])["value"].mean()
-    assert means["full", 60] > 0.8
-    assert means["full", 60] > means["full", 8]
-    assert (table.loc[table["metric"] == "accuracy", "chance"] < 0.7).all()
-
-
-@pytest.mark.slow
-def test_scores_are_learnt(tmp_path):
-    settings = Transfer(samples=[60], draws=2, steps=150, batch_size=16)
-    table = run(tmp_path, model(classes=None), settings)
+def test_labels_and_scores_that_depend_on_the_first_token_are_learnt(tmp_path):
+    table = run(tmp_path, model(), samples=[8, 60], steps=120, batch_size=16).query("metric == 'accuracy'")
+    means = table.groupby(["tuning", "samples"])["value"].mean()
+    assert means["full", 60] > 0.8 and means["full", 60] > means["full", 8]
+    assert (table["chance"] < 0.7).all()
+    table = run(tmp_path, model(classes=None), samples=[60], steps=150, batch_size=16)
     assert table["metric"].unique().tolist() == ["spearman", "pearson"]
-    means = table.groupby(["tuning", "metric"])["value"].mean()
-    assert means["full", "pearson"] > 0.5
+    assert table.query("tuning == 'full' and metric == 'pearson'")["value"].mean() > 0.5
     assert table["chance"].eq(0).all()
 
 
 @pytest.mark.slow
 def test_a_job_that_was_killed_continues_to_the_same_table(tmp_path):
-    with_dropout = {"hidden_dropout_prob": 0.1}
-    undisturbed = run(tmp_path, model(**with_dropout))
+    undisturbed = run(tmp_path, model(dropout=0.1))
     with dies_after(2 * 5, "rows"):  # two metrics; all linear fits and one full fit
-        run(tmp_path, model(**with_dropout), seconds=0)
-    resumed = run(tmp_path, model(**with_dropout))
+        run(tmp_path, model(dropout=0.1), seconds=0)
+    resumed = run(tmp_path, model(dropout=0.1))
     for name, frame in {"a": undisturbed, "b": resumed}.items():
         tables.write(tmp_path / name, SCHEMAS["transferred"], frame, {})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -215,9 +189,8 @@ def test_ridge_in_closed_form():
 def test_a_large_penalty_predicts_the_most_frequent_class(penalty, fitted):
     train = vectors(40, 12, 0)
     labels = (train[:, 0] > 0.6).astype(float)
-    predicted = probed(train, labels, train, False, penalty)
-    assert 0 < labels.mean() < 0.5 and (predicted == labels).all() == fitted
-    assert fitted or (predicted == 0).all()
+    assert 0 < labels.mean() < 0.5
+    assert (probed(train, labels, train, False, penalty) == (labels if fitted else 0)).all()
 
 
 @pytest.mark.parametrize("scores", [False, True])
@@ -230,8 +203,7 @@ def test_location_and_scale_of_the_vectors_do_not_matter(scores):
 
 
 def test_vectors_that_are_all_the_same():
-    same = np.ones((4, 3))
-    labels = np.array([0.0, 1.0, 1.0, 1.0])
+    same, labels = np.ones((4, 3)), np.array([0.0, 1.0, 1.0, 1.0])
     assert (probed(same, labels, same, False, 1.0) == 1).all()
     np.testing.assert_allclose(probed(same, labels, same, True, 1.0), 0.75)
 
@@ -246,36 +218,26 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "fragments"),
+    ("wrong", "message"),
     [
-        (config({"tasks": ["macth"]}), ["transfer.tasks.0: no task 'macth'", "Did you mean 'match'?"]),
-        (
-            config({"tasks": ["match", "tone"]}),
-            ["transfer.tasks.1: got 'tone', a task of 'tone+topic' in iat.mixtures; expected a task that"],
-        ),
-        (
-            config({"tasks": ["topic-pair"]}),
-            ["transfer.tasks.0: got 'topic-pair', which has the texts of 'topic', a task of 'tone+topic'"],
-        ),
-        (
-            config({"methods": ["iat-bottom"]}),
-            ["transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."],
-        ),
-        (
-            config({"methods": ["rewarmed"]}),
-            ["transfer.methods.0: got 'rewarmed', expected iat.rate: rewarmed, to train it."],
-        ),
-        (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
-        (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
-        (config({"samples": [4, 4]}), ["transfer.samples: 4 is listed twice"]),
+        ({"tasks": ["macth"]}, "transfer.tasks.0: no task 'macth'.* Did you mean 'match'"),
+        ({"tasks": ["match", "tone"]},
+         "transfer.tasks.1: got 'tone', a task of 'tone.topic' in iat.mixtures; expected a task that"),
+        ({"tasks": ["topic-pair"]},
+         "transfer.tasks.0: got 'topic-pair', which has the texts of 'topic', a task of 'tone.topic'"),
+        ({"methods": ["iat-bottom"]},
+         "transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."),
+        ({"methods": ["rewarmed"]},
+         "transfer.methods.0: got 'rewarmed', expected iat.rate: rewarmed, to train it."),
+        ({"methods": ["tunde"]}, "transfer.methods.0: got 'tunde'.* Did you mean 'tuned'"),
+        ({"draws": 1}, "transfer.draws: got 1, expected integer >= 2."),
+        ({"samples": [4, 4]}, "transfer.samples: 4 is listed twice"),
     ],
-)
-def test_wrong_configs(wrong, fragments):
+)  # fmt: skip
+def test_wrong_configs(wrong, message):
     with pytest.raises(ConfigError) as caught:
-        load(wrong)
-    message = str(caught.value)
-    assert "\n" not in message and message.startswith(fragments[0])
-    assert all(fragment in message for fragment in fragments), message
+        load(config(wrong))
+    assert re.match(message, str(caught.value)) and "\n" not in str(caught.value)
 
 
 def test_texts_of_a_pair_task_in_the_mixture_are_a_leak():
@@ -303,7 +265,6 @@ def test_runs_that_are_transferred():
     ("transfer", "message"),
     [
         ({"samples": [4, 500]}, "transfer.samples.1: got 500, expected at most 180, the training examples"),
-        ({"samples": [1, 4]}, "transfer.samples.0: got 1, expected at least 2, one example of every class"),
         ({"tasks": ["gone"]}, "tasks.gone"),
     ],
 )
@@ -311,47 +272,7 @@ def test_unusable_data_is_refused_while_planning(tmp_path, monkeypatch, transfer
     texts(tmp_path / "texts")
     monkeypatch.chdir(tmp_path)
     wanted = config(transfer)
-    if "gone" in transfer.get("tasks", []):
+    if "tasks" in transfer:
         wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
     with pytest.raises(DataError, match=message):
         check_draws(load(wanted), planned.prepare_tasks(load(wanted)).prepared)
-
-
-# --- a whole study ------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_transfer_of_a_tiny_study(tmp_path):
-    folder = Folder.new(tmp_path / "study")
-    wanted = config(
-        {"methods": ["pretrained", "tuned"], "steps": 5, "samples": [4, 16], "draws": 2}, reserve=0.2
-    )
-    folder.write(wanted | {"seeds": [0]} | {"training": {"epochs": 1, "learning_rate": "3e-3"}})
-    target = "results/tiny/tables/transfer.parquet"
-    plan = folder.plan(target)
-    expected = {
-        "validation": 3,
-        "data": 3,
-        "tokenize": 3,
-        "few_shot": 1,
-        "train_and_keep": 1,
-        "transfer": 2,
-        "transfer_scores": 1,
-    }
-    assert plan.rules == expected
-    folder.snakemake(target, "results/tiny/figures/transfer.bert.match.png")
-    table = tables.read(folder.results / "tables" / "transfer.parquet")
-    keys = ["model", "task", "mixture", "method", "tuning", "samples", "seed", "draw", "metric"]
-    assert not table.duplicated(keys).any() and len(table) == 2 * 2 * 2 * 2
-    assert set(table["mixture"] + "/" + table["method"]) == {"none/pretrained", "tone+topic/tuned"}
-    assert table["value"].between(0, 1).all()
-    means = tables.read(folder.results / "tables" / "transfer_summary.parquet")
-    pair = means[(means["samples"] == 16) & (means["tuning"] == "linear")].set_index("method")
-    raw = table[(table["samples"] == 16) & (table["tuning"] == "linear")].groupby("method")["value"].mean()
-    assert pair.loc["pretrained", "difference"] == pytest.approx(raw["pretrained"] - raw["tuned"])
-    assert folder.plan(target).rules == {}
-    jobs = folder.plan("iat").rules
-    assert jobs["retrain"] == 2 and jobs["evaluate"] == 5  # iat and its control; transfer is up to date
-    assert not {"transfer", "transfer_scores", "figure_training_transfer"} & set(jobs)
-    folder.set("transfer.samples", [4, 16, 500])
-    assert "transfer.samples.2: got 500, expected at most" in folder.snakemake("-n", "iat", fails=True)

@@ -33,19 +33,18 @@ SETUP = Setup(data(), SETTINGS, 0, CPU)
 STEPS = 18  # 5 + 4 batches, twice
 SHAPE = (LAYERS, HEADS)
 EVERY = np.ones(SHAPE, dtype=bool)
-OPEN = np.zeros(LAYERS, dtype=bool)  # no layer whose heads are all kept
+TOGETHER, APART = (Sets(list(CLASSES), per_task) for per_task in (False, True))
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]
 
 
-def learning(kind: str, per_task: bool = False, count: int | None = 5, steps: int = 10) -> Learning:
-    sets = Sets(list(CLASSES), per_task)
+def learning(kind: str, sets: Sets = TOGETHER, count: int | None = 5) -> Learning:
     gates = [learnt_gates(kind, SHAPE, count, 0.1) for _ in sets.names]
-    return Learning(sets, gates, steps, count, 0.1, 0)
+    return Learning(sets, gates, 10, count, 0.1, 0)
 
 
-def trained(gating, folder, net=None, microbatches: int = 1, until: int = STEPS):
+def trained(gating, folder, until: int = STEPS, microbatches: int = 1):
     """A model trained with gates, for some of the steps; and its run."""
-    net = net or model()
+    net = model()
     with trainer(net, Setup(data(), SETTINGS, 0, CPU, microbatches)) as run:
         run.gating = gating
         run.run(until, never(folder))
@@ -58,38 +57,29 @@ def trained(gating, folder, net=None, microbatches: int = 1, until: int = STEPS)
 def test_open_gates_change_nothing(tmp_path):
     plain = model()
     train(plain, SETUP, never(tmp_path))
-    gated, _ = trained(Fixed(Sets(list(CLASSES), False), np.ones((1, *SHAPE), dtype=bool)), tmp_path)
-    assert same(plain, gated)
+    assert same(plain, trained(Fixed(TOGETHER, EVERY[None]), tmp_path)[0])
 
 
-def test_closed_heads_do_not_learn(tmp_path):
-    kept = np.ones((1, *SHAPE), dtype=bool)
-    kept[0, 1, 2] = kept[0, 2] = False  # one head, and a whole layer
-    net = model()
+def test_closed_heads_do_not_learn_and_batches_of_a_task_meet_its_own(tmp_path):
+    kept = np.stack([EVERY, EVERY])
+    kept[:, 1, 2] = kept[:, 2] = False  # one head, and a whole layer
+    kept[0, 0, 0] = False  # which only task b keeps
+    net, gating, seen = model(), Fixed(APART, kept), set()
     slices = head_slices(net.gates, "qkvo")
     before = [part.view(part.parameter.detach()).clone() for part in slices]
-    trained(Fixed(Sets(list(CLASSES), False), kept), tmp_path, net)
-    for part, value in zip(slices, before, strict=True):
-        if not (part.heads & kept[0]).any():
-            assert torch.equal(part.view(part.parameter.detach()), value)
-        elif part.parameter.dim() == 2:
-            assert not torch.equal(part.view(part.parameter.detach()), value)
-
-
-def test_batches_of_a_task_meet_its_own_heads(tmp_path):
-    """A head that only task b keeps learns from b's batches alone."""
-    sets = Sets(list(CLASSES), per_task=True)
-    kept = np.ones((2, *SHAPE), dtype=bool)
-    kept[0, 0, 0] = False
-    seen = []
-    gating = Fixed(sets, kept)
-    net = model()
     with trainer(net, SETUP) as run:
         for number, step in enumerate(run.steps):
             gating.begin(run, number)
-            seen.append((step.task, bool(net.gates.values[0, 0])))
-        net.gates.values = None
-    assert {*seen} == {("a", False), ("b", True)}
+            seen.add((step.task, bool(net.gates.values[0, 0])))
+        run.gating = gating
+        run.run(STEPS, never(tmp_path))
+    assert seen == {("a", False), ("b", True)}
+    for part, value in zip(slices, before, strict=True):
+        unchanged = torch.equal(part.view(part.parameter.detach()), value)
+        if not (part.heads & kept.any(axis=0)).any():
+            assert unchanged
+        elif part.parameter.dim() == 2:
+            assert not unchanged
 
 
 # --- gates that learn
@@ -98,31 +88,28 @@ def test_batches_of_a_task_meet_its_own_heads(tmp_path):
 @pytest.mark.parametrize("kind", by_family())
 def test_gates_learn_on_every_architecture(kind, tmp_path):
     net = model(kind)
-    shape = (net.gates.layers, net.gates.heads)
-    gates = learnt_gates("subset", shape, 5, 0.0)
-    gating = Learning(Sets(list(CLASSES), False), [gates], 4, 5, 0.1, 0)
+    gates = learnt_gates("subset", (net.gates.layers, net.gates.heads), 5, 0.0)
     with trainer(net, SETUP) as run:
-        run.gating = gating
+        run.gating = Learning(TOGETHER, [gates], 4, 5, 0.1, 0)
         run.run(3, never(tmp_path))
     assert gates.scores.isfinite().all() and (gates.scores != 0).all()
 
 
-def test_scores_get_the_gradient_of_the_loss(tmp_path):
+def test_scores_get_the_gradient_of_the_loss():
     """The gradient through the gates of one step, as autograd has it through the whole graph."""
-    net, gating = model(), learning("l0", steps=10)
+    net, gating = model(), learning("l0")
     gates = gating.gates[0]
     with trainer(net, SETUP) as run:
         step = run.steps[0]
         net.eval()  # no dropout
         batch = run.examples[step.task].batch(step.rows)
         (leaf,) = gating.begin(run, 0)
-        index, values, _, cost = gating.drawn
+        _, values, _, cost = gating.drawn
         net.gates.values = values
         loss = net.losses(step.task, net.pool(batch), batch.labels).mean() + cost
         (expected,) = torch.autograd.grad(loss, gates.scores, retain_graph=True)
         net.gates.values = leaf
         net.losses(step.task, net.pool(batch), batch.labels).mean().backward()
-        net.gates.values = None
     found = []
     gating.optimizers[0].step = lambda: found.append(gates.scores.grad.clone())
     gating.end()
@@ -131,13 +118,11 @@ def test_scores_get_the_gradient_of_the_loss(tmp_path):
 
 
 def test_microbatches_give_the_same_gates(tmp_path):
-    courses = []
-    for microbatches in (1, 2):
-        gating = learning("l0")
-        trained(gating, tmp_path, microbatches=microbatches, until=6)
-        courses.append(gating.gates[0].scores.detach())
-    assert torch.allclose(*courses, atol=1e-4)
-    assert (courses[0] != 3).any()
+    whole, parts = learning("l0"), learning("l0")
+    for gating, microbatches in ((whole, 1), (parts, 2)):
+        trained(gating, tmp_path, 6, microbatches)
+    assert torch.allclose(whole.gates[0].scores, parts.gates[0].scores, atol=1e-4)
+    assert (whole.gates[0].scores != 3).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,10 +130,8 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
     whole, run = trained(learning(kind), tmp_path)
     frame = run.gating.frame(STEPS, EVERY)
     for stop in (3, 10, 14):
-        gating = learning(kind)
-        _, first = trained(gating, tmp_path, until=stop)
-        state = first.state()
-        net = model()
+        _, first = trained(learning(kind), tmp_path, stop)
+        state, net = first.state(), model()
         with trainer(net, SETUP) as second:
             second.gating = learning(kind)
             second.restore(state)
@@ -158,44 +141,33 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
-    gating = learning(kind, per_task=True)
-    trained(gating, tmp_path)
-    assert gating.kept.sum(axis=(1, 2)).tolist() == [5, 5]
+def test_sets_learn_apart_and_keep_the_number_of_heads_that_they_have_learnt(kind, tmp_path):
+    """Until a step of its own task, a set does not move; after learning, the kept heads are fixed."""
+    gating, net = learning(kind, APART), model()
+    before = [gates.scores.detach().clone() for gates in gating.gates]
+    with trainer(net, SETUP) as run:
+        run.gating = gating
+        tasks = [step.task for step in run.steps]
+        first = APART.index(tasks[0])
+        run.run(tasks.index(APART.all[1 - first]), never(tmp_path))
+        moved = [(gates.scores != old).any() for gates, old in zip(gating.gates, before, strict=True)]
+        assert moved[first] and not moved[1 - first]
+        run.run(10, never(tmp_path))
+        kept = gating.kept
+        assert gating.begin(run, 10) == []
+        of_task = kept[APART.index(tasks[10])]
+        assert np.array_equal(net.gates.values.numpy().astype(bool), of_task)
+        run.run(STEPS, never(tmp_path))
+    assert kept.sum(axis=(1, 2)).tolist() == [5, 5]
     frame = gating.frame(STEPS, EVERY)
-    assert np.array_equal(last_kept(frame, gating.sets), gating.kept)
+    assert np.array_equal(last_kept(frame, APART), kept) and np.array_equal(gating.kept, kept)
     last = frame[frame["step"] == STEPS]
     assert {*frame["task"]} == {"a", "b"} and len(last) == 2 * LAYERS * HEADS
     assert sorted({*frame["step"]}) == [*range(10), STEPS]
     for index, (_, of_set) in enumerate(last.groupby("task")):
         scores = of_set.pivot(index="layer", columns="head", values="score").to_numpy()
         assert np.array_equal(scores, gating.gates[index].scores.detach().double().numpy())
-        assert np.array_equal(top_heads(scores, 5), gating.kept[index])
-
-
-def test_sets_of_tasks_learn_apart(tmp_path):
-    """Until a step of its own task, a set does not move."""
-    gating = learning("l0", per_task=True)
-    with trainer(model(), SETUP) as run:
-        run.gating = gating
-        first = run.steps[0].task
-        other = next(i for i, step in enumerate(run.steps) if step.task != first)
-        run.run(other, never(tmp_path))
-    of_first, of_other = (gating.gates[gating.sets.index(task)] for task in (first, *{*CLASSES} - {first}))
-    assert (of_first.scores != 3).any() and (of_other.scores == 3).all()
-
-
-def test_heads_that_were_kept_are_fixed_after_learning(tmp_path):
-    gating = learning("subset")
-    net = model()
-    with trainer(net, SETUP) as run:
-        run.gating = gating
-        run.run(10, never(tmp_path))
-        kept = gating.kept
-        assert gating.begin(run, 10) == []
-        assert np.array_equal(net.gates.values.numpy().astype(bool), kept[0])
-        run.run(STEPS, never(tmp_path))
-    assert np.array_equal(gating.kept, kept)
+        assert np.array_equal(top_heads(scores, 5), kept[index])
 
 
 # --- heads that close in steps
@@ -203,13 +175,10 @@ def test_heads_that_were_kept_are_fixed_after_learning(tmp_path):
 
 def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
     """The first step closes the least important heads; each later one the least important of the rest."""
-    sets = Sets(list(CLASSES), per_task=True)
-    gating = Stepwise(sets, EVERY, 3, [0, 4, 8], samples=10, seed=0)
-    net = model()
+    gating, net = Stepwise(APART, EVERY, 3, [0, 4, 8], samples=40, seed=0), model()
     scores = np.abs(gate_gradients(net, "a", data()["a"], np.arange(40), CPU)).mean(axis=0)
-    numbers, before = [], np.ones((2, *SHAPE), dtype=bool)
+    numbers, before = [], np.stack([EVERY, EVERY])
     with trainer(net, SETUP) as run:
-        gating.samples = 40
         run.gating = gating
         for until in (1, 5, 9, STEPS):
             run.run(until, never(tmp_path))
@@ -217,96 +186,82 @@ def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
             before = gating.kept
             numbers.append(before.sum(axis=(1, 2)).tolist())
             if until == 1:
-                closed = scores[~before[0]]
-                assert closed.max() <= scores[before[0]].min()
+                assert scores[~before[0]].max() <= scores[before[0]].min()
     assert numbers == [[9, 9], [6, 6], [3, 3], [3, 3]]
 
 
 # --- budgets
 
 
-def plan(method: str, count: int | None, per_task: bool = False, examples=None) -> tuple[Plan, Training]:
-    settings, examples = Gates(epochs=2, rescorings=3), examples or data()
-    epochs, steps = learning_steps(examples, SETTINGS, settings, PRUNING_METHODS[method].start)
-    training = SETTINGS.model_copy(update={"epochs": epochs})
-    sets = Sets(list(CLASSES), per_task)
-    return Plan(PRUNING_METHODS[method], settings, 20, sets, EVERY, OPEN, count, steps, 0), training
-
-
 MAPS = {task: np.random.default_rng(i).random(SHAPE) for i, task in enumerate(CLASSES)}
-
-
 CHOOSING = [name for name, each in PRUNING_METHODS.items() if each.chosen not in ("all", "copied")]
 
 
-@pytest.mark.parametrize("per_task", [False, True])
+def plan(method: str, count: int | None, sets: Sets = TOGETHER) -> tuple[Plan, Setup]:
+    settings, none = Gates(epochs=2, rescorings=3), np.zeros(LAYERS, dtype=bool)
+    epochs, steps = learning_steps(data(), SETTINGS, settings, PRUNING_METHODS[method].start)
+    setup = Setup(data(), SETTINGS.model_copy(update={"epochs": epochs}), 0, CPU)
+    return Plan(PRUNING_METHODS[method], settings, 20, sets, EVERY, none, count, steps, 0), setup
+
+
+def finished(folder, method: str, count: int, sets: Sets = TOGETHER, net=None, state=None):
+    """A model after a pruned run, the heads that it keeps, and the table of its gates."""
+    net, (planned, setup) = net or model(), plan(method, count, sets)
+    return net, *finish(net, setup, planned.gating(MAPS, None), state, never(folder))
+
+
+@pytest.mark.parametrize("sets", [TOGETHER, APART], ids=["together", "apart"])
 @pytest.mark.parametrize("method", CHOOSING)
-def test_every_pruning_method_ends_with_the_number_of_heads(method, per_task, tmp_path):
-    planned, training = plan(method, 5, per_task)
-    kept, frame = finish(
-        model(), Setup(data(), training, 0, CPU), planned.gating(MAPS, None), None, never(tmp_path)
-    )
-    assert kept.sum(axis=(1, 2)).tolist() == [5] * (2 if per_task else 1)
-    assert frame["step"].max() == 9 * training.epochs
+def test_every_pruning_method_ends_with_the_number_of_heads(method, sets, tmp_path):
+    _, kept, frame = finished(tmp_path, method, 5, sets)
+    assert kept.sum(axis=(1, 2)).tolist() == [5] * len(sets.names)
+    assert frame["step"].max() == 9 * plan(method, 5)[1].settings.epochs
 
 
-def test_all_ways_take_the_same_steps(tmp_path):
+def test_all_methods_take_the_same_steps():
     """Further epochs from a trained run; the epochs of training as well where it starts before."""
     for method, settings in PRUNING_METHODS.items():
-        epochs, steps = learning_steps(data(), SETTINGS, Gates(epochs=4, learning=0.25), settings.start)
         before = 0 if settings.start == "trained" else 2
-        assert (epochs, steps) == (4 + before, 9 * (1 + before)), method
+        taken = learning_steps(data(), SETTINGS, Gates(epochs=4, learning=0.25), settings.start)
+        assert taken == (4 + before, 9 * (1 + before)), method
 
 
 def test_gates_that_learn_once_end_as_if_learnt_for_a_number(tmp_path):
     """`learn`, then `finish` with a number of heads, is one run with that number."""
-    planned, training = plan("l0", None)
-    open_ended = planned.gating(None, None)
-    state = learn(model(), Setup(data(), training, 0, CPU), open_ended, never(tmp_path))
-    planned, _ = plan("l0", 4)
-    net, at_once = model(), model()
-    kept, frame = finish(
-        net, Setup(data(), training, 0, CPU), planned.gating(None, None), state, never(tmp_path)
-    )
-    again, expected = finish(
-        at_once, Setup(data(), training, 0, CPU), planned.gating(None, None), None, never(tmp_path)
-    )
+    planned, setup = plan("l0", None)
+    state = learn(model(), setup, planned.gating(None, None), never(tmp_path))
+    net, kept, frame = finished(tmp_path, "l0", 4, state=state)
+    at_once, again, expected = finished(tmp_path, "l0", 4)
     assert np.array_equal(kept, again) and kept.sum() == 4
     assert same(net, at_once)
     assert frame.equals(expected)
 
 
-def test_heads_of_another_way_are_kept():
-    planned, _ = plan("fresh", 4)
-    copied = ranked(planned.sets, MAPS, 4)
-    assert np.array_equal(planned.gating(None, copied).kept, copied)
+def test_heads_of_another_method_are_kept():
+    copied = ranked(TOGETHER, MAPS, 4)
+    assert np.array_equal(plan("fresh", 4)[0].gating(None, copied).kept, copied)
 
 
 def test_ranked_heads_of_tasks_together_and_apart():
-    tasks = list(CLASSES)
-    apart = ranked(Sets(tasks, per_task=True), MAPS, 3)
-    for of_set, task in zip(apart, tasks, strict=True):
-        assert MAPS[task][of_set].min() > MAPS[task][~of_set].max()
-    together = sum(MAPS[task] / MAPS[task].mean() for task in tasks)
-    (shared,) = ranked(Sets(tasks, per_task=False), MAPS, 3)
+    for kept, task in zip(ranked(APART, MAPS, 3), CLASSES, strict=True):
+        assert MAPS[task][kept].min() > MAPS[task][~kept].max()
+    together = sum(scores / scores.mean() for scores in MAPS.values())
+    (shared,) = ranked(TOGETHER, MAPS, 3)
     assert together[shared].min() > together[~shared].max()
 
 
-def test_random_heads_by_layer_follow_the_ranking():
-    sets = Sets(list(CLASSES), per_task=True)
-    by_layer = drawn(sets, MAPS, 5, True, 0)
-    assert np.array_equal(by_layer.sum(axis=2), ranked(sets, MAPS, 5).sum(axis=2))
-    anywhere = [drawn(sets, MAPS, 5, False, seed) for seed in range(20)]
-    assert {int(kept.sum()) for kept in anywhere} == {10}
-    assert len({kept.tobytes() for kept in anywhere}) == 20
-
-
 @pytest.mark.parametrize("by_layer", [False, True])
-def test_random_heads_of_other_tasks_are_others(by_layer):
+def test_random_heads_differ_between_seeds_and_tasks(by_layer):
     """Else two tasks with the same random heads would seem to need the same ones."""
-    same = dict.fromkeys(CLASSES, np.arange(24.0).reshape(4, 6))
-    of_runs = [drawn(Sets([task], per_task=False), same, 9, by_layer, 0) for task in CLASSES]
-    assert len({kept.tobytes() for kept in of_runs}) == len(CLASSES)
+    kept = [drawn(APART, MAPS, 5, by_layer, seed) for seed in range(20)]
+    first = ranked(APART, MAPS, 5)
+    for of_seed in kept:
+        assert of_seed.sum(axis=(1, 2)).tolist() == [5, 5]
+        assert np.array_equal(of_seed.sum(axis=2), first.sum(axis=2)) or not by_layer
+    assert by_layer or len({of_seed.tobytes() for of_seed in kept}) == 20
+    alike = dict.fromkeys(CLASSES, np.arange(24.0).reshape(4, 6))
+    runs = [drawn(Sets([task], per_task=False), alike, 9, by_layer, 0) for task in CLASSES]
+    assert not np.array_equal(*runs)
 
 
 @pytest.mark.parametrize(("fraction", "heads", "expected"), [(0.3, 72, 22), (0.3, 10, 3), (0.1, 144, 15)])
@@ -315,90 +270,80 @@ def test_kept_heads_are_those_that_are_not_pruned(fraction, heads, expected):
 
 
 def test_evaluation_closes_the_heads_that_a_set_does_not_keep():
-    sets = Sets(list(CLASSES), per_task=True)
     net, examples = model(), data()
     rows = {task: np.arange(0, len(of_task), 2) for task, of_task in examples.items()}
-    kept = np.ones((2, *SHAPE), dtype=bool)
-    kept[1] = False
-    frame = evaluation(net, examples, rows, sets, kept, CPU)
-    net.gates.values = torch.zeros(SHAPE)
-    batch = examples["b"].batch(rows["b"])
-    closed = net.predictions("b", net.pool(batch)).detach().numpy()
-    net.gates.values = None
-    batch = examples["a"].batch(rows["a"])
-    plain = net.predictions("a", net.pool(batch)).detach().numpy()
-    for task, expected in (("a", plain), ("b", closed)):
+    kept = np.stack([EVERY, ~EVERY])
+    frame = evaluation(net, examples, rows, APART, kept, CPU)
+    for task, gates in zip(CLASSES, kept, strict=True):
+        net.gates.values = torch.from_numpy(gates).float()
+        predicted = net.predictions(task, net.pool(examples[task].batch(rows[task])))
         of_task = frame[frame["task"] == task]
         assert np.array_equal(of_task["example"], rows[task])
-        assert np.array_equal(of_task["prediction"], expected)
+        assert np.array_equal(of_task["prediction"], predicted.detach())
 
 
 # --- what is said
 
 
 @pytest.mark.parametrize(
-    ("score", "said"),
-    [(-9.0, "0 of 12 heads are open; expected a smaller"), (9.0, "12 of 12 heads are open; expected a larg")],
+    ("kind", "sets", "count", "score", "said"),
+    [
+        ("l0", TOGETHER, None, -9.0, "0 of 12 heads are open; expected a smaller gates.penalty"),
+        ("l0", TOGETHER, None, 9.0, "12 of 12 heads are open; expected a larger gates.penalty"),
+        ("l0-target", APART, 5, 3.0, "11.7 heads are expected to be open for task 'a', the target is 5"),
+        ("l0", TOGETHER, 5, 3.0, ""),
+        ("subset", TOGETHER, 5, 3.0, ""),
+    ],
 )
-def test_a_penalty_that_leaves_no_head_or_all(score, said, caplog):
-    gating = learning("l0", count=None)
+def test_penalties_and_targets_that_are_missed_are_said(kind, sets, count, score, said, caplog):
+    gating = learning(kind, sets, count)
     with torch.no_grad():
-        gating.gates[0].scores.fill_(score)
+        for gates in gating.gates:
+            gates.scores.fill_(score)
     gating.warn()
-    assert said in caplog.text
+    assert said in caplog.text and bool(said) == bool(caplog.text)
 
 
-def test_a_target_that_is_missed_is_said(caplog):
-    gating = learning("l0-target", per_task=True)
-    gating.warn()
-    assert "11.7 heads are expected to be open for task 'a', the target is 5" in caplog.text
-    caplog.clear()
-    for kind in ("subset", "l0"):
-        learning(kind).warn()
-    assert caplog.text == ""
-
-
-@pytest.mark.parametrize("per_task", [False, True])
-def test_a_target_that_few_steps_miss_is_said_and_counted(per_task, tmp_path, caplog):
+@pytest.mark.parametrize("sets", [TOGETHER, APART], ids=["together", "apart"])
+def test_a_target_that_few_steps_miss_is_said_and_counted(sets, tmp_path, caplog):
     """In the log of training, and by the numbers of the table `budgets`."""
-    planned, training = plan("l0-target", 2, per_task)
-    _, frame = finish(
-        model(), Setup(data(), training, 0, CPU), planned.gating(None, None), None, never(tmp_path)
-    )
-    assert caplog.text.count("heads are expected to be open") == len(planned.sets.names)
+    frame = finished(tmp_path, "l0-target", 2, sets)[2]
+    assert caplog.text.count("heads are expected to be open") == len(sets.names)
     found = counts(frame)
     assert found.heads == 2 and found.open_heads > 8 and found.missed == 1
 
 
-def test_weights_begin_as_the_way_says():
-    net = model()
-    job = SimpleNamespace(  # the interface of ModelStage
-        seed=3,
-        beams={},
-        trained=model,
-        pretrained=lambda: (model().encoder, "mean"),
-        tokenizer=lambda classes: None,
+# --- the beginning
+
+
+JOB = SimpleNamespace(  # the interface of ModelStage
+    seed=3,
+    beams={},
+    trained=model,
+    pretrained=lambda: (model().encoder, "mean"),
+    tokenizer=lambda classes: None,
+)
+
+
+def test_weights_begin_as_the_method_says():
+    dynamic, fresh, again, static = (
+        starting_model(JOB, PRUNING_METHODS[method], CLASSES, True)
+        for method in ("dynamic", "fresh", "fresh", "static")
     )
-    pretrained = starting_model(job, PRUNING_METHODS["dynamic"], CLASSES, True)
-    assert same(net.encoder, pretrained.encoder)
-    fresh, again = (starting_model(job, PRUNING_METHODS["fresh"], CLASSES, True) for _ in range(2))
+    assert same(model().encoder, dynamic.encoder)
     assert same(fresh, again)
     name = "encoder.layer.0.attention.self.query.weight"
-    assert not torch.equal(weights(fresh.encoder)[name], weights(net.encoder)[name])
-    static = starting_model(job, PRUNING_METHODS["static"], CLASSES, True)
+    assert not torch.equal(weights(fresh.encoder)[name], weights(model().encoder)[name])
     assert [p.requires_grad for p in static.classifiers.parameters()] == [False] * 4
 
 
 @pytest.mark.parametrize("method", ["l0", "subset"])
 def test_gates_learn_on_a_frozen_encoder(method, tmp_path):
     """It stays as it is, in what learns and in what follows; classifiers learn."""
-    job = SimpleNamespace(seed=3, trained=model)
-    net, before = starting_model(job, PRUNING_METHODS[method], CLASSES, False), weights(model())
-    planned, training = plan(method, 5, per_task=True)
-    state = learn(net, Setup(data(), training, 0, CPU), planned.gating(None, None), never(tmp_path))
-    _, frame = finish(
-        net, Setup(data(), training, 0, CPU), planned.gating(None, None), state, never(tmp_path)
-    )
+    net, before = starting_model(JOB, PRUNING_METHODS[method], CLASSES, False), weights(model())
+    planned, setup = plan(method, 5, APART)
+    state = learn(net, setup, planned.gating(None, None), never(tmp_path))
+    _, _, frame = finished(tmp_path, method, 5, APART, net, state)
     changed = {
         name.partition(".")[0] for name, value in weights(net).items() if (value != before[name]).any()
     }

@@ -16,19 +16,30 @@ from headspec.training.loop import Setup
 from headspec.training.pruned.gated import Sets
 from headspec.training.pruned.kept_heads import count_kept, fixed_layers
 from headspec.training.pruned.pruned_run import Plan, evaluation, finish, learning_steps, starting_model
-from support.models import make
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import translator
 from support.two_tasks import never
 
-SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
 SHAPE = (sum(KINDS.values()), HEADS)
 ENCODER = np.arange(SHAPE[0]) < KINDS["encoder"]
+MAPS = {"a": np.random.default_rng(0).random(SHAPE)}
+SETS = Sets(["a"], per_task=False)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return make("marian", tmp_path_factory.mktemp("models") / "marian")
+def folder(model_folder) -> Path:
+    return model_folder("marian")
+
+
+def finished(made, method: str, settings: Gates, fixed: np.ndarray, count: int | None, tmp_path):
+    """The heads that a run keeps, and the table of its gates."""
+    model, examples = made
+    epochs, steps = learning_steps({"a": examples}, Training(batch_size=8, epochs=1), settings, "trained")
+    training = Training(batch_size=8, epochs=epochs, learning_rate=1e-3)
+    plan = Plan(PRUNING_METHODS[method], settings, 8, SETS, model.gates.exists, fixed, count, steps, 0)
+    setup = Setup({"a": examples}, training, 0, CPU)
+    (kept,), frame = finish(model, setup, plan.gating(MAPS, None), None, never(tmp_path))
+    return kept, frame
 
 
 def test_layers_whose_heads_never_close(folder):
@@ -43,35 +54,23 @@ def test_layers_whose_heads_never_close(folder):
 @pytest.mark.parametrize("method", ["importance", "rescored", "l0", "l0-target", "subset", "random"])
 def test_heads_of_other_kinds_stay_open(folder, method, kinds, tmp_path):
     model, examples = translator(folder, "marian", 24)
-    data, sets, settings = {"a": examples}, Sets(["a"], False), Gates(epochs=2, rescorings=2)
     fixed = fixed_layers(model.gates, kinds)
     count = count_kept(0.25, HEADS * int((~fixed).sum()), HEADS * int(fixed.sum()))
-    epochs, steps = learning_steps(data, SETTINGS, settings, "trained")
-    training = SETTINGS.model_copy(update={"epochs": epochs})
-    plan = Plan(PRUNING_METHODS[method], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
-    maps = {"a": np.random.default_rng(0).random(SHAPE)}
-    kept, frame = finish(model, Setup(data, training, 0, CPU), plan.gating(maps, None), None, never(tmp_path))
-    assert (
-        kept[0, fixed].all() and kept[0, ~fixed].sum() == (3 if kinds else 7) == count - kept[0, fixed].sum()
-    )
+    kept, frame = finished((model, examples), method, Gates(epochs=2, rescorings=2), fixed, count, tmp_path)
+    assert kept[fixed].all() and kept[~fixed].sum() == (3 if kinds else 7) == count - kept[fixed].sum()
     if method == "importance":
-        assert maps["a"][kept[0] & ~fixed[:, None]].min() > maps["a"][~kept[0]].max()
+        assert MAPS["a"][kept & ~fixed[:, None]].min() > MAPS["a"][~kept].max()
     learnt = frame[frame["layer"].isin(np.flatnonzero(fixed))]
     assert learnt["kept"].all() and learnt["score"].isna().all()
-    found = evaluation(model, data, {"a": np.arange(8)}, sets, kept, CPU)
+    found = evaluation(model, {"a": examples}, {"a": np.arange(8)}, SETS, kept[None], CPU)
     assert 0 <= score("chrf", *(per_example.array(found, name) for name in ("label", "prediction"))) <= 1
 
 
 def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
     """A penalty that closes whatever it may leaves the heads of the decoder."""
-    model, examples = translator(folder, "marian", 24)
-    data, settings = {"a": examples}, Gates(epochs=4, penalty=5.0, learning=1.0, learning_rate=1.0)
-    training = SETTINGS.model_copy(update={"epochs": 4})
-    plan = Plan(
-        PRUNING_METHODS["l0"], settings, 0, Sets(["a"], False), model.gates.exists, ~ENCODER, None, 12, 0
-    )
-    kept, frame = finish(model, Setup(data, training, 0, CPU), plan.gating(None, None), None, never(tmp_path))
-    assert kept[0, ~ENCODER].all() and kept[0, ENCODER].sum() < ENCODER.sum() * HEADS
+    settings = Gates(epochs=4, penalty=5.0, learning=1.0, learning_rate=1.0)
+    kept, frame = finished(translator(folder, "marian", 24), "l0", settings, ~ENCODER, None, tmp_path)
+    assert kept[~ENCODER].all() and kept[ENCODER].sum() < ENCODER.sum() * HEADS
     assert frame["step"].nunique() > 2
 
 
@@ -92,5 +91,5 @@ def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
     assert len(matrices) == 4 * SHAPE[0] and not any(before[name].equal(drawn[name]) for name in matrices)
     kept = np.zeros((1, *SHAPE), dtype=bool)
     kept[0, ::2] = True
-    found = evaluation(fresh, {"a": examples}, {"a": np.arange(4)}, Sets(["a"], False), kept, CPU)
+    found = evaluation(fresh, {"a": examples}, {"a": np.arange(4)}, SETS, kept, CPU)
     assert len(found) == 4 and found["prediction_text"].notna().all()

@@ -1,7 +1,6 @@
 """LoRA as the control of IAT: what is trained, its size, and the merged model."""
 
 from contextlib import nullcontext
-from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -12,36 +11,21 @@ from headspec.errors import ConfigError
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
-from headspec.training.iat import branch, retrain
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.variants.lora import LoRA
 from support.tiny import CPU, HEADS, LAYERS, by_family, examples
-from support.two_tasks import data, model, never
+from support.two_tasks import data, model, never, same
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
 SEED = 7
 SETUP = Setup(data(), SETTINGS, SEED, CPU)
+HALF = 9  # steps
 
 
-def heads(net: MultiTask, n: int = 4) -> dict[str, np.ndarray]:
-    """The first `n` heads for one task, the last `n` for the other."""
+def lora(net: MultiTask, projections: str = "qkv", n: int = 4, seed: int = SEED) -> LoRA:
+    """For the first `n` heads of one task, and the last `n` of the other."""
     first = np.arange(net.gates.layers * net.gates.heads).reshape(net.gates.layers, -1) < n
-    return {"a": first, "b": first[::-1, ::-1]}
-
-
-def lora(net: MultiTask, projections: str = "qkv", n: int = 4) -> LoRA:
-    return LoRA(heads(net, n), projections, SEED)
-
-
-def branched(net: MultiTask, folder) -> dict:
-    """The state of plain training before its last half."""
-    torch.set_num_threads(1)
-    return branch(net, SETUP, 0.5, trunk(net), never(folder))
-
-
-def trunk(net: MultiTask) -> dict:
-    with trainer(net, SETUP) as run:
-        return run.state()
+    return LoRA({"a": first, "b": first[::-1, ::-1]}, projections, seed)
 
 
 @torch.no_grad()
@@ -70,20 +54,33 @@ def adapters(run: Trainer) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
 @pytest.mark.parametrize("kind", by_family())
 def test_adapters_train_in_place_of_the_projections(tmp_path, kind, projections):
-    """Adapters do not change the initial outputs; all but the projections is trained; adapters are merged."""
+    """Adapters do not change the initial outputs; all but the projections is trained; adapters are merged.
+
+    They have as many parameters as IAT updates: within half a rank of the mean over tasks.
+    """
+    torch.set_num_threads(1)
     net = model(kind)
-    state = branched(net, tmp_path)
-    slices = head_slices(net.gates, projections)
+    restriction, slices = lora(net, projections), head_slices(net.gates, projections)
     fixed = {name for name, p in net.named_parameters() if any(p is s.parameter for s in slices)}
     names = [name for name, _ in net.named_parameters()]
+    in_iat = np.mean([
+        sum(p.view(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
+        for mask in restriction.heads.values()
+    ])  # fmt: skip
     with trainer(net, SETUP) as run:
-        run.restore(state)
+        run.run(HALF, never(tmp_path))
         before, plain = values(net), outputs(net)
-        with lora(net, projections).applied(run):
+        with restriction.applied(run):
+            added = adapters(run)
+            (rank,) = {min(p.shape) for p in added.values()}
+            count = sum(p.numel() for p in added.values())
+            assert abs(count - in_iat) <= count / rank / 2
+            assert len(added) == 2 * len({id(s.parameter) for s in slices if s.parameter.dim() == 2})
+
             assert torch.equal(outputs(net), plain)
             learning = {n.replace(".base_layer", "") for n, p in net.named_parameters() if p.requires_grad}
-            assert learning == set(names) - fixed | set(adapters(run))
-            drawn = {name: value.detach().clone() for name, value in adapters(run).items()}
+            assert learning == set(names) - fixed | set(added)
+            drawn = {name: value.detach().clone() for name, value in added.items()}
             run.run(len(run.steps), never(tmp_path))
             for name, value in values(net).items():
                 assert torch.equal(value, before[name]) == (name in fixed or not used(run, name)), name
@@ -101,79 +98,56 @@ def used(run: Trainer, name: str) -> bool:
     return parameter is None or parameter in run.updates.optimizer.state
 
 
-@pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", by_family())
-def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
-    """Within half a rank of the mean over tasks of the slices of the task's heads."""
-    net = model(kind)
-    owned = heads(net)
-    slices = head_slices(net.gates, projections)
-    in_iat = np.mean([
-        sum(p.view(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
-        for mask in owned.values()
-    ])  # fmt: skip
-    with trainer(net, SETUP) as run, lora(net, projections).applied(run):
-        added = adapters(run)
-        (rank,) = {min(p.shape) for p in added.values()}
-        count = sum(p.numel() for p in added.values())
-        assert abs(count - in_iat) <= count / rank / 2
-        matrices = {id(s.parameter) for s in slices if s.parameter.dim() == 2}
-        assert len(added) == 2 * len(matrices)
-
-
 def test_fewer_parameters_than_rank_one_are_refused():
     net = model(hidden_size=4, intermediate_size=4, num_hidden_layers=1)
-    with (
-        trainer(net, SETUP) as run,
-        pytest.raises(ConfigError, match="iat.alpha"),
-        lora(net, n=0).applied(run),
-    ):
+    refused = pytest.raises(ConfigError, match="iat.alpha")
+    with trainer(net, SETUP) as run, refused, lora(net, n=0).applied(run):
         pass
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_the_rest_trains_as_without_adapters(tmp_path, kind):
     """In the first step, where B is still zero, all other parameters are updated bit for bit alike."""
-    net = model(kind)
-    state = branched(net, tmp_path)
     results = []
-    for restriction in (nullcontext, lora(net).applied):
+    for restricted in (False, True):
         net = model(kind)
         with trainer(net, SETUP) as run:
-            run.restore(deepcopy(state))  # the optimizer changes the moments in place
-            with restriction(run):
-                run.run(len(run.history) + 1, never(tmp_path))
-                fixed = {name for name, p in net.named_parameters() if not p.requires_grad}
+            run.run(HALF, never(tmp_path))
+            with lora(net).applied(run) if restricted else nullcontext():
+                run.run(HALF + 1, never(tmp_path))
+                fixed = {
+                    n.replace(".base_layer", "") for n, p in net.named_parameters() if not p.requires_grad
+                }
                 results.append((values(net), run.history[-1][:5], torch.get_rng_state()))
     (plain, row, random), (adapted, adapted_row, adapted_random) = results
-    assert row == adapted_row and torch.equal(random, adapted_random)
+    assert row == adapted_row and torch.equal(random, adapted_random) and fixed
     for name, value in plain.items():
-        if name.replace(".weight", ".base_layer.weight").replace(".bias", ".base_layer.bias") in fixed:
-            assert not torch.equal(value, adapted[name]), name
-        else:
-            assert torch.equal(value, adapted[name]), name
+        assert torch.equal(value, adapted[name]) == (name not in fixed), name
 
 
-def test_initial_adapters_depend_on_the_seed(tmp_path):
+def test_initial_adapters_depend_on_the_seed():
     drawn = []
     for seed in (7, 7, 8):
         net = model()
-        with trainer(net, Setup(data(), SETTINGS, 1, CPU)) as run, LoRA(heads(net), "qkv", seed).applied(run):
+        with trainer(net, SETUP) as run, lora(net, seed=seed).applied(run):
             drawn.append(next(p.detach().clone() for name, p in adapters(run).items() if "lora_A" in name))
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert", "gpt2"])
+@pytest.mark.parametrize("kind", ["bert", "albert", "gpt2", "llama"])
 def test_the_saved_model_is_an_ordinary_one(tmp_path, kind):
     """It loads, gives the same outputs, and its gates work."""
     net = model(kind)
-    state = branched(net, tmp_path)
-    retrain(net, SETUP, lora(net, "qkvo"), state, never(tmp_path))
+    with trainer(net, SETUP) as run:
+        run.run(HALF, never(tmp_path))
+        with lora(net, "qkvo").applied(run):
+            run.run(len(run.steps), never(tmp_path))
     net.save(tmp_path / "model")
     loaded = MultiTask.load(tmp_path / "model")
+    assert same(net, loaded)
     gates = torch.ones(LAYERS, HEADS)
     gates[1, 2] = 0
-    for values in (None, gates):
-        torch.testing.assert_close(outputs(net, values), outputs(loaded, values))
+    for closed in (None, gates):
+        torch.testing.assert_close(outputs(net, closed), outputs(loaded, closed))
     assert not torch.allclose(outputs(net, gates), outputs(net))
     HeadGates(net.encoder)  # raises if gates do not act on single heads
