@@ -19,20 +19,14 @@ from headspec.atlas.sample import HEAD_FOLDS
 from headspec.errors import NumericalError
 from headspec.models.devices import Device
 from headspec.models.internals.resuming import ablating
-from headspec.models.multitask import MultiTask
 from headspec.per_example import labels_and_predictions
 from support.contexts import replaced
 from support.single_texts import alone, contexts, heads
-from support.tiny import CPU, HEADS, KINDS, examples, multitask
+from support.tiny import CPU, KINDS, examples, multitask
 
 CLASSES = {"a": ["x", "y", "z"], "r": None}
 BOTH = (ABLATION, MEAN_ABLATION)
 SMALL = Device("cpu", None, tokens=40)  # several batches
-
-
-@pytest.fixture(scope="module")
-def bert() -> MultiTask:
-    return multitask("bert", CLASSES)
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +115,6 @@ def test_what_stands_in_for_a_head_is_that_of_the_text_of_every_beam(marian):
         return [model.tokenizer.decode(row, skip_special_tokens=True) for row in ids.tolist()]
 
     assert written(np.arange(3)) == [written(np.array([row]))[0] for row in range(3)]
-
-
-def test_a_head_that_is_the_same_for_every_token_is_worth_nothing_by_its_mean():
-    """Its values are a constant: closing it matters, giving every token its mean does not."""
-    model = multitask("bert", CLASSES, seed=4)
-    value = model.encoder.encoder.layer[1].attention.self.value
-    size = value.weight.shape[0] // HEADS
-    with torch.no_grad():
-        value.weight[size : 2 * size] = 0
-        value.bias[size : 2 * size] = torch.randn(size)
-    found = ablate(model, "a", examples(10, 3), np.arange(10), CPU, BOTH)
-    assert np.abs(found.increase[MEAN_ABLATION][:, 1, 1]).max() < 1e-5
-    assert np.abs(found.increase[ABLATION][:, 1, 1]).min() > 1e-4
-    assert np.abs(found.increase[MEAN_ABLATION][:, 1, 0]).min() > 1e-6
 
 
 def test_a_loss_that_is_not_finite_is_refused():

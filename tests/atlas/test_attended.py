@@ -7,16 +7,14 @@ import pytest
 from headspec.atlas.attended import ATTENDED, attended, most_attended
 from headspec.data.sources.treebank import TREEBANK
 from headspec.models.devices import Device
-from headspec.models.multitask import MultiTask
 from headspec.models.tokens.word_tokens import WordTokens
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, roles
 from headspec.tables import read, write
 from headspec.tasks.translation import decoding
 from support import tiny
 from support.models import TEXTS, TRANSLATORS
-from support.running.studies import tokenizer
 from support.single_texts import alone, maps
-from support.tiny import CPU, HEADS, KINDS, LAYERS, encoder
+from support.tiny import CPU, HEADS, KINDS, LAYERS
 from support.translators import translator
 
 KEYS = ["sentence", "layer", "head"]
@@ -58,12 +56,6 @@ def test_most_attended_equals_a_loop(made):
             assert mine["words"].tolist() == [int(np.argmax(of)) - i for i, of in enumerate(between)]
 
 
-@pytest.fixture(scope="module")
-def bert() -> tuple[MultiTask, object]:
-    words = tokenizer()
-    return MultiTask(encoder("bert", vocab_size=len(words)), "mean", {}).eval(), words
-
-
 def bank(n: int = 120) -> pd.DataFrame:
     """Texts in which each word depends on the one before."""
     words = [TEXTS[i % 200].split() for i in range(n)]
@@ -71,23 +63,6 @@ def bank(n: int = 120) -> pd.DataFrame:
     relations = [["root"] + ["next"] * (len(row) - 1) for row in words]
     columns = {"words": words, "head": heads, "relation": relations}
     return pd.DataFrame({"sentence": range(n), "name": [str(i) for i in range(n)], **columns})
-
-
-def test_roles_of_a_model(bert, tmp_path):
-    model, words = bert
-    write(tmp_path / "treebank.parquet", TREEBANK, bank(), {})
-    sentences = read(tmp_path / "treebank.parquet")
-    frame, counts = attended(model, words, sentences, 100, CPU)
-    write(tmp_path / "attended.parquet", ATTENDED, frame, {})
-    frame = roles(read(tmp_path / "attended.parquet"), sentences)
-    assert counts == {"sentences": 100, "too_long": 0, "lost_words": 0}
-    assert frame["role"].value_counts().to_dict() == {
-        POSITIONAL: LAYERS * HEADS, RARE: LAYERS * HEADS, SYNTACTIC: 2 * LAYERS * HEADS,
-    }  # fmt: skip
-    found = frame[frame["role"] == SYNTACTIC]
-    assert (found["baseline"] == 1).all() and not found["claimed"].any()  # a fixed offset is always right
-    write(tmp_path / "roles.parquet", ROLES, frame, {})
-    assert len(read(tmp_path / "roles.parquet")) == len(frame)
 
 
 @pytest.mark.parametrize("made", TRANSLATORS, indirect=True)  # each has special tokens of its own
@@ -115,9 +90,10 @@ def test_decoders_attend_to_target_texts(made):
 def test_a_translator_reads_a_treebank_with_its_prefix(model_folder):
     """Which changes what heads attend to, and leaves the words."""
     model, _ = translator(model_folder("t5"), "t5", 2)
-    plain, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    plain, _ = attended(model, model.tokenizer, bank(20), 12, CPU)
     model.classes["a"]["prefix"] = "translate English: "
-    told, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    told, counts = attended(model, model.tokenizer, bank(20), 12, CPU)
+    assert counts == {"sentences": 12, "too_long": 0, "lost_words": 0}
     assert [*map(len, plain["words"])] == [*map(len, told["words"])]
     assert any(list(a) != list(b) for a, b in zip(plain["words"], told["words"], strict=True))
 
@@ -125,18 +101,24 @@ def test_a_translator_reads_a_treebank_with_its_prefix(model_folder):
 def test_roles_of_the_two_kinds_of_self_attention(model_folder, tmp_path):
     """Positional ones of both, planted in the maps of a real model; those of words of encoder heads alone."""
     model, examples = translator(model_folder("marian"), "marian", 60)
-    frame, _ = attended(model, model.tokenizer, bank(60), 100, CPU, {"a": examples})
-    for layer, offset in ((1, 1), (DECODER + 1, -1)):
-        planted = (frame["layer"] == layer) & (frame["head"] == 2)
-        frame.loc[planted, "tokens"] = frame[planted]["tokens"].map(
-            lambda of, offset=offset: (
-                np.clip(np.arange(len(of)) + offset, 0, len(of) - 1) - np.arange(len(of))
-            )
-        )
+    write(tmp_path / "treebank.parquet", TREEBANK, bank(60), {})
+    sentences = read(tmp_path / "treebank.parquet")
+    frame, _ = attended(model, model.tokenizer, sentences, 100, CPU, {"a": examples})
+    planted = {1: 1, DECODER + 1: -1}  # row: offset of its head 2
+    for index, row in frame[frame["head"] == 2].iterrows():
+        if offset := planted.get(row["layer"]):
+            places = np.arange(len(row["tokens"]))
+            frame.at[index, "tokens"] = np.clip(places + offset, 0, len(places) - 1) - places
     write(tmp_path / "attended.parquet", ATTENDED, frame, {"attention": {"m": KINDS}})
-    found = roles(read(tmp_path / "attended.parquet"), bank(60))
+    found = roles(read(tmp_path / "attended.parquet"), sentences)
+    write(tmp_path / "roles.parquet", ROLES, found, {})
+    assert len(read(tmp_path / "roles.parquet")) == len(found)
+    assert found["role"].value_counts().to_dict() == {
+        POSITIONAL: CROSS * HEADS, RARE: LAYERS * HEADS, SYNTACTIC: 2 * LAYERS * HEADS,
+    }  # fmt: skip
     of_role = {role: rows for role, rows in found.groupby("role")}
     assert of_role[POSITIONAL]["layer"].nunique() == CROSS and not (found["layer"] >= CROSS).any()
     assert of_role[SYNTACTIC]["layer"].max() < DECODER and of_role[RARE]["layer"].max() < DECODER
-    claimed = of_role[POSITIONAL][of_role[POSITIONAL]["claimed"]]
+    assert (of_role[SYNTACTIC]["baseline"] == 1).all()  # a fixed offset is always right
+    claimed = found[found["claimed"] & ~found["role"].eq(RARE)]
     assert claimed[["layer", "head", "offset"]].values.tolist() == [[1, 2, 1], [DECODER + 1, 2, -1]]

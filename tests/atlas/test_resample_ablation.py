@@ -8,7 +8,6 @@ from headspec.atlas.sample import sampled
 from headspec.models.devices import Device
 from support.contexts import replaced
 from support.single_texts import alone, contexts, heads
-from support.tiny import examples, multitask
 
 SMALL = Device("cpu", None, tokens=40)  # several batches
 
@@ -39,9 +38,3 @@ def test_texts_are_aligned_at_their_first_or_last_token():
     assert aligned(own, other, at_end=False)[:, :3].tolist() == [[0, 1, 0], [0, 1, 2]]
     at_end = aligned(own, other, at_end=True)
     assert at_end[0].tolist() == [1, 0, 1, 0, 1] and at_end[1, :3].tolist() == [1, 2, 3]
-
-
-def test_heads_lose_nothing_where_all_texts_are_alike():
-    model, texts = multitask("bert", {"a": ["x", "y", "z"]}), examples(6, 3, seed=2)
-    texts.ids, texts.lengths = [texts.ids[0]] * 6, np.full(6, texts.lengths[0])
-    np.testing.assert_allclose(measure(model, "a", texts, np.arange(6), SMALL), 0, atol=1e-5)

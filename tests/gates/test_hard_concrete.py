@@ -11,36 +11,23 @@ from headspec.gates.hard_concrete import BETA, CLOSED, GAMMA, OPEN, ZETA, noisy,
 SCORES = [-4.0, -1.0, 0.0, 0.7, OPEN]
 
 
-def draws(score: float, n: int = 1_000_000) -> torch.Tensor:
+def above(t: float, score: float) -> float:
+    """P(gate > t)."""
+    return float(special.expit(score - BETA * special.logit((t - GAMMA) / (ZETA - GAMMA))))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_draws_have_the_distribution_in_closed_form(score):
+    """P(gate > 0) = sigmoid(score - beta log(-gamma / zeta)); E(gate) is the integral of P(gate > t)."""
     rng = torch.Generator().manual_seed(1)
-    uniform = torch.rand(n, generator=rng, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
-    return noisy(torch.tensor(score, dtype=torch.float64), uniform)
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_probability_of_an_open_gate(score):
-    """P(gate > 0) = sigmoid(score - beta log(-gamma / zeta)), also by a million draws."""
+    uniform = torch.rand(1_000_000, generator=rng, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
+    score = torch.tensor(score, dtype=torch.float64)
+    gates = noisy(score, uniform)
     expected = 1 / (1 + math.exp(-(score - BETA * math.log(-GAMMA / ZETA))))
-    assert float(open_probability(torch.tensor(score, dtype=torch.float64))) == pytest.approx(expected)
-    assert float((draws(score) > 0).double().mean()) == pytest.approx(expected, abs=0.002)
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_mean_of_a_gate(score):
-    """E(gate) is the integral of P(gate > t) over t from 0 to 1."""
-
-    def above(t: float) -> float:
-        return float(special.expit(score - BETA * special.logit((t - GAMMA) / (ZETA - GAMMA))))
-
-    expected, _ = integrate.quad(above, 0, 1)
-    assert float(draws(score).mean()) == pytest.approx(expected, abs=0.002)
-
-
-def test_gates_have_mass_at_both_ends():
-    gates = draws(0.0)
-    closed, fully = float((gates == 0).double().mean()), float((gates == 1).double().mean())
-    assert closed == pytest.approx(1 - float(open_probability(torch.tensor(0.0))), abs=0.002)
-    assert fully == pytest.approx(closed, abs=0.002)  # a score of 0 is symmetric
+    assert float(open_probability(score)) == pytest.approx(expected)
+    assert float((gates > 0).double().mean()) == pytest.approx(expected, abs=0.002)
+    assert float((gates == 1).double().mean()) == pytest.approx(above(1, score), abs=0.002)
+    assert float(gates.mean()) == pytest.approx(integrate.quad(above, 0, 1, (score,))[0], abs=0.002)
 
 
 def test_gates_without_noise():
@@ -52,16 +39,5 @@ def test_gates_without_noise():
 
 def test_a_gate_starts_open():
     score = torch.tensor(OPEN)
-    assert settled(score) == 1
+    assert settled(score) == 1 and settled(torch.tensor(-3.0)) < CLOSED
     assert open_probability(score) > 0.97
-    assert settled(torch.tensor(-3.0)) < CLOSED
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_gradient_of_the_penalty(score):
-    """d P(open) / d score = P (1 - P)."""
-    value = torch.tensor(score, dtype=torch.float64, requires_grad=True)
-    probability = open_probability(value)
-    probability.backward()
-    p = probability.item()
-    assert value.grad.item() == pytest.approx(p * (1 - p))

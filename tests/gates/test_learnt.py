@@ -5,52 +5,56 @@ import pytest
 import torch
 
 from headspec.gates.hard_concrete import open_probability
-from headspec.gates.learnt import L0, L0Target, Partial, Subset, learnt_gates
+from headspec.gates.learnt import L0, L0Target, LearntGates, Partial, Subset, learnt_gates
 from headspec.heads.ranking import top_heads
 
 SHAPE = (3, 4)
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]
 
 
-def learn(gates, steps: int = 400, rate: float = 0.1, worth: torch.Tensor | None = None) -> None:
+def uniform(shape: tuple[int, ...], seed: int) -> torch.Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).clamp(1e-6, 1 - 1e-6)
+
+
+def learn(gates: LearntGates, steps: int = 400, worth: torch.Tensor | float = 0.0) -> None:
     """Minimise -(worth * gates) and the cost, as training does."""
-    optimizer, shape = torch.optim.Adam([gates.scores], lr=rate), gates.scores.shape
+    optimizer = torch.optim.Adam([gates.scores], lr=0.1)
     for step in range(steps):
         progress = step / steps
-        uniform = torch.rand(shape, generator=torch.Generator().manual_seed(step)).clamp(1e-6, 1 - 1e-6)
-        loss = gates.cost(progress)
-        if worth is not None:
-            loss = loss - (worth * gates.draw(progress, uniform)).sum()
+        drawn = gates.draw(progress, uniform(gates.scores.shape, step))
         optimizer.zero_grad()
-        loss.backward()
+        (gates.cost(progress) - (worth * drawn).sum()).backward()
         optimizer.step()
 
 
+def scores(gates: LearntGates) -> np.ndarray:
+    return gates.scores.detach().double().numpy()
+
+
 def test_the_penalty_is_a_coefficient_times_the_expected_number():
+    """Whose derivative is P (1 - P)."""
     gates = L0(SHAPE, 0.3)
     with torch.no_grad():
         gates.scores.copy_(torch.randn(SHAPE))
-    cost = gates.cost(0.5)
-    assert cost.item() == pytest.approx(0.3 * open_probability(gates.scores).sum().item())
+    cost, p = gates.cost(0.5), open_probability(gates.scores.detach())
     cost.backward()
-    p = open_probability(gates.scores.detach())
+    assert cost.item() == pytest.approx(0.3 * p.sum().item())
     assert torch.allclose(gates.scores.grad, 0.3 * p * (1 - p))
 
 
-def test_a_head_stays_open_if_it_is_worth_more_than_the_penalty():
-    worth = torch.tensor([[0.02, 0.5, 0.0, 0.3], [0.01, 0.0, 0.6, 0.0], [0.0, 0.9, 0.03, 0.4]])
-    gates = L0(SHAPE, 0.1)
+@pytest.mark.parametrize(
+    ("penalty", "worth"),
+    [
+        (0.1, torch.tensor([[0.02, 0.5, 0.0, 0.3], [0.01, 0.0, 0.6, 0.0], [0.0, 0.9, 0.03, 0.4]])),
+        (0.1, torch.zeros(SHAPE)),
+        (1e-9, torch.ones(SHAPE)),
+    ],
+    ids=["some", "no head", "every head"],
+)
+def test_a_head_stays_open_if_it_is_worth_more_than_the_penalty(penalty, worth):
+    gates = L0(SHAPE, penalty)
     learn(gates, worth=worth)
-    settled = gates.settled(gates.scores.detach().double().numpy(), None)
-    assert np.array_equal(settled.kept, (worth > 0.1).numpy())
-
-
-def test_without_a_worth_every_gate_closes_and_without_a_penalty_none_does():
-    closing, open_ = L0(SHAPE, 0.1), L0(SHAPE, 1e-9)
-    learn(closing)
-    learn(open_, worth=torch.ones(SHAPE))
-    for gates, n in ((closing, 0), (open_, 12)):
-        assert gates.settled(gates.scores.detach().double().numpy(), None).kept.sum() == n
+    assert np.array_equal(gates.settled(scores(gates), None).kept, worth > penalty)
 
 
 @pytest.mark.parametrize("steps", [120, 400])
@@ -58,9 +62,8 @@ def test_without_a_worth_every_gate_closes_and_without_a_penalty_none_does():
 @pytest.mark.parametrize("worth", [0.0, 0.02, 0.3])
 def test_a_target_is_reached(worth, share, steps):
     """Whether the losses would keep no head or all of them, in few steps and many."""
-    shape = (6, 12)
-    gates = L0Target(shape, round(share * 72))
-    learn(gates, steps, worth=worth * torch.rand(shape, generator=torch.Generator().manual_seed(0)))
+    gates = L0Target((6, 12), round(share * 72))
+    learn(gates, steps, worth * uniform((6, 12), 0))
     reached = float(open_probability(gates.scores.detach()).sum())
     assert reached == pytest.approx(round(share * 72), abs=0.05 * 72)
 
@@ -79,24 +82,21 @@ def test_the_multiplier_climbs_once_the_target_stays():
 @pytest.mark.parametrize("count", [1, 5, 11])
 def test_exactly_the_number_asked_for_is_kept(kind, count):
     gates = learnt_gates(kind, SHAPE, count, 0.1)
-    learn(gates, steps=30, worth=torch.rand(SHAPE, generator=torch.Generator().manual_seed(1)))
-    scores = gates.scores.detach().double().numpy()
-    assert np.array_equal(gates.settled(scores, count).kept, top_heads(scores, count))
+    learn(gates, 30, uniform(SHAPE, 1))
+    assert np.array_equal(gates.settled(scores(gates), count).kept, top_heads(scores(gates), count))
 
 
 @pytest.mark.parametrize("kind", ["subset", "subset-hard", "l0-target"])
 def test_the_heads_of_most_worth_are_kept(kind):
-    worth = torch.rand(SHAPE, generator=torch.Generator().manual_seed(4))
-    gates = learnt_gates(kind, SHAPE, 4, 0.0)
+    gates, worth = learnt_gates(kind, SHAPE, 4, 0.0), uniform(SHAPE, 4)
     learn(gates, worth=3 * worth)
-    kept = gates.settled(gates.scores.detach().double().numpy(), 4).kept
+    kept = gates.settled(scores(gates), 4).kept
     assert (kept & top_heads(worth.double().numpy(), 4)).sum() >= 3
 
 
 def test_the_number_of_a_subset_falls_and_then_stays():
-    gates = Subset(SHAPE, 4)
-    uniform = torch.full(SHAPE, 0.5)
-    numbers = [gates.draw(progress, uniform).sum().item() for progress in (0.0, 0.25, 0.5, 0.9)]
+    gates, noise = Subset(SHAPE, 4), torch.full(SHAPE, 0.5)
+    numbers = [gates.draw(progress, noise).sum().item() for progress in (0.0, 0.25, 0.5, 0.9)]
     assert numbers == pytest.approx([12, 8, 4, 4], rel=1e-3)
 
 
@@ -104,21 +104,11 @@ def test_the_number_of_a_subset_falls_and_then_stays():
 def test_a_subset_starts_with_gates_of_one_and_parts_slowly(kind):
     gates = learnt_gates(kind, (6, 12), 7, 0.0)
     for seed in range(20):
-        uniform = torch.rand((6, 12), generator=torch.Generator().manual_seed(seed)).clamp(1e-6, 1 - 1e-6)
-        assert torch.equal(gates.draw(0.0, uniform), torch.ones(6, 12))
+        assert torch.equal(gates.draw(0.0, uniform((6, 12), seed)), torch.ones(6, 12))
         if kind == "subset":
-            soon = gates.draw(0.02, uniform)  # 69 of 72
+            soon = gates.draw(0.02, uniform((6, 12), seed))  # 69 of 72
             assert soon.sum().item() == pytest.approx(69, rel=1e-3)
             assert (soon - 69 / 72).abs().max().item() < 0.05
-
-
-def test_state_is_restored_to_the_byte():
-    for kind in KINDS:
-        gates, other = (learnt_gates(kind, SHAPE, 3, 0.1) for _ in range(2))
-        learn(gates, steps=5, worth=torch.rand(SHAPE))
-        other.load_state_dict(gates.state_dict())
-        for name, value in gates.state_dict().items():
-            assert torch.equal(value, other.state_dict()[name])
 
 
 # --- of some heads alone
@@ -137,37 +127,38 @@ def partial(kind: str, count: int | None = 5) -> Partial:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_layers_are_open_and_have_no_gradient(kind):
-    gates = partial(kind)
-    uniform = torch.rand(gates.scores.shape, generator=torch.Generator().manual_seed(0)).clamp(0.01, 0.99)
-    drawn = gates.draw(0.5, uniform)
+    gates, weights = partial(kind), torch.arange(20.0).view(5, HEADS)
+    noise = uniform(gates.scores.shape, 0)
+    drawn, alone = gates.draw(0.5, noise), gates.gates.draw(0.5, noise)
     assert drawn.shape == (5, HEADS) and (drawn[FIXED] == 1).all() and (drawn[~EXISTS] == 0).all()
-    assert torch.equal(drawn[FREE], gates.gates.draw(0.5, uniform))
-    (weight,) = torch.autograd.grad((drawn * torch.arange(20.0).view(5, HEADS)).sum(), gates.scores)
-    alone = gates.gates.draw(0.5, uniform) * torch.arange(20.0).view(5, HEADS)[torch.from_numpy(FREE)]
-    (expected,) = torch.autograd.grad(alone.sum(), gates.scores)
-    assert torch.equal(weight, expected)
+    assert torch.equal(drawn[FREE], alone)
+    (found,) = torch.autograd.grad((drawn * weights).sum(), gates.scores)
+    (expected,) = torch.autograd.grad((alone * weights[torch.from_numpy(FREE)]).sum(), gates.scores)
+    assert torch.equal(found, expected)
 
 
 def test_the_cost_is_of_heads_that_learn():
     gates = partial("l0")
     assert gates.cost(0.5).item() == gates.gates.cost(0.5).item() == pytest.approx(0.1 * 11 * 0.977, rel=0.01)
-    assert partial("l0-target").target == 5 + FIXED.sum() and partial("l0").target is None
+    assert partial("l0-target").target == 5 + FIXED.sum() and gates.target is None
 
 
-def test_settled_gates_keep_the_others_and_count_them():
-    gates = partial("l0", None)
+@pytest.mark.parametrize(("count", "learnt"), [(6 + 3, 3), (None, 7)])  # scores from -6 to -3 close
+def test_settled_gates_keep_the_others_and_count_them(count, learnt):
     scores = np.arange(11.0) - 6
-    for count, learnt in ((6 + 3, 3), (None, 7)):  # scores from -6 to -3 close
-        settled = gates.settled(scores, count)
-        assert settled.kept[FIXED].all() and settled.kept[FREE].sum() == learnt
-        assert (settled.gate[FIXED] == 1).all() and (settled.probability[FIXED] == 1).all()
-        assert np.isnan(settled.scores[~FREE]).all() and np.array_equal(settled.scores[FREE], scores)
-        assert not settled.kept[~EXISTS].any() and np.isnan(settled.gate[~EXISTS]).all()
+    settled = partial("l0", None).settled(scores, count)
+    assert settled.kept[FIXED].all() and settled.kept[FREE].sum() == learnt
+    assert (settled.gate[FIXED] == 1).all() and (settled.probability[FIXED] == 1).all()
+    assert np.isnan(settled.scores[~FREE]).all() and np.array_equal(settled.scores[FREE], scores)
+    assert not settled.kept[~EXISTS].any() and np.isnan(settled.gate[~EXISTS]).all()
 
 
-def test_states_of_partial_gates_are_those_of_the_gates():
-    gates, other = partial("l0-target"), partial("l0-target")
-    with torch.no_grad():
-        gates.scores.fill_(0.5)
-    other.load_state_dict(gates.state_dict())
-    assert (other.scores == 0.5).all()
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_is_restored_to_the_byte(kind):
+    """Partial gates have the state of the gates that learn."""
+    gates, part = learnt_gates(kind, (11,), 5, 0.1), partial(kind)
+    learn(gates, 5, uniform((11,), 0))
+    part.load_state_dict(gates.state_dict())
+    for name, value in gates.state_dict().items():
+        assert torch.equal(value, part.state_dict()[name])
+    assert torch.equal(part.scores, gates.scores)

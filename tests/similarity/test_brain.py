@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec import tables
-from headspec.config.sections.brain import Brain
 from headspec.config.study import Study
 from headspec.errors import DataError
 from headspec.similarity.brain import ceiling, experiment, nuisance, responses, voxelwise
@@ -45,14 +44,10 @@ def read(section: dict) -> dict[str, responses.Responses]:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_stimuli_in_every_format(tmp_path, ending):
-    frame = pd.DataFrame(
-        {
-            "stimulus_id": [3, 1, 2],
-            "text": ["one, two", "été", "so on"],
-            "passage": [1, 1, 2],
-            "pace": [1, 2.5, 3],
-        }
-    )
+    frame = pd.DataFrame({
+        "stimulus_id": [3, 1, 2], "text": ["one, two", "été", "so on"], "passage": [1, 1, 2],
+        "pace": [1, 2.5, 3],
+    })  # fmt: skip
     path = tmp_path / f"stimuli.{ending}"
     if ending == "parquet":
         frame.to_parquet(path)
@@ -62,13 +57,12 @@ def test_stimuli_in_every_format(tmp_path, ending):
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
     names = ["pace", "position", "length"]
     table = read_stimuli(str(path), names)
+    np.testing.assert_array_equal(nuisance.regressors(table, names, {}), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
     tables.write(tmp_path / "canonical.parquet", SCHEMAS["stimuli"], table.assign(example=range(3)), {})
     stored = tables.read(tmp_path / "canonical.parquet")
-    assert stored["stimulus_id"].tolist() == ["3", "1", "2"] and stored["passage"].tolist() == ["1", "1", "2"]
+    assert stored["stimulus_id"].tolist() == ["3", "1", "2"]
     assert stored["text"].tolist() == frame["text"].tolist() and stored["example"].tolist() == [0, 1, 2]
-    regressors = nuisance.regressors(table, names, {})
-    np.testing.assert_array_equal(regressors, [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
-    assert units(stored) == ["1", "1", "2"]
+    assert units(stored) == stored["passage"].tolist() == ["1", "1", "2"]
 
 
 def test_frequency_is_the_mean_log_of_counts():
@@ -94,12 +88,8 @@ def test_responses_in_the_order_of_the_stimuli_with_repetitions_averaged(tmp_pat
 )
 def test_lists_of_every_kind(tmp_path, kind):
     values = np.random.default_rng(0).integers(0, 9, (20, 4))
-    section = save(tmp_path, {"a": values})
-    columns = {
-        "subject": ["a"] * 20,
-        "stimulus_id": list(range(20)),
-        "voxels": pa.array(values.tolist(), kind),
-    }
+    section, voxels = save(tmp_path, {"a": values}), pa.array(values.tolist(), kind)
+    columns = {"subject": ["a"] * 20, "stimulus_id": list(range(20)), "voxels": voxels}
     pq.write_table(pa.table(columns), tmp_path / "responses.parquet")
     np.testing.assert_array_equal(read(section)["a"].values, values)
 
@@ -130,10 +120,9 @@ def stimuli(section: dict, change) -> None:
 
 
 def test_right_data_pass(files):
-    experiment.check_experiment(study(files))
-    experiment.check_experiment(
-        study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]})
-    )
+    regressors = {"nuisance": ["length", "position", "frequency"]}
+    for section in (files, files | {"voxels": "reliable"} | regressors):
+        experiment.check_experiment(study(section))
     experiment.check_experiment(Study.model_validate(CONFIG))
 
 
@@ -234,14 +223,11 @@ def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path
 
 
 def test_more_regressors_than_stimuli_allow(tmp_path):
-    values = {name: smooth(np.random.default_rng(i), (12, 4)) for i, name in enumerate("ab")}
-    section = save(tmp_path, values)
-    assert "got 2, but the smallest training part would have 3 of 12 stimuli; expected 4" in wrong(
-        section, folds=2
-    )
-    assert "expected 7 or more for a mean and 3 regressors" in wrong(
-        section, folds=3, nuisance=["length", "position", "frequency"]
-    )
+    section = save(tmp_path, {name: smooth(np.random.default_rng(i), (12, 4)) for i, name in enumerate("ab")})
+    few = "got 2, but the smallest training part would have 3 of 12 stimuli; expected 4"
+    assert few in wrong(section, folds=2)
+    message = wrong(section, folds=3, nuisance=["length", "position", "frequency"])
+    assert "expected 7 or more for a mean and 3 regressors" in message
 
 
 # --- real data
@@ -250,16 +236,13 @@ def test_more_regressors_than_stimuli_allow(tmp_path):
 @pytest.mark.needs("shared data")
 @pytest.mark.slow
 def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
-    section = Brain(
-        stimuli=str(RESPONSES / "stimuli.parquet"), responses=str(RESPONSES / "responses.parquet")
-    )
-    experiment.check_experiment(study(section.model_dump()))
-    table = read_stimuli(section.stimuli)
-    by_subject = responses.read_responses(RESPONSES / "responses.parquet", table["stimulus_id"].to_list())
+    files = {name: str(RESPONSES / f"{name}.parquet") for name in ("stimuli", "responses")}
+    experiment.check_experiment(study(files))
+    table, by_subject = read_stimuli(files["stimuli"]), read(files)
     assert len(by_subject) == 8 and all(each.values.shape == (1294, 100) for each in by_subject.values())
     sample = {
-        name: responses.Responses(by_subject[name].values[:300], by_subject[name].voxels, {})
-        for name in list(by_subject)[:3]
+        name: responses.Responses(each.values[:300], each.voxels, {})
+        for name, each in [*by_subject.items()][:3]
     }
     words, regressors = units(table)[:300], np.empty((300, 0))
     voxels = ceiling.analyse(sample, words, regressors, 3, False, 0)

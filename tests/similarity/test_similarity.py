@@ -17,8 +17,8 @@ BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
 SOURCES = similarity_measures.functions(m for m in similarity_measures.MEASURES if m not in BY_WEIGHTS)
 MEASURES = {name: plugins.function(source) for name, source in SOURCES.items()}
 SEEDLESS = similarity_measures.seedless(MEASURES)
-CNM = {"cnm": MEASURES["cnm"]}
 N, HIDDEN = 40, 24
+SEEDS, SCALES = st.integers(0, 1000), st.floats(0.1, 10)
 
 
 def random_traits(seed: int) -> Traits:
@@ -38,12 +38,18 @@ def vectors(a: np.ndarray, b: np.ndarray, measure: str) -> float:
     return MEASURES[measure]({"vectors": a}, {"vectors": b})
 
 
-def rotation(rng: np.random.Generator, n: int) -> np.ndarray:
+def drawn(seed: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    """Vectors of two tasks, (N, 6), and a generator of what moves them."""
+    rng = np.random.default_rng(seed)
+    return *rng.normal(size=(2, N, 6)), rng
+
+
+def rotation(rng: np.random.Generator, n: int = 6) -> np.ndarray:
     return stats.ortho_group.rvs(n, random_state=rng)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@given(seed=st.integers(0, 1000))
+@given(seed=SEEDS)
 def test_symmetric_and_one_for_equal_tasks(measure, seed):
     a, b = random_traits(seed), random_traits(seed + 1)
     similarity = MEASURES[measure]
@@ -52,126 +58,110 @@ def test_symmetric_and_one_for_equal_tasks(measure, seed):
     assert -1 - 1e-9 <= similarity(a, b) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize(("measure", "trait"), [("text", "text"), ("cnm", "encoding")])
-def test_orthogonal_tasks_give_zero(measure, trait):
-    a, b = {trait: np.array([1.0, 0, 2, 0])}, {trait: np.array([0, 3.0, 0, -1])}
-    assert MEASURES[measure](a, b) == 0
-    assert MEASURES[measure](a, {trait: -2 * a[trait]}) == pytest.approx(-1)
+ORTHOGONAL, OPPOSITE = np.array([0, 3.0, 0, -1]), np.array([-2.0, 0, -4, 0])
+
+FIRST, SECOND = np.array([[1, 1, 0, 0]], bool), np.array([[0, 1, 1, 0]], bool)
+LINE = np.array([[1.0], [-1], [2], [-2]])
+
+
+@pytest.mark.parametrize(
+    ("measure", "trait", "a", "b", "expected"),
+    [
+        ("text", "text", np.array([1.0, 0, 2, 0]), ORTHOGONAL, 0),
+        ("text", "text", np.array([1.0, 0, 2, 0]), OPPOSITE, -1),
+        ("text", "text", np.zeros(3), np.ones(3), np.nan),
+        ("cnm", "encoding", np.array([1.0, 0, 2, 0]), ORTHOGONAL, 0),
+        ("cnm", "encoding", np.array([1.0, 0, 2, 0]), OPPOSITE, -1),
+        ("dse", "vectors", np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0], [1, 1]]), (1 + 0.5**0.5) / 2),
+        ("cka", "vectors", LINE, np.array([[1.0], [1], [-1], [-1]]), 0),  # x'y = 1 - 1 - 2 + 2
+        ("cka", "vectors", LINE, np.array([[1.0], [-1], [0], [0]]), 2**2 / (10 * 2)),
+        ("cka", "vectors", np.ones((N, 4)), np.ones((N, 4)), np.nan),
+        ("head-fisher", "head_fisher", np.array([3.0, 0, 4]), np.array([0, 1.0, 1]), 4 / (5 * 2**0.5)),
+        ("importance", "importance", LINE[:, 0], np.exp(3 * LINE[:, 0]), 1),  # of ranks
+        ("importance", "importance", LINE[:, 0], -LINE[:, 0], -1),
+        ("top-heads", "top", FIRST, SECOND, 1 / 3),
+        ("top-heads", "top", FIRST & SECOND & ~FIRST, FIRST & ~FIRST, np.nan),
+        ("paradigm", "paradigm", "pair", "single", 0),
+    ],
+)  # fmt: skip
+def test_known_values(measure, trait, a, b, expected):
+    assert MEASURES[measure]({trait: a}, {trait: b}) == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 def test_independent_representations_give_about_zero():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 2000, 16))
+    a, b = np.random.default_rng(0).normal(size=(2, 2000, 16))
     assert abs(vectors(a, b, "dse")) < 0.03
     assert vectors(a, b, "cka") < 0.02
     assert abs(vectors(a[:300], b[:300], "rsa")) < 0.03
 
 
-def test_known_values():
-    a, b = np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0], [1, 1]])
-    assert vectors(a, b, "dse") == pytest.approx((1 + 1 / np.sqrt(2)) / 2)
-    x, y = np.array([[1.0], [-1], [2], [-2]]), np.array([[1.0], [1], [-1], [-1]])
-    assert vectors(x, y, "cka") == pytest.approx(0)  # x'y = 1 - 1 - 2 + 2
-    y = np.array([[1.0], [-1], [0], [0]])
-    assert vectors(x, y, "cka") == pytest.approx(stats.pearsonr(x[:, 0], y[:, 0])[0] ** 2)
-    a, b = ({"head_fisher": np.array(each)} for each in ([3.0, 0, 4], [0, 1.0, 1]))
-    assert MEASURES["head-fisher"](a, b) == pytest.approx(4 / (5 * np.sqrt(2)))
-    top = MEASURES["top-heads"](
-        {"top": np.array([[1, 1, 0, 0]], bool)}, {"top": np.array([[0, 1, 1, 0]], bool)}
-    )
-    assert top == pytest.approx(1 / 3)
-    nothing = {"top": np.zeros((1, 4), bool)}
-    assert np.isnan(MEASURES["top-heads"](nothing, nothing))
-    assert MEASURES["paradigm"]({"paradigm": "pair"}, {"paradigm": "single"}) == 0
-
-
-def test_importance_compares_ranks():
-    a = random_traits(0)
-    other: Traits = {"importance": np.exp(3 * a["importance"])}
-    assert MEASURES["importance"](a, other) == pytest.approx(1)
-    assert MEASURES["importance"](a, {"importance": -a["importance"]}) == pytest.approx(-1)
-
-
-@given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10))
+@given(seed=SEEDS, scale=SCALES)
 def test_cka_is_invariant_to_rotation_scale_and_shift(seed, scale):
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, N, 6))
-    moved = scale * b @ rotation(rng, 6) + rng.normal(size=6)
+    a, b, rng = drawn(seed)
+    moved = scale * b @ rotation(rng) + rng.normal(size=6)
     assert vectors(a, moved, "cka") == pytest.approx(vectors(a, b, "cka"), abs=1e-9)
     assert vectors(b, moved, "cka") == pytest.approx(1)
 
 
-@given(seed=st.integers(0, 1000))
+@given(seed=SEEDS)
 def test_rsa_is_invariant_to_scale_and_shift_of_sentences_and_rotation_about_equal_entries(seed):
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, N, 6))
+    a, b, rng = drawn(seed)
     equal = np.ones((6, 1)) / np.sqrt(6)
-    rest = stats.ortho_group.rvs(6, random_state=rng)
-    basis = np.linalg.qr(np.hstack([equal, rest[:, :5]]))[0]
-    turn = (
-        basis
-        @ np.block([[np.ones((1, 1)), np.zeros((1, 5))], [np.zeros((5, 1)), rotation(rng, 5)]])
-        @ basis.T
-    )
-    for moved in (
-        rng.uniform(0.5, 2, (N, 1)) * b + rng.normal(size=(N, 1)),
-        b[:, rng.permutation(6)],
-        b @ turn,
-    ):
+    basis = np.linalg.qr(np.hstack([equal, rotation(rng)[:, :5]]))[0]
+    turn = np.eye(6)
+    turn[1:, 1:] = rotation(rng, 5)
+    scaled = rng.uniform(0.5, 2, (N, 1)) * b + rng.normal(size=(N, 1))
+    for moved in (scaled, b[:, rng.permutation(6)], b @ basis @ turn @ basis.T):
         assert vectors(a, moved, "rsa") == pytest.approx(vectors(a, b, "rsa"), abs=1e-6)
 
 
-@given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10))
+@given(seed=SEEDS, scale=SCALES)
 def test_dse_is_invariant_to_scale_and_to_rotating_both(seed, scale):
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, N, 6))
-    turn = rotation(rng, 6)
+    a, b, rng = drawn(seed)
+    turn = rotation(rng)
     assert vectors(scale * a @ turn, b @ turn, "dse") == pytest.approx(vectors(a, b, "dse"))
-
-
-def test_a_zero_vector_has_no_similarity():
-    assert np.isnan(MEASURES["text"]({"text": np.zeros(3)}, {"text": np.ones(3)}))
-    flat = np.ones((N, 4))
-    assert np.isnan(vectors(flat, flat, "cka"))
 
 
 # --- the table
 
 
-def importance_table(task: str, values: np.ndarray) -> pd.DataFrame:
-    layer, head = np.indices(values.shape)
-    return pd.DataFrame(
-        {"task": task, "fold": 0, "layer": layer.ravel(), "head": head.ravel(), "importance": values.ravel(),
-         "n": 10, "fisher": values.ravel() ** 2}
-    )  # fmt: skip
-
-
 def test_traits_come_from_the_tables():
     heads = {task: np.random.default_rng(i).gamma(2, size=(2, 5)) for i, task in enumerate("ab")}
+    layer, head = (index.ravel() for index in np.indices((2, 5)))
+    importances = {
+        task: pd.DataFrame({"task": task, "fold": 0, "layer": layer, "head": head, "n": 10})
+        .assign(importance=values.ravel(), fisher=values.ravel() ** 2)
+        for task, values in heads.items()
+    }  # fmt: skip
     representations = pd.DataFrame(
         {"task": ["a", "a", "b", "b"], "example": [0, 1, 0, 1], "vector": [[1.0, 2], [3, 4], [5, 6], [7, 8]]}
     )
     text = pd.DataFrame({"task": ["a", "b"], "example": None, "vector": [[1.0, 0], [0, 1]]})
-    importances = {task: importance_table(task, values) for task, values in heads.items()}
     by_task = traits({"a": "single", "b": "pair"}, text, representations, importances, 0.3)
+    assert [by_task[task]["paradigm"] for task in "ab"] == ["single", "pair"]
     assert by_task["b"]["vectors"].tolist() == [[5, 6], [7, 8]]
     assert by_task["a"]["text"].tolist() == [1, 0]
-    assert np.allclose(by_task["b"]["head_fisher"], heads["b"].ravel() ** 2)
-    assert (
-        by_task["a"]["top"].sum() == 3
-        and heads["a"].ravel()[by_task["a"]["top"]].min() >= np.sort(heads["a"].ravel())[-3]
-    )
+    for task, values in heads.items():
+        assert np.allclose(by_task[task]["head_fisher"], values.ravel() ** 2)
+        assert np.allclose(by_task[task]["importance"], values.ravel())
+        assert (by_task[task]["top"] == (values.ravel() >= np.sort(values.ravel())[-3])).all()
+
+
+def by_subject(r: dict[str, tuple[list, list]]) -> list[pd.DataFrame]:
+    """Similarity by `cnm`, from the predictability of each subject's voxels for the tasks a and b."""
+    rows = [
+        pd.DataFrame({"task": task, "subject": subject, "voxel": range(len(values)), "r": values})
+        for subject, both in r.items()
+        for task, values in zip("ab", both, strict=True)
+    ]
+    cnm = {"cnm": MEASURES["cnm"]}
+    return [pairwise(each, ["a", "b"], cnm, subject) for subject, each in encodings(pd.concat(rows)).items()]
 
 
 def test_seeds_and_subjects_are_averaged():
-    scores = {"s1": ([1, 0, 0], [1, 0, 0]), "s2": ([1, 0, 0], [0, 1, 0]), "s3": ([1, 1, 0], [1, 0, 0])}
-    rows = [
-        pd.DataFrame({"task": task, "subject": subject, "voxel": range(3), "r": np.array(r, dtype=float)})
-        for subject, both in scores.items()
-        for task, r in zip("ab", both, strict=True)
-    ]
-    encoding = pd.concat(rows)
-    cnm = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
+    cnm = by_subject({
+        "s1": ([1.0, 0, 0], [1.0, 0, 0]), "s2": ([1.0, 0, 0], [0, 1.0, 0]), "s3": ([1.0, 1, 0], [1.0, 0, 0]),
+    })  # fmt: skip
     first, second = np.eye(2)
     text = [{"a": {"text": first}, "b": {"text": b}} for b in (first, second)]
     measure = {"text": MEASURES["text"]}
@@ -185,14 +175,13 @@ def test_seeds_and_subjects_are_averaged():
     subjects = frame[frame["subject"].notna()].set_index("subject")["similarity"]
     assert subjects.to_dict() == pytest.approx({"s1": 1, "s2": 0, "s3": np.sqrt(0.5)})
     mean = frame[(frame["measure"] == "cnm") & frame["subject"].isna()].iloc[0]
-    low, high = stats.t.interval(0.95, 2, subjects.mean(), stats.sem(subjects))
+    interval = stats.t.interval(0.95, 2, subjects.mean(), stats.sem(subjects))
     assert (mean["similarity"], mean["ci_low"], mean["ci_high"]) == pytest.approx(
-        (subjects.mean(), low, high)
+        (subjects.mean(), *interval)
     )
 
 
 def test_one_subject_has_no_interval():
-    encoding = pd.DataFrame({"task": ["a", "b"], "subject": "s1", "voxel": 0, "r": [0.5, 0.2]})
-    seeds = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
+    seeds = by_subject({"s1": ([0.5], [0.2])})
     mean = combined("m", seeds, 0.95, SEEDLESS).query("subject.isna()").iloc[0]
     assert mean["similarity"] == pytest.approx(1) and np.isnan(mean["ci_low"])

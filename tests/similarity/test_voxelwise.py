@@ -13,7 +13,6 @@ from sklearn.linear_model import Ridge as Reference
 
 from headspec.similarity.brain import ceiling, scores, voxelwise
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
-from headspec.similarity.brain.network import Network
 from headspec.similarity.brain.ridge import PENALTIES, Ridge
 from headspec.similarity.measures import cnm
 from headspec.similarity.table import encodings, pairwise
@@ -24,21 +23,14 @@ def splits_of(n: int, folds: int = 5, nuisance: np.ndarray | None = None):
     return splits(range(n), np.empty((n, 0)) if nuisance is None else nuisance, folds)
 
 
-def all_voxels(responses, folds: int = 5) -> pd.DataFrame:
-    """Table 'voxels' in which every voxel is selected, without reliability and ceiling."""
-    return pd.DataFrame(
-        [
-            (subject, voxel, fold, np.nan, True, np.nan)
-            for subject, each in responses.items()
-            for voxel, fold in itertools.product(each.voxels, range(folds))
-        ],
-        columns=["subject", "voxel", "fold", "reliability", "selected", "ceiling"],
-    )
-
-
 def analyse(vectors, responses, nuisance=None, folds: int = 5, regression: str = "ridge"):
+    """With every voxel selected, without reliability and ceiling."""
     n = len(next(iter(vectors.values())))
-    voxels = all_voxels(responses, folds)
+    rows = []
+    for subject, each in responses.items():
+        rows += itertools.product([subject], each.voxels, range(folds))
+    voxels = pd.DataFrame(rows, columns=["subject", "voxel", "fold"])
+    voxels = voxels.assign(reliability=np.nan, selected=True, ceiling=np.nan)
     return voxelwise.analyse(vectors, responses, voxels, splits_of(n, folds, nuisance), regression, 0)
 
 
@@ -128,17 +120,16 @@ def test_penalties_agree_with_explicit_cross_validation(d):
         np.testing.assert_allclose(ridge.predict(responses)[:, voxel], expected, atol=1e-3)
 
 
-def test_network_learns_what_is_not_linear(monkeypatch):
+def test_networks_learn_what_is_not_linear(monkeypatch):
     monkeypatch.setattr("headspec.similarity.brain.network.SEEDS", 1)
-    rng = np.random.default_rng(0)
-    x = smooth(rng, (400, 2))
-    y = np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1)
-    network = Network(x[:300], x[300:], 0)
-    predicted = network.predict(y[:300])
-    assert (scores.correlation(predicted, y[300:]) > 0.8).all()
-    np.testing.assert_array_equal(predicted, network.predict(y[:300]))
-    linear = Ridge.from_features(x[:300], x[300:], 300).predict(y[:300])
-    assert scores.correlation(linear, y[300:])[0] < 0.4
+    x = smooth(np.random.default_rng(0), (400, 2))
+    measured = subjects(np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1))
+    network, again, ridge = (
+        analyse({"a": x}, measured, folds=4, regression=regression)[0]["r"]
+        for regression in ("network", "network", "ridge")
+    )
+    assert (network > 0.8).all() and network.equals(again)
+    assert ridge[0] < 0.4 and ridge[1] > 0.99
 
 
 # --- scores
@@ -160,19 +151,17 @@ def test_sums_at_every_shift(n, seed):
 
 def test_scores_are_means_over_the_folds_of_a_voxel():
     rng = np.random.default_rng(0)
-    x, y = smooth(rng, (60, 6)), smooth(rng, (60, 4))
-    folds = splits_of(60)
+    x, y, folds = smooth(rng, (60, 6)), smooth(rng, (60, 4)), splits_of(60)
     ridges = [voxelwise.ridge(x, split) for split in folds]
     selected = rng.random((5, 4)) < 0.6
     selected[:, 3] = False
+    by_fold = np.full(selected.shape, np.nan)
+    for row, ridge, split in zip(by_fold, ridges, folds, strict=True):
+        train, test = split.standardised(y)
+        row[:] = scores.correlation(ridge.predict(train), test)
+    expected = [by_fold[selected[:, voxel], voxel].mean() for voxel in range(3)]
     r = scores.encode([ridges], folds, y, selected)[0]
-    for voxel in range(3):
-        each = []
-        for ridge, split, part in zip(ridges, folds, selected, strict=True):
-            train, test = split.standardised(y[:, [voxel]])
-            each += [scores.correlation(ridge.predict(train), test)[0]] if part[voxel] else []
-        assert r[voxel] == pytest.approx(np.mean(each), abs=1e-5)
-    assert np.isnan(r[3])
+    np.testing.assert_allclose(r, [*expected, np.nan], atol=1e-5)
 
 
 def test_the_columns_of_the_summary():
@@ -195,13 +184,10 @@ def test_tasks_that_share_a_code_are_more_similar():
         for _ in range(3)
     ]
     vectors = {"a": code(rng, first, 32), "b": code(rng, first, 32), "c": code(rng, second, 32)}
-    encoding, _ = analyse(vectors, subjects(*values))
-    of_subjects = encodings(encoding)
-    similarity = pd.concat(
-        [pairwise(each, "abc", {"cnm": cnm}, subject) for subject, each in of_subjects.items()]
-    )
-    means = similarity.groupby(["task_a", "task_b"])["similarity"].mean()
+    of_subjects = encodings(analyse(vectors, subjects(*values))[0])
+    similarity = pd.concat([pairwise(each, "abc", {"cnm": cnm}, name) for name, each in of_subjects.items()])
     assert len(similarity) == 9
+    means = similarity.groupby(["task_a", "task_b"])["similarity"].mean()
     assert means["a", "b"] > 0.95 and means["a", "c"] < 0.3 and means["b", "c"] < 0.3
 
 
@@ -232,15 +218,6 @@ def test_regressing_out_nuisance_removes_scores_that_rest_on_it():
     assert abs(after["r"][0]) < 0.1 and after["p_value"][0] > 0.05
     _, nothing = analyse({"a": nuisance}, responses, nuisance)
     assert nothing["r"][0] == 0 and nothing["p_value"][0] == 1
-
-
-def test_networks_score_too(monkeypatch):
-    monkeypatch.setattr("headspec.similarity.brain.network.SEEDS", 1)
-    rng = np.random.default_rng(0)
-    x = smooth(rng, (90, 5))
-    responses = subjects(code(rng, x, 6) + 0.3 * smooth(rng, (90, 6)))
-    encoding, _ = analyse({"a": x}, responses, None, 2, "network")
-    assert encoding["r"].mean() > 0.5
 
 
 # --- ceiling and selection
