@@ -33,6 +33,11 @@ def text(column) -> list[str | None]:
     return [None if place is None else column["values"][place] for place in column["places"]]
 
 
+def ends(view) -> list[tuple[str | None, str | None]]:
+    """Target and source of every row."""
+    return list(zip(text(view["target"]), text(view["source"]), strict=True))
+
+
 def test_data_are_those_of_the_tables(results, views):
     combined = tables.read(results / "tables" / "combined.parquet")
     assert text(views["combined"]["task"]) == combined["task"].tolist()
@@ -91,11 +96,6 @@ def test_gains_are_those_of_pairs_and_predictions_have_one_task_left_out(results
     np.testing.assert_allclose(predictions["predicted"], table["predicted"], rtol=1e-5)
 
 
-def ends(view) -> list[tuple[str | None, str | None]]:
-    """Target and source of every row."""
-    return list(zip(text(view["target"]), text(view["source"]), strict=True))
-
-
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
     views = data(load_tables(path for path in find_tables(results) if path.stem in names), glossary())[
@@ -120,20 +120,13 @@ def test_names_end_neither_data_nor_title(results, tmp_path):
     content = re.search(r'id="data">(.*?)</script>', html, re.S)[1]
     assert "<" not in content
     assert set(HOSTILE) <= set(json.loads(content)["views"]["combined"]["task"]["values"])
+    assert harmless("\u2028<!--&") == '"\\u2028\\u003c!--\\u0026"'  # ends of lines of a script, too
 
 
-def test_separators_of_lines_are_escaped():
-    assert harmless("\u2028<!--&") == '"\\u2028\\u003c!--\\u0026"'
-    assert json.loads(harmless("\u2028</script>")) == "\u2028</script>"
-
-
-def test_views_without_tables_are_empty_and_missing_numbers_null(results):
+def test_views_without_tables_are_empty_and_missing_numbers_null(results, tmp_path):
     sources = load_tables(path for path in find_tables(results) if path.stem == "combined")
     sources.tables["combined"].loc[0, "ci_low"] = np.nan
     views = data(sources, glossary())["views"]
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
-
-
-def test_no_tables(tmp_path):
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)
