@@ -26,7 +26,7 @@ from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
 from headspec.tasks.kinds import kind
 
-NUMBER = 4  # bytes; bfloat16 needs less
+NUMBER_BYTES = 4  # in float32; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples
 MARGIN = 1.2
 ON_GPU = 12_000  # MB requested at least with a GPU: the memory of its host was not measured
@@ -77,8 +77,9 @@ class Sizes:
 
     def prompted(self, dtype: str) -> float:
         """Return the bytes of a language model with linear layers in `dtype` and all else in float32."""
-        linear = self.parameters - self.embedded
-        return (NUMBER // 2 if dtype == "bf16" else NUMBER) * linear + NUMBER * (self.embedded + self.head)
+        linear, others = self.parameters - self.embedded, self.embedded + self.head
+        size = NUMBER_BYTES // 2 if dtype == "bf16" else NUMBER_BYTES
+        return size * linear + NUMBER_BYTES * others
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
         """Return the bytes in a padded batch while `layers` layers keep what their backward pass reads.
@@ -87,7 +88,7 @@ class Sizes:
         those after dropout, and its mask. Three more layers cover the one that computes.
         """
         vectors = tokens * (13 * self.hidden + 2 * self.inner)
-        return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
+        return NUMBER_BYTES * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
 
 
 def _first(config: dict[str, Any], names: Iterable[str]) -> Any:
@@ -138,7 +139,7 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
         copies = HALF if settings.dtype == "bf16" else copies
         weights = copies * size.prompted(settings.dtype)
     else:
-        weights = NUMBER * copies * size.parameters
+        weights = NUMBER_BYTES * copies * size.parameters
     activations = 0.0
     if not gpu:
         activations = size.activations(examples, length, size.layers if cost.backward else 0)
@@ -159,7 +160,7 @@ def writing(study: Study, model: str, examples: int) -> float:
         return 0
     layers = len(kinds[DECODER]) + len(kinds[CROSS])
     cache = 2 * study.models[model].max_length * Sizes.from_config(config).hidden * layers
-    return NUMBER * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
+    return NUMBER_BYTES * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
 
 
 def _vectors(study: Study, cost: Stage, hidden: int) -> float:
@@ -172,7 +173,7 @@ def _vectors(study: Study, cost: Stage, hidden: int) -> float:
     }
     mixtures = [[name] for name in known] if cost.vectors == "task" else study.mixture_tasks.values()
     most = max((sum(known[name] for name in tasks) for tasks in mixtures), default=0)
-    return 4 * NUMBER * hidden * most
+    return 4 * NUMBER_BYTES * hidden * most
 
 
 def gpus(study: Study, model: str, stage: str) -> int:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from headspec.cost import graph, memory, throughput
 from headspec.cost.graph import PlannedJob
+from headspec.cost.memory import NUMBER_BYTES
 from headspec.cost.operations import operations
 from headspec.cost.stages import STAGES
 from headspec.cost.throughput import Speed
@@ -18,7 +19,6 @@ from headspec.models.passes import PASSES
 from headspec.progress import duration
 from headspec.training import adapting
 
-NUMBER_BYTES = 4  # of a parameter or feature
 CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
 TOKEN_BYTES = 10  # of a token in the tables of texts and of tokens
 PREDICTION_BYTES = 16  # of a row in the table of predictions
@@ -111,15 +111,14 @@ class Plan:
         """Yield a line on the stage that computes longest, its dearest task, and what setting reduces it."""
         if not (total := self.seconds.sum()):
             return
-        stages = self.seconds.groupby("stage", sort=False).sum()
-        stage = stages.index.to_list()[int(stages.argmax())]
-        parts = self.seconds.xs(stage, level="stage").groupby(["kind", "task"], sort=False).sum()
-        kind, task = parts.index.to_list()[int(parts.argmax())]
-        whole = 100 * parts.sum()
+        stage = str(self.seconds.groupby("stage", sort=False).sum().idxmax())
+        parts = self.seconds.xs(stage, level="stage").groupby(["kind", "task"], sort=False).sum().to_dict()
+        (kind, task), most = max(parts.items(), key=lambda part: part[1])
+        whole = sum(parts.values())
         yield (
-            f"{stage} costs most: {whole / total:.0f} % of the {self.unit}, "
-            f"{100 * parts.max() / parts.sum():.0f} % of that "
-            f"for {task}; to reduce it, lower {STAGES[stage].reduced_by[kind].format(task=task)}"
+            f"{stage} costs most: {100 * whole / total:.0f} % of the {self.unit}, "
+            f"{100 * most / whole:.0f} % of that for {task}; "
+            f"to reduce it, lower {STAGES[stage].reduced_by[kind].format(task=task)}"
         )
 
     def models(self) -> Iterator[str]:

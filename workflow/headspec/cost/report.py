@@ -56,20 +56,20 @@ def report(
     # without torch, which the process that measures loads meanwhile
     from headspec.cost import graph
 
-    said = [str(error) for error in [*missing, *preflight.unavailable(study)]]
-    rest = study, planned, graph.jobs(study, planned), said, cores, gpus, rate, python
-    text, problem = counted(*rest) if python == sys.executable else _by(python, rest)
+    not_here = [str(error) for error in [*missing, *preflight.unavailable(study)]]
+    arguments = study, planned, graph.jobs(study, planned), not_here, cores, gpus, rate, python
+    text, problem = counted(*arguments) if python == sys.executable else _counted_by(python, arguments)
     if text:
         print(redacted(text))
     if problem:
         raise HeadspecError(problem)
 
 
-def _by(python: str, rest: tuple[Any, ...]) -> tuple[str, str]:
+def _counted_by(python: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
     """Return what `counted` does in a process of `python`, which has loaded torch meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         call = Path(folder, "call")
-        call.write_bytes(pickle.dumps(rest))
+        call.write_bytes(pickle.dumps(arguments))
         subprocess.run([python, "-m", "headspec.cost.report", str(call)], check=True)
         return pickle.loads(call.read_bytes())
 
