@@ -5,22 +5,10 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
-from transformers import AutoConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-LAYERS, HEADS, VOCABULARY = 2, 4, 120
-TEXT = {
-    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-    "intermediate_size": 48, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2,
-}  # fmt: skip
-GROUPED = TEXT | {"num_key_value_heads": 2, "head_dim": 8}
-EXPERTS = {"num_experts_per_tok": 2, "num_local_experts": 4}
-WHISPER = {
-    "vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
-    "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48, "num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 64,
-    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
-}  # fmt: skip
+from support.model_types import every_type
+from support.model_types.every_type import HEADS, LAYERS, VOCABULARY
 
 
 def _generator() -> torch.Generator:
@@ -69,61 +57,58 @@ def transcribed() -> dict[str, torch.Tensor]:
 
 
 class Kind(NamedTuple):
-    """A type, the class of transformers for its task, what its config needs, and a batch."""
+    """A type, the class of transformers for its task, a batch, and what its small config needs besides."""
 
     model_type: str
     loader: str
-    settings: dict[str, Any]
     batch: Callable[[], dict[str, torch.Tensor]]
+    settings: dict[str, Any] = {}
 
 
 CAUSAL, CLASSES = "AutoModelForCausalLM", "AutoModelForSequenceClassification"
+WHISPER = {"num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 64}
+THREE = {"num_labels": 3}
 KINDS = {
-    "pythia": Kind("gpt_neox", CAUSAL, TEXT, continued),
-    "gemma2": Kind("gemma2", CAUSAL, GROUPED | {"sliding_window": 4}, continued),
-    "opt": Kind("opt", CAUSAL, TEXT | {"ffn_dim": 48, "word_embed_proj_dim": 32}, continued),
-    "mixtral": Kind("mixtral", CAUSAL, GROUPED | EXPERTS, continued),
-    "gpt-oss": Kind("gpt_oss", CAUSAL, GROUPED | EXPERTS | {"sliding_window": 4}, continued),
+    "pythia": Kind("gpt_neox", CAUSAL, continued),
+    "gemma2": Kind("gemma2", CAUSAL, continued, {"sliding_window": 4}),
+    "opt": Kind("opt", CAUSAL, continued),
+    "mixtral": Kind("mixtral", CAUSAL, continued),
+    "gpt-oss": Kind("gpt_oss", CAUSAL, continued, {"sliding_window": 4}),
     "deepseek-v3": Kind(
-        "deepseek_v3", CAUSAL,
-        TEXT | {"num_key_value_heads": HEADS, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
-         "qk_rope_head_dim": 8, "v_head_dim": 8, "head_dim": 8, "n_routed_experts": 4, "n_group": 2,
-         "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "first_k_dense_replace": 1},
-        continued,
+        "deepseek_v3", CAUSAL, continued, {"n_group": 2, "topk_group": 1, "first_k_dense_replace": 1}
     ),
-    "olmo2": Kind("olmo2", CAUSAL, TEXT, continued),
-    "bloom": Kind("bloom", CAUSAL, TEXT | {"n_head": HEADS, "n_layer": LAYERS}, continued),
-    "falcon": Kind("falcon", CAUSAL, TEXT, continued),
+    "olmo2": Kind("olmo2", CAUSAL, continued),
+    "bloom": Kind("bloom", CAUSAL, continued),
+    "falcon": Kind("falcon", CAUSAL, continued),
     "falcon-grouped": Kind(
-        "falcon", CAUSAL, TEXT | {"new_decoder_architecture": True, "num_kv_heads": 2}, continued
+        "falcon", CAUSAL, continued, {"new_decoder_architecture": True, "num_kv_heads": 2}
     ),
-    "falcon-alibi": Kind("falcon", CAUSAL, TEXT | {"alibi": True, "multi_query": False}, continued),
-    "t5": Kind(
-        "t5", "AutoModelForSeq2SeqLM",
-        {"vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": LAYERS,
-         "num_heads": HEADS, "decoder_start_token_id": 0}, written,
+    "falcon-alibi": Kind(
+        "falcon", CAUSAL, continued, {"alibi": True, "multi_query": False, "num_kv_heads": HEADS}
     ),
-    "whisper": Kind("whisper", "AutoModelForSpeechSeq2Seq", WHISPER, transcribed),
-    "whisper-decoder": Kind("whisper", "WhisperForCausalLM", WHISPER, continued),
+    "t5": Kind("t5", "AutoModelForSeq2SeqLM", written),
+    "whisper": Kind("whisper", "AutoModelForSpeechSeq2Seq", transcribed, WHISPER),
+    "whisper-decoder": Kind("whisper", "WhisperForCausalLM", continued, WHISPER),
     "ragged": Kind(
-        "lfm2", CAUSAL,
-        GROUPED | {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}, continued,
+        "lfm2", CAUSAL, continued,
+        {"layer_types": ["conv", "full_attention"], "num_hidden_layers": LAYERS, "num_key_value_heads": 2,
+         "block_auto_adjust_ff_dim": False},
     ),
-    "roberta": Kind("roberta", CLASSES, TEXT | {"num_labels": 3}, classified),
-    "roberta-scores": Kind("roberta", CLASSES, TEXT | {"num_labels": 1}, scored),
-    "roberta-labels": Kind("roberta", CLASSES, TEXT | {"num_labels": 3}, several),
-    "roberta-masked": Kind("roberta", "AutoModelForMaskedLM", TEXT, continued),
-    "roberta-tokens": Kind("roberta", "AutoModelForTokenClassification", TEXT | {"num_labels": VOCABULARY},
-                           continued),
-    "albert": Kind("albert", CLASSES, TEXT | {"embedding_size": 16, "num_labels": 3}, classified),
-    "mpnet": Kind("mpnet", CLASSES, TEXT | {"num_labels": 3}, classified),
-    "vit": Kind("vit", "AutoModelForImageClassification",
-                TEXT | {"image_size": 8, "patch_size": 4, "num_labels": 3}, seen),
+    "roberta": Kind("roberta", CLASSES, classified, THREE),
+    "roberta-scores": Kind("roberta", CLASSES, scored, {"num_labels": 1}),
+    "roberta-labels": Kind("roberta", CLASSES, several, THREE),
+    "roberta-masked": Kind("roberta", "AutoModelForMaskedLM", continued),
+    "roberta-tokens": Kind(
+        "roberta", "AutoModelForTokenClassification", continued, {"num_labels": VOCABULARY}
+    ),
+    "albert": Kind("albert", CLASSES, classified, THREE | {"embedding_size": 16}),
+    "mpnet": Kind("mpnet", CLASSES, classified, THREE),
+    "vit": Kind("vit", "AutoModelForImageClassification", seen, THREE | {"image_size": 8, "patch_size": 4}),
     "wav2vec2": Kind(
-        "wav2vec2", "AutoModelForAudioClassification",
-        TEXT | {"num_labels": 3, "conv_dim": (8, 8), "conv_stride": (5, 4), "conv_kernel": (10, 8),
-                "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
-                "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 16}, heard,
+        "wav2vec2", "AutoModelForAudioClassification", heard,
+        THREE | {"conv_dim": (8, 8), "conv_stride": (5, 4), "conv_kernel": (10, 8),
+                 "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+                 "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 16},
     ),
 }  # fmt: skip
 #: kinds of quick tests, one of each family
@@ -134,10 +119,10 @@ QUICK = {
 
 def model(kind: str, **others: Any) -> PreTrainedModel:
     """A model in training mode, with larger weights than usual, so that heads matter."""
-    model_type, loader, settings, _ = KINDS[kind]
+    model_type, loader, _, settings = KINDS[kind]
     torch.manual_seed(0)
     loading = getattr(transformers, loader)
-    config = AutoConfig.for_model(model_type, **(settings | others))
+    config = every_type.config(model_type, **(settings | others))
     made = loading.from_config(config) if loader.startswith("Auto") else loading(config)
     with torch.no_grad():
         for parameter in made.parameters():

@@ -84,9 +84,9 @@ OWN: dict[str, dict[str, Any]] = dict.fromkeys(
 }  # fmt: skip
 
 
-def config(kind: str) -> PreTrainedConfig:
-    """A small config of a type, and of the models inside it."""
-    own = OWN.get(kind, {})
+def config(kind: str, **settings: Any) -> PreTrainedConfig:
+    """A small config of a type, and of the models inside it, with other settings."""
+    own = OWN.get(kind, {}) | settings
     made = AutoConfig.for_model(kind, **own)
     for each in _all(made):
         _shrink(each, own if each is made else {})
@@ -125,7 +125,7 @@ def _shrink(config: PreTrainedConfig, own: dict[str, Any]) -> None:
 
 
 def model(kind: str) -> PreTrainedModel:
-    """A random model of a type, as a study loads it, with larger weights than usual, so that heads matter."""
+    """A random model of a type, as a study loads it."""
     loading: Any = AutoModelForSeq2SeqLM if writes({"model_type": kind}) else AutoModel
     made = config(kind)
     with torch.device("meta"):
@@ -133,8 +133,7 @@ def model(kind: str) -> PreTrainedModel:
     if size > MOST:
         raise ValueError(f"{size} parameters")
     torch.manual_seed(0)
-    built = loading.from_config(made).float().eval()
-    return built
+    return loading.from_config(made).float().eval()
 
 
 #: types that are built, and whose heads are not gated
