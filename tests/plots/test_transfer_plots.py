@@ -3,8 +3,8 @@
 import numpy as np
 
 from headspec.plots.training import transfer
-from support.data.transfers import METHODS, NINE, summarised
-from support.figures import labelled
+from support.data.transfers import METHODS, summarised
+from support.figures import NINE, labelled
 
 
 def test_lines_are_the_means_of_the_table():

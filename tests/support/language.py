@@ -6,13 +6,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    PreTrainedModel,
-)
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 
 from headspec.models.architectures import continues
 from support import models, tiny
@@ -40,8 +34,7 @@ def make(name: str, folder: Path) -> Path:
 
 def random(kind: str, masked: bool = False, **settings: Any) -> PreTrainedModel:
     """A random model with its head, whose weights and biases are larger than usual, so that heads matter."""
-    common = {"vocab_size": tiny.VOCABULARY} if kind in tiny.NATIVE_SIZES else tiny._SIZE
-    config = AutoConfig.for_model(kind, **(common | tiny._OWN.get(kind, {}) | settings))
+    config = tiny.config(kind, **settings)
     torch.manual_seed(0)
     model = (AutoModelForMaskedLM if masked else AutoModelForCausalLM).from_config(config)
     with torch.no_grad():

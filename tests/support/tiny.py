@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples
@@ -18,14 +18,9 @@ CPU = Device("cpu", None)
 LAYERS, HEADS = 3, 4
 
 _SIZE = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS,
-    "intermediate_size": 48,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-}
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+    "intermediate_size": 48, "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
 _OWN: dict[str, dict] = {
     "albert": {"embedding_size": 16},
     "electra": {"embedding_size": 32},
@@ -78,25 +73,24 @@ def by_family(types: Iterable[str] = TYPES) -> list[str]:
 
 def pooling(kind: str) -> str:
     """The pooling that tests use for a type."""
-    return (
-        "last" if continues({"model_type": kind}) else "mean" if kind in ("mpnet", "modernbert") else "first"
-    )
+    if continues({"model_type": kind}):
+        return "last"
+    return "mean" if kind in ("mpnet", "modernbert") else "first"
+
+
+def config(kind: str, **settings) -> PreTrainedConfig:
+    if kind in ENCODER_DECODERS:
+        sizes = {"vocab_size": VOCABULARY, "pad_token_id": 0} | _STACKS[kind]
+    else:
+        sizes = ({"vocab_size": VOCABULARY} if kind in NATIVE_SIZES else _SIZE) | _OWN.get(kind, {})
+    return AutoConfig.for_model(kind, **(sizes | settings))
 
 
 def encoder(kind: str, seed: int = 0, **settings) -> PreTrainedModel:
     """A random encoder with larger weights than usual, so that heads matter."""
     torch.manual_seed(seed)
-    if kind in ENCODER_DECODERS:
-        sizes = {"vocab_size": VOCABULARY, "pad_token_id": 0} | _STACKS[kind] | settings
-        model = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(kind, **sizes))
-        return _enlarged(model)
-    common = {"vocab_size": VOCABULARY} if kind in NATIVE_SIZES else _SIZE
-    return _enlarged(
-        AutoModel.from_config(AutoConfig.for_model(kind, **(common | _OWN.get(kind, {}) | settings)))
-    )
-
-
-def _enlarged(model: PreTrainedModel) -> PreTrainedModel:
+    auto = AutoModelForSeq2SeqLM if kind in ENCODER_DECODERS else AutoModel
+    model = auto.from_config(config(kind, **settings))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:
@@ -113,16 +107,9 @@ def examples(n: int = 12, classes: int = 2, seed: int = 0, shortest: int = 3, lo
     """Random token sequences of random lengths, labels 0 ... classes - 1 in turn."""
     rng = np.random.default_rng(seed)
     ids = [rng.integers(5, VOCABULARY, rng.integers(shortest, longest + 1)).tolist() for _ in range(n)]
-    return Examples(
-        pd.DataFrame(
-            {
-                "example": np.arange(n),
-                "label": (np.arange(n) % classes).astype(float),
-                "input_ids": ids,
-                "token_type_ids": [None] * n,
-            }
-        )
-    )
+    label = (np.arange(n) % classes).astype(float)
+    columns = {"example": np.arange(n), "label": label, "input_ids": ids, "token_type_ids": [None] * n}
+    return Examples(pd.DataFrame(columns))
 
 
 #: the task of `tagged`

@@ -20,8 +20,9 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train
 from support.paths import ROOT
 from support.running import ranks
-from support.running.training_methods import DATA, SETTINGS, every_method, model
+from support.running.training_methods import DATA, SETTINGS, every_method
 from support.tiny import CPU
+from support.two_tasks import model
 
 SHARED = ["step", "epoch", "task", "learning_rate"]
 

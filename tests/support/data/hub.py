@@ -10,20 +10,18 @@ from headspec.data.sources import readers
 from support.running.studies import local_model
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
-
-
 NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
 
 
-def lay_out(home: Path, name: str = "someone/tiny-bert") -> Path:
-    """Put a model into the cache of `home`, like the hub's library; returns the folder of its files."""
-    repository = home / "hub" / f"models--{name.replace('/', '--')}"
+def lay_out(home: Path) -> Path:
+    """Put `someone/tiny-bert` into the cache of `home`, as the hub's library; returns its folder."""
+    repository = home / "hub" / "models--someone--tiny-bert"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(REVISION)
     return local_model(repository / "snapshots" / REVISION)
 
 
-def cache_dataset(folder: Path, cache: Path, name: str, revision: str = REVISION) -> None:
+def cache_dataset(folder: Path, cache: Path, name: str) -> None:
     """Put the data set in a folder into the cache of `datasets` at `cache`, as a download leaves it."""
     import datasets
 
@@ -32,7 +30,7 @@ def cache_dataset(folder: Path, cache: Path, name: str, revision: str = REVISION
         for subset in datasets.get_dataset_config_names(str(named)):
             builder = datasets.load_dataset_builder(str(named), subset, cache_dir=Path(made, "cache"))
             builder.download_and_prepare()
-            place = cache / name.replace("/", "___") / subset / "0.0.0" / revision
+            place = cache / name.replace("/", "___") / subset / "0.0.0" / REVISION
             shutil.copytree(builder.cache_dir, place)
 
 

@@ -10,7 +10,6 @@ from headspec.config.runs import Run
 from headspec.statistics.training.transfer_summary import scores, summary
 
 METHODS = ["pretrained", "single", "tuned", "iat"]
-NINE = ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
 
 
 def transfer_table(
@@ -27,12 +26,11 @@ def transfer_table(
     shift = {(seed, draw): rng.normal(0, noise) for seed in range(seeds) for draw in range(draws)}
     for (method, mixture), seed in itertools.product(sources, range(seeds)):
         rows = [
-            (tuning, n, draw, "accuracy", 0.5 + 0.08 * np.log10(n) + gains.get(method, 0) + shift[seed, draw])
+            (tuning, n, draw, 0.5 + 0.08 * np.log10(n) + gains.get(method, 0) + shift[seed, draw])
             for tuning, n, draw in itertools.product(["full", "linear"], [4, 16, 32, 100], range(draws))
         ]
-        frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "metric", "value"]).assign(
-            chance=0.5
-        )
+        frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "value"])
+        frame = frame.assign(metric="accuracy", chance=0.5)
         runs.append((Run(model="m", mixture=mixture, tasks=(), method=method, seed=seed), "t", frame))
     return scores(runs)
 

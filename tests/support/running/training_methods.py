@@ -18,7 +18,6 @@ from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
 from support.tiny import CPU, encoder, examples
 
-CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 #: the last batch of task a has three examples, too few to share; that of b has five, in unequal shares
 DATA = {"a": examples(19, 2, 1), "b": examples(13, 3, 2)}
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
@@ -28,12 +27,6 @@ FIXED = {
     task: examples.vectors(representations([(task, MultiTask(encoder("bert"), "mean", {}))], examples, CPU))
     for task, examples in DATA.items()
 }
-
-
-def model() -> MultiTask:
-    built = encoder("bert")
-    torch.manual_seed(3)
-    return MultiTask(built, "mean", CLASSES)
 
 
 def every_method(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]]:
