@@ -124,9 +124,12 @@ def test_intervals_are_of_the_resampled_folds_of_the_task():
 def test_agreement_in_closed_form():
     rng = np.random.default_rng(1)
     value = rng.random((FOLDS, HEADS)) * 0.01 + np.arange(HEADS)
-    opposite = agreed(value, -value)
+    three = agreement([(run(), folds(np.stack([value, -value, value], axis=1)))], 0.25, 50, 0.95, 0)
+    assert list(three) == list(AGREEMENT.columns)
+    rows = three.set_index(["measure_a", "measure_b"])
+    assert list(rows.index) == [("m0", "m1"), ("m0", "m2"), ("m1", "m2")]
+    opposite, same = rows.iloc[0], rows.iloc[1]
     assert opposite["spearman"] == pytest.approx(-1) and opposite["top_overlap"] == 0
-    same = agreed(value, value)
     assert same[["spearman", "spearman_low", "top_overlap"]].tolist() == pytest.approx([1, 1, 1])
     assert same["ci_over"] == "examples"
     noisy = value + rng.normal(0, 3, (FOLDS, HEADS))
@@ -140,7 +143,7 @@ def test_agreement_in_closed_form():
     first = agreed(*np.tile([[-np.arange(float(HEADS))], [np.zeros(HEADS)]], (1, FOLDS, 1)))
     assert first["top_overlap"] == 1  # of heads with the same value, the first
     empty = agreement([], 0.25, 50, 0.95, 0)
-    assert empty.empty and list(empty) == list(same.index) == list(AGREEMENT.columns)
+    assert empty.empty and list(empty) == list(three)
 
 
 def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) -> tuple[bool, bool]:
