@@ -59,34 +59,27 @@ def test_measures_equal_a_loop_without_batches(made):
 
 
 def test_the_table(tmp_path):
-    model, examples = multitask("bert", {}), {"a": separated(30), "b": separated(7)}
-    model.train()
+    model, examples = multitask("bert", {}).train(), {"a": separated(30), "b": separated(7)}
     frame = attention_measures(model, examples, 25, SEPARATORS, CPU)
     assert model.training and model.encoder.training
     counts = frame.groupby(["task", "measure"])["n"].sum() / (LAYERS * HEADS)
-    assert counts.unstack().loc["a"].eq(25).all() and counts.unstack().loc["b"].eq(7).all()
-    assert set(frame["measure"]) == set(MEASURES)
+    assert counts.to_dict() == {("a", name): 25 for name in MEASURES} | {("b", name): 7 for name in MEASURES}
     write(tmp_path / "attention.parquet", HEAD_FOLDS, frame, {})
     assert len(read(tmp_path / "attention.parquet")) == len(frame)
 
 
-def test_closed_heads_do_not_change_what_they_attend_to():
+def test_neither_precision_nor_closing_a_head_changes_what_it_attends_to():
     model, texts = multitask("bert", {}), {"a": separated(24)}
-    plain = attention_measures(model, texts, 24, SEPARATORS, CPU)
+    plain, half = (
+        attention_measures(model, texts, 24, SEPARATORS, device)
+        for device in (CPU, Device("cpu", "bfloat16", tokens=30))
+    )
+    np.testing.assert_allclose(plain["value"], half["value"], rtol=1e-4, atol=1e-6)
     model.gates.values = torch.ones(LAYERS, HEADS)
     model.gates.values[1, 2] = 0
     closed = attention_measures(model, texts, 24, SEPARATORS, CPU)
     same = (plain["value"] - closed["value"]).abs() < 1e-7
     assert same[plain["layer"] <= 1].all() and not same[plain["layer"] == 2].all()
-
-
-def test_the_precision_of_the_device_does_not_matter():
-    model = multitask("bert", {})
-    plain, other = (
-        attention_measures(model, {"a": separated(24)}, 24, SEPARATORS, device)
-        for device in (CPU, Device("cpu", "bfloat16", tokens=30))
-    )
-    np.testing.assert_allclose(plain["value"], other["value"], rtol=1e-4, atol=1e-6)
 
 
 def of(weights: torch.Tensor, ids: list[list[int]]) -> dict[str, torch.Tensor]:
@@ -121,9 +114,8 @@ def test_uniform_attention():
 
 def test_confidence_with_and_without_separators():
     """All attend to the separator between two texts, but for 0.1 to themselves."""
-    ids = [5, 3, 6, 3]
     weights = 0.1 * torch.eye(4) + 0.9 * (torch.arange(4) == 1)
-    found = {name: value.item() for name, value in of(weights[None, None], [ids]).items()}
+    found = {name: value.item() for name, value in of(weights[None, None], [[5, 3, 6, 3]]).items()}
     assert found["confidence_with_separator"] == pytest.approx((3 * 0.9 + 1) / 4)
     assert found["confidence"] == pytest.approx((2 * 0.9 + 1) / 3)  # the end token left out
     assert found["confidence_no_separator"] == pytest.approx(0.1)

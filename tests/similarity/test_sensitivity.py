@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.models.internals.representations import representations, task_means, vectors
+from headspec import tables
+from headspec.models.internals.representations import REPRESENTATIONS, representations, task_means, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity import cosines, measures
@@ -58,23 +59,22 @@ def test_fisher_and_gradient_of_every_architecture_are_those_of_single_examples(
     assert ("one at a time" in caplog.text) == (kind in SHARING)
 
 
-def test_vectors_are_what_the_classifiers_see():
-    net, texts = model("bert"), examples()
-    net.train()  # dropout must not matter
-    pooled = vectors(net, "a", texts, ROWS, CPU, Progress(5, "texts"))
-    with torch.no_grad():
-        for row, vector in zip(ROWS, pooled, strict=True):
-            assert np.allclose(net.pool(texts.batch(np.array([row])))[0], vector, atol=1e-5)
-
-
-def test_tables_of_vectors():
-    net, texts = model("bert"), examples()
+def test_tables_have_the_vectors_that_classifiers_see_bit_by_bit(tmp_path):
+    net, texts, every = model("bert").train(), examples(), np.arange(12)  # dropout must not matter
     frame = representations([("b", net), ("a", net)], texts, CPU, 2)
     assert frame["task"].tolist() == ["b"] * 12 + ["a"] * 12
-    assert frame["example"].tolist() == 2 * list(range(12))
+    assert frame["example"].tolist() == 2 * every.tolist()
+    tables.write(tmp_path / "vectors.parquet", REPRESENTATIONS, frame, {})
+    stored = texts.vectors(tables.read(tmp_path / "vectors.parquet").query("task == 'a'"))
+    direct = vectors(net, "a", texts, every, CPU, Progress(12, "texts"))
+    assert stored.dtype == np.float32 and np.array_equal(stored, direct)
+    net.eval()
+    with torch.no_grad():
+        seen = [net.pool(texts.batch(np.array([row])))[0].numpy() for row in every]
+    assert np.allclose(stored, seen, atol=1e-5)
     means = task_means(net, {"a": texts}, {"a": ROWS}, CPU)
-    expected = np.stack(frame["vector"].tolist())[ROWS].mean(axis=0)
-    assert np.allclose(means["vector"][0], expected, atol=1e-6) and means["example"].isna().all()
+    assert np.allclose(means["vector"][0], stored[ROWS].mean(axis=0), atol=1e-6)
+    assert means["example"].isna().all()
 
 
 def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):

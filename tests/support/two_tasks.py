@@ -1,4 +1,4 @@
-"""A tiny model of two tasks, their examples, and checkpoints that are never due, or after which jobs die."""
+"""A tiny model of two tasks, its training, and checkpoints that are never due, or after which jobs die."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,11 +6,16 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from headspec.config.sections.training import Training
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from support.tiny import encoder, examples
+from headspec.training.loop import Setup
+from support.tiny import CPU, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
+NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+#: of 18 steps, as two epochs have 5 batches of one task and 4 of the other
+SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
 
 
 def model(kind: str = "bert", **settings) -> MultiTask:
@@ -21,6 +26,11 @@ def model(kind: str = "bert", **settings) -> MultiTask:
 
 def data() -> dict:
     return {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
+
+
+def setup(**settings) -> Setup:
+    """The training, with other settings."""
+    return Setup(data(), SETTINGS.model_copy(update=settings), 7, CPU)
 
 
 def never(folder) -> Checkpoint:

@@ -1,6 +1,7 @@
 """Training: schedules, learning, resuming, frozen encoders."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,27 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
-from headspec import tables
-from headspec.config.sections.training import Training
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models import devices
 from headspec.models.devices import Device
-from headspec.models.internals.representations import REPRESENTATIONS, representations, vectors
+from headspec.models.internals.representations import representations
 from headspec.models.multitask import MultiTask
 from headspec.training import loop
 from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import Setup, train, trainer
+from headspec.training.loop import train, trainer
 from headspec.training.schedule import buckets, learning_rates, schedule
 from headspec.training.updates import clip
 from support.tiny import CPU, by_family, encoder, examples, pooling
-from support.two_tasks import CLASSES, data, dies_after, model, never, same, weights
+from support.two_tasks import CLASSES, NO_DROPOUT, data, dies_after, model, never, same, setup, weights
 
-SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
 EXACT = ["step", "epoch", "task", "loss", "learning_rate"]  # columns without times and memory
-NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
 
 
 def run(folder, net: MultiTask, seconds=1e9, method="tuned", **settings) -> pd.DataFrame:
@@ -40,8 +37,8 @@ def run(folder, net: MultiTask, seconds=1e9, method="tuned", **settings) -> pd.D
     fixed = None
     if method == "frozen":
         fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
-    setup = Setup(data(), SETTINGS.model_copy(update=settings), 7, CPU, features=fixed)
-    return train(net, setup, Checkpoint(folder / "checkpoint.pt", "f", seconds))
+    checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
+    return train(net, replace(setup(**settings), features=fixed), checkpoint)
 
 
 @pytest.mark.parametrize("method", ["tuned", "frozen", "lora"])
@@ -123,7 +120,7 @@ def test_frozen_training_learns_from_the_features_and_changes_only_the_classifie
     rng, net = np.random.default_rng(0), model(classifier_dropout=0.0)
     features = {t: rng.normal(size=(len(e), 32)).astype(np.float32) for t, e in data().items()}
     before = weights(net)
-    with trainer(net, Setup(data(), SETTINGS, 7, CPU, features=features)) as training:
+    with trainer(net, replace(setup(), features=features)) as training:
         step = training.steps[0]
         pooled = torch.from_numpy(features[step.task][step.rows])
         labels = data()[step.task].batch(step.rows).labels
@@ -132,14 +129,6 @@ def test_frozen_training_learns_from_the_features_and_changes_only_the_classifie
     assert training.history[0][3] == pytest.approx(expected, rel=1e-5)
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name]) == name.startswith("encoder."), name
-
-
-def test_features_survive_their_table_bit_by_bit(tmp_path):
-    net, texts = model(), examples(40, 2, 1)
-    direct = vectors(net, "a", texts, np.arange(40), CPU)
-    tables.write(tmp_path / "f.parquet", REPRESENTATIONS, representations([("a", net)], texts, CPU), {})
-    read = texts.vectors(tables.read(tmp_path / "f.parquet"))
-    assert read.dtype == np.float32 and np.array_equal(read, direct)
 
 
 @pytest.mark.parametrize("method", ["tuned", "frozen", "lora"])
@@ -154,7 +143,7 @@ def test_losses_fetched_late_change_nothing(tmp_path):
     """A GPU's losses are fetched in blocks, and when a checkpoint is due; no row is lost."""
     models, histories = [model(), model()], []
     for net, interval in zip(models, (0.0, 1e9), strict=True):
-        with trainer(net, Setup(data(), SETTINGS, 7, CPU)) as training:
+        with trainer(net, setup()) as training:
             training.sync_interval = interval
             training.run(9, never(tmp_path))
             training.run(len(training.steps), never(tmp_path))

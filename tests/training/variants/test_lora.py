@@ -6,23 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.sections.training import Training
 from headspec.errors import ConfigError
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
-from headspec.training.loop import Setup, Trainer, trainer
+from headspec.training.loop import Trainer, trainer
 from headspec.training.variants.lora import LoRA
-from support.tiny import CPU, HEADS, LAYERS, by_family, examples
-from support.two_tasks import data, model, never, same
+from support.tiny import HEADS, LAYERS, by_family, examples
+from support.two_tasks import model, never, same, setup
 
-SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
-SEED = 7
-SETUP = Setup(data(), SETTINGS, SEED, CPU)
+SETUP = setup(clip=1e6)  # never reached
 HALF = 9  # steps
 
 
-def lora(net: MultiTask, projections: str = "qkv", n: int = 4, seed: int = SEED) -> LoRA:
+def lora(net: MultiTask, projections: str = "qkv", n: int = 4, seed: int = 7) -> LoRA:
     """For the first `n` heads of one task, and the last `n` of the other."""
     first = np.arange(net.gates.layers * net.gates.heads).reshape(net.gates.layers, -1) < n
     return LoRA({"a": first, "b": first[::-1, ::-1]}, projections, seed)

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.sections.training import Training
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
 from headspec.models.head_parameters import head_slices
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import End, branch, retrain
-from headspec.training.loop import Setup, Trainer, trainer
+from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import learning_rate
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
@@ -24,11 +23,11 @@ from headspec.training.variants.own import Own
 from headspec.training.variants.owned import owned_heads
 from headspec.training.variants.rescored import Rescored
 from support.tiny import CPU, HEADS, LAYERS
-from support.two_tasks import CLASSES, data, dies_after, model, never, same
+from support.two_tasks import CLASSES, NO_DROPOUT, dies_after, model, never, same, setup
 
-SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, warmup=0.25)
+WARMUP = {"warmup": 0.25}
 SEED, POINT, STEPS = 7, 9, 18
-SETUP = Setup(data(), SETTINGS, SEED, CPU)
+SETUP = setup(**WARMUP)
 OWNED = {"a": np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) < 4}
 OWNED["b"] = OWNED["a"][::-1, ::-1].copy()
 EVERY = dict.fromkeys(CLASSES, np.ones((LAYERS, HEADS), dtype=bool))
@@ -38,7 +37,6 @@ RESTRICTIONS = {
     "own": Own(OWNED, "qkv"), "own with W_O": Own(OWNED, "qkvo"), "leaking": Leaking(OWNED, "qkv"),
     "rescored": RESCORED, "lora": LoRA(OWNED, "qkv", SEED),
 }  # fmt: skip
-NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +49,14 @@ def branched(tmp_path_factory) -> dict:
 
 
 def finished(branched: dict, folder: Path, restriction, checkpoint=None, **settings) -> tuple:
-    setup, net = Setup(data(), SETTINGS.model_copy(update=settings), SEED, CPU), model()
-    return net, retrain(net, setup, restriction, deepcopy(branched), checkpoint or never(folder))
+    net, kept = model(), checkpoint or never(folder)
+    return net, retrain(net, setup(**WARMUP, **settings), restriction, deepcopy(branched), kept)
 
 
 @contextmanager
 def restricted(branched: dict, restriction, net=None, **settings) -> Iterator[Trainer]:
     """Yield a run at the branch, under a restriction."""
-    setup = Setup(data(), SETTINGS.model_copy(update=settings), SEED, CPU)
-    with trainer(net or model(), setup) as run:
+    with trainer(net or model(), setup(**WARMUP, **settings)) as run:
         run.restore(deepcopy(branched))
         with restriction.applied(run) if restriction else nullcontext():
             yield run
