@@ -4,14 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from support import tiny
 from support.data import treebanks
-from support.running.studies import CONFIG, WORDS, Folder, tokenizer
+from support.running.studies import CONFIG, SMALL, WORDS, Folder, tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +20,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], set[int]]] = {
 }
 #: tables of a run that have rows of heads
 PER_HEAD = ("importance", "gates", "roles", "attended", "relevance", "ablation", "attention", "ablated")
-STUDY: dict[str, Any] = CONFIG | {
-    "seeds": [0],
+STUDY: dict[str, Any] = SMALL | {
     "models": {name: {"source": f"models/{name}", "max_length": 16} for name in MODELS},
     "mixtures": {"pairs": ["tone", "topic"]},
     "methods": ["tuned", "iat", "atlas"],
@@ -35,7 +32,6 @@ STUDY: dict[str, Any] = CONFIG | {
               "rankings": ["importance", "mean_ablation"]},
     "gates": {"pruning_methods": ["rescored", "l0-target"], "kept": [0.5], "epochs": 1,
               "keep_models": ["l0-target"]},
-    "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 DRAWN = [
     f"{kind}.{name}.tone+topic.tuned"
@@ -49,24 +45,18 @@ TARGETS = [
 ]  # fmt: skip
 
 
-def model(folder: Path, kind: str, settings: dict[str, Any]) -> None:
-    tiny.encoder(kind, vocab_size=len(WORDS), **settings).save_pretrained(folder)
+def prepare(path: Path) -> None:
+    treebanks.conllu(path / "texts" / "trees.conllu", treebanks.sentences(60, 0))
     words = tokenizer()
     words.model_input_names = ["input_ids", "attention_mask"]
-    words.save_pretrained(folder)
+    for name, (kind, settings, _) in MODELS.items():
+        tiny.encoder(kind, vocab_size=len(WORDS), **settings).save_pretrained(path / "models" / name)
+        words.save_pretrained(path / "models" / name)
 
 
 @pytest.fixture(scope="module")
-def finished(shared) -> Folder:
-    def fill(path: Path) -> None:
-        folder = Folder.new(path)
-        treebanks.conllu(path / "texts" / "trees.conllu", treebanks.sentences(60, 0))
-        for name, (kind, settings, _) in MODELS.items():
-            model(path / "models" / name, kind, settings)
-        folder.write(STUDY)
-        folder.snakemake(*TARGETS)
-
-    return Folder(shared("hybrid", fill))
+def finished(finish) -> Folder:
+    return finish("hybrid", STUDY, TARGETS, prepare)
 
 
 def tables(study: Folder, name: str, pattern: str) -> list[pd.DataFrame]:
@@ -107,11 +97,3 @@ def test_fractions_are_of_the_heads_that_exist(finished, name):
 def test_the_explorer_knows_which_heads_are_absent(finished):
     page = (finished.results / "explorer.html").read_text()
     assert '"absent":[0,1,2,3,8,9,10,11]' in re.sub(r"\s", "", page)
-
-
-def test_a_fraction_of_less_than_a_head_is_refused_before_any_job(finished, tmp_path):
-    folder = finished.copy(tmp_path / "copy", "results")
-    folder.write(yaml.safe_load(yaml.safe_dump(STUDY)) | {"pruning": {"fraction": 0.1}})
-    output = folder.snakemake("--dry-run", fails=True)
-    assert "pruning.fraction: got 0.1, less than one of the 8 heads of models.hybrid" in output
-    assert np.count_nonzero([f"models.{name};" in output for name in MODELS]) == 1

@@ -13,7 +13,7 @@ import pytest
 from headspec import tables
 from headspec.models.tokens import vocabulary
 from support import models
-from support.running.studies import CONFIG, Folder
+from support.running.studies import SMALL, Folder
 from support.tiny import HEADS, KINDS
 from support.translators import write_corpus
 
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.slow
 ENCODER, OTHERS = KINDS["encoder"] * HEADS, (KINDS["decoder"] + KINDS["cross"]) * HEADS
 MEASURES = ["importance", "relevance", "confidence", "ablation", "mean_ablation"]
 TASK = {"source": "texts/pairs.tsv", "text_a": "en", "type": "translation", "validation_examples": 60}
-STUDY: dict[str, Any] = CONFIG | {
-    "seeds": [0],
+STUDY: dict[str, Any] = SMALL | {
     "methods": ["tuned", "atlas", "gates"],
     "models": {"marian": {"source": "models/marian", "max_length": 16}},
     "tasks": {
@@ -41,17 +40,18 @@ STUDY: dict[str, Any] = CONFIG | {
 RUN = "runs/marian/same+back/tuned/seed0"
 
 
-@pytest.fixture(scope="module")
-def finished(shared) -> Folder:
-    def run(path: Path) -> None:
-        folder = Folder.new(path)
-        models.make("marian", folder.path / "models" / "marian")
-        write_corpus(folder.path / "texts" / "pairs.tsv", 160)
-        folder.write(STUDY)
-        names = ("dissociation", "reliability")
-        folder.snakemake(*(f"results/tiny/tables/{name}.parquet" for name in names), "atlas", "gates")
+TARGETS = [
+    *(f"results/tiny/tables/{name}.parquet" for name in ("dissociation", "reliability")), "atlas", "gates",
+]  # fmt: skip
 
-    return Folder(shared("translation", run))
+
+@pytest.fixture(scope="module")
+def finished(finish) -> Folder:
+    def prepare(path: Path) -> None:
+        models.make("marian", path / "models" / "marian")
+        write_corpus(path / "texts" / "pairs.tsv", 160)
+
+    return finish("translation", STUDY, TARGETS, prepare)
 
 
 def table(study: Folder, name: str) -> pd.DataFrame:
@@ -80,9 +80,6 @@ def test_heads_of_all_kinds_of_attention_are_scored_and_pruned(finished):
     assert footer["metrics"]["bleu"].startswith("nrefs:1|") and footer["attention"] == {"marian": KINDS}
     texts = table(finished, f"{RUN}/predictions")["prediction_text"]
     assert texts.notna().all() and texts.nunique() > 1
-
-
-def test_languages_dissociate(finished):
     rows = table(finished, "tables/dissociation")
     assert set(rows["task"]) == {"same", "back"} and set(rows["metric"]) == {"chrf"}
     assert np.isfinite(rows[["dissociation", "ci_low", "ci_high", "p_value"]]).all(axis=None)
@@ -98,14 +95,9 @@ def test_every_head_is_measured_and_self_attention_has_roles(finished):
     assert {*places["attention"]} == {"encoder", "decoder"}
     assert {*table(finished, "tables/head_roles")["attention"]} == {"encoder", "decoder"}
     assert table(finished, "tables/belief")["area"].between(0, 1).all()
-
-
-def test_every_stage_follows_the_beams(finished):
-    """Predictions with all heads are the same, whichever stage makes them."""
+    # predictions with all heads follow the beams in every stage
     keys = ["task", "example"]
-    ablated, cumulative = (
-        tables.read(finished.results / RUN / f"atlas/{name}.parquet") for name in ("ablated", "cumulative")
-    )
+    ablated, cumulative = (table(finished, f"{RUN}/atlas/{name}") for name in ("ablated", "cumulative"))
     found, whole = (
         frame.drop_duplicates(keys).set_index(keys)["prediction"].sort_index()
         for frame in (ablated[ablated["measure"].isna()], cumulative[cumulative["fraction"] == 0])
@@ -124,11 +116,6 @@ def test_heads_of_the_encoder_close_alone(finished):
     assert (layers.loc[layers["attention"] != "encoder", "kept"] == HEADS).all()
     quarter = layers[(layers["attention"] == "encoder") & (layers["fraction"] == 0.25)]
     assert (quarter.groupby("way")["kept"].sum() == ENCODER // 4).all()
-
-
-def test_figures_are_there(finished):
-    drawn = {path.name.partition(".")[0] for path in (finished.results / "figures").rglob("*.svg")}
-    assert {"believe", "heads", "confidence", "ablation", "budgets", "kept", "kept_roles"} <= drawn
 
 
 # --- a translator that the config describes, whose vocabulary is made from the texts of its tasks
@@ -151,14 +138,11 @@ KEPT = f"results/tiny/{DESCRIBED_RUN}/gates/fresh/shared/0.5/evaluation.parquet"
 
 
 @pytest.fixture(scope="module")
-def described(shared) -> Folder:
-    def run(path: Path) -> None:
-        folder = Folder.new(path)
-        write_corpus(folder.path / "texts" / "pairs.tsv", 150)
-        folder.write(DESCRIBED)
-        folder.snakemake(PRUNED, f"results/tiny/{DESCRIBED_RUN}/atlas/attention.parquet", KEPT)
-
-    return Folder(shared("described", run))
+def described(finish) -> Folder:
+    targets = PRUNED, f"results/tiny/{DESCRIBED_RUN}/atlas/attention.parquet", KEPT
+    return finish(
+        "described", DESCRIBED, targets, lambda path: write_corpus(path / "texts" / "pairs.tsv", 150)
+    )
 
 
 def test_it_learns_both_languages_from_its_own_vocabulary(described):
@@ -180,33 +164,22 @@ def test_it_learns_both_languages_from_its_own_vocabulary(described):
     assert table(described, f"{DESCRIBED_RUN}/pruning")["n_pruned"].max() == int(0.3 * 3 * 4)
     kinds = dict.fromkeys(("encoder", "decoder", "cross"), 1)
     assert tables.footer(run / "pruning.parquet")["attention"]["fresh"] == kinds
-
-
-def test_its_tokenizer_is_that_of_every_stage(described):
-    """Of one that begins with fresh weights again, and of one that must know which tokens are special."""
-    kept = tables.read(described.path / KEPT)
+    # gates begin with fresh weights again; attention must know which tokens are special
+    kept = table(described, f"{DESCRIBED_RUN}/gates/fresh/shared/0.5/evaluation")
     assert set(kept["task"]) == {"same", "back"} and kept["prediction_values"].notna().all()
-    attention = tables.read(described.results / DESCRIBED_RUN / "atlas" / "attention.parquet")
-    assert attention["layer"].nunique() == 3
+    assert tables.read(run / "atlas" / "attention.parquet")["layer"].nunique() == 3
 
 
-def test_beams_rerun_evaluations_alone(described, tmp_path):
-    folder = described.copy(tmp_path / "study")
-    folder.set("tasks.back.beams", 3)
-    assert {*folder.plan(PRUNED, KEPT).rules} == {"prune", "pruned_run"}
-
-
-def test_what_makes_its_vocabulary_again(described, tmp_path):
+def test_what_makes_evaluations_trainings_and_vocabulary_again(described, tmp_path):
     folder = described.copy(tmp_path / "study")
     assert not folder.plan(PRUNED).rules
+    folder.set("tasks.back.beams", 3)
+    assert {*folder.plan(PRUNED, KEPT).rules} == {"prune", "pruned_run"}
     folder.set("models.fresh.transformer.hidden", 16)
     rules = {*folder.plan(PRUNED).rules}
     assert {"train", "tokenize"} <= rules and "vocabulary" not in rules
-    folder.write(
-        DESCRIBED | {"models": {"fresh": {"transformer": SIZES | {"vocabulary": 40}, "max_length": 16}}}
-    )
+    folder.set("models.fresh.transformer.vocabulary", 40)
     assert "vocabulary" in folder.plan(PRUNED).rules
     folder.write(DESCRIBED)
-    texts = folder.path / "texts" / "pairs.tsv"
-    texts.write_text(texts.read_text().replace("boat", "ship"))
+    folder.replace("texts/pairs.tsv", "boat", "ship")
     assert "vocabulary" in folder.plan(PRUNED).rules
