@@ -79,26 +79,28 @@ def test_bbc_news_and_its_pairs(tmp_path):
     tables.write(tmp_path / "train.parquet", SCHEMAS["data"], pairs.train, pairs.counts)
 
 
+PAIR = {"text_b": "text_b"}
+
+
 @pytest.mark.needs("shared data")
 @pytest.mark.parametrize(
     ("name", "settings", "sizes", "classes"),
     [
         ("cola", {}, (8551, 1043), ["acceptable", "unacceptable"]),
-        ("rte", {"text_b": "text_b"}, (2490, 277), ["entailment", "not_entailment"]),
-        ("trec", {}, (5452, 500), None),
-        ("stsb", {"text_b": "text_b", "type": "regression"}, (5749, 1500), None),
+        ("rte", PAIR, (2490, 277), ["entailment", "not_entailment"]),
+        ("stsb", PAIR | {"type": "regression"}, (5749, 1500), None),
     ],
 )
 def test_shared_tasks(name, settings, sizes, classes):
     task = Task(source=str(SHARED / "tasks" / name), text_a="text_a", **settings)
     prepared = prepare.prepare(name, task, seed=0)
     assert (prepared.counts["train"]["rows"], prepared.counts["validation"]["rows"]) == sizes
+    assert prepared.classes == classes
     keys = ["text_a", *settings.keys() & {"text_b"}]
-    train, validation = (set(map(tuple, f[keys].to_numpy())) for f in (prepared.train, prepared.validation))
+    train, validation = ({*map(tuple, f[keys].to_numpy())} for f in (prepared.train, prepared.validation))
     assert len(train) == len(prepared.train) and not train & validation
-    assert classes is None or prepared.classes == classes
     if task.type == "regression":
-        assert prepared.classes is None and prepared.train["label"].astype(float).between(0, 5).all()
+        assert prepared.train["label"].astype(float).between(0, 5).all()
 
 
 # --- labels and filters
@@ -119,9 +121,8 @@ def test_shared_tasks(name, settings, sizes, classes):
 def test_labels_rename_and_order_classes_stored_as_numbers_or_text(here, stored, labels, expected):
     source = table(text=["a", "b", "c"], label=stored)
     assert [label for _, label in rows(source, labels=labels)["train"]] == expected
-    assert prepare.read_source("t", Task(source=source, labels=labels), 0).classes == [
-        *dict.fromkeys(labels.values())
-    ]
+    classes = prepare.read_source("t", Task(source=source, labels=labels), 0).classes
+    assert classes == [*dict.fromkeys(labels.values())]
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
@@ -166,26 +167,22 @@ def test_texts_of_pairs_are_duplicates_only_as_pairs(here):
     assert (read.train.counts["empty"], read.train.counts["duplicate"]) == (1, 1)
 
 
-def test_one_seed_gives_one_result_and_another_seed_another(tmp_path):
-    task = Task(source=str(save(texts("a", 200), tmp_path / "r.csv")), train_examples=50)
+@pytest.mark.parametrize(("limit", "expected"), [(7, 7), (160, 160), (161, 160), (None, 160)])
+def test_subsets_are_stratified_and_follow_from_the_seed(tmp_path, limit, expected):
+    path = str(save(texts("a", 200), tmp_path / "r.csv"))
+    task = Task(source=path, train_examples=limit, validation_examples=40)
     first, again, other = (prepare.prepare("t", task, seed) for seed in (0, 0, 1))
+    assert (len(first.train), len(first.validation)) == (expected, 40)
+    assert first.train["example"].tolist() == [*range(expected)]
+    assert per_class(first.validation) == {"a": 20, "b": 20}
+    assert abs(per_class(first.train)["a"] - expected / 2) < 1
+    assert not {*first.train["text_a"]} & {*first.validation["text_a"]}
     pd.testing.assert_frame_equal(first.train, again.train)
     pd.testing.assert_frame_equal(first.validation, again.validation)
     assert {*first.validation["text_a"]} != {*other.validation["text_a"]}
     renamed = prepare.prepare("u", task, 0)
-    assert {*first.train["text_a"]} != {*renamed.train["text_a"]}
+    assert first.train["text_a"].tolist() != renamed.train["text_a"].tolist()
     assert {*first.validation["text_a"]} == {*renamed.validation["text_a"]}  # it depends only on the texts
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(7, 7), (160, 160), (161, 160), (None, 160)])
-def test_limits(tmp_path, limit, expected):
-    path = str(save(texts("a", 200), tmp_path / "r.csv"))
-    prepared = prepare.prepare("t", Task(source=path, train_examples=limit, validation_examples=40), seed=0)
-    assert (len(prepared.train), len(prepared.validation)) == (expected, 40)
-    assert prepared.train["example"].tolist() == [*range(expected)]
-    assert per_class(prepared.validation) == {"a": 20, "b": 20}
-    assert abs(per_class(prepared.train)["a"] - expected / 2) < 1
-    assert not {*prepared.train["text_a"]} & {*prepared.validation["text_a"]}
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 2**32))

@@ -20,11 +20,8 @@ NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
 
 def table(**predictions: list[float]) -> pd.DataFrame:
     """A table `submission` in reverse order, in which index is ten times example."""
-    frames = [
-        pd.DataFrame({"file": file.replace("_", "-"), "example": range(len(values)), "prediction": values})
-        for file, values in predictions.items()
-    ]
-    rows = pd.concat(frames)
+    columns = {file.replace("_", "-"): pd.Series(values) for file, values in predictions.items()}
+    rows = pd.concat(columns, names=["file", "example"]).rename("prediction").reset_index()
     return rows.assign(index=rows["example"] * 10)[::-1]
 
 
@@ -157,10 +154,7 @@ def test_a_test_set_is_complete_and_in_order(source):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            {"further": {"t-odd": "od"}},
-            "tasks.t.further.t-odd: no split 'od' in the source; it has bare, odd,",
-        ),
+        ({"further": {"t-odd": "od"}}, "tasks.t.further.t-odd: no split 'od' in the source; it has bare,"),
         ({"test": {"CoLA": "tst"}}, "test, train, twice, validation. Did you mean 'test'?"),
         ({"further": {"t-odd": "test"}}, "tasks.t.label: 8 of 8 rows of test.parquet have no label"),
         ({"test": {"CoLA": "twice"}}, "tasks.t.test.CoLA: row 2 of twice.parquet has '3' in the column idx"),
@@ -174,21 +168,16 @@ def test_wrong_splits_are_reported_while_planning(source, settings, words):
 
 GLUE = {
     "tasks": {
-        "cola": {"source": "c", "labels": ["unacceptable", "acceptable"], "test": {"CoLA": "test"}},
-        "mnli": {
-            "source": "m",
-            "text_b": "b",
-            "labels": ["entailment", "neutral", "contradiction"],
-            "further": {"mnli-mm": "mismatched"},
-            "test": {"MNLI-m": "test_matched", "AX": "ax/test"},
-        },
+        "cola": {"source": "c", "labels": list(FILES["CoLA"].classes), "test": {"CoLA": "test"}},
+        "mnli": {"source": "m", "text_b": "b", "labels": list(FILES["AX"].classes),
+                 "further": {"mnli-mm": "mismatched"}, "test": {"MNLI-m": "test_matched", "AX": "ax/test"}},
         "news": {"source": "n"},
         "news-pair": {"pairs_of": "news"},
     },
     "mixtures": {"groups": {"glue": ["cola", "mnli"], "all": ["cola", "mnli", "news"]}, "single": ["news"]},
     "methods": ["tuned", "iat"],
     "iat": {"mixtures": ["glue"]},
-}
+}  # fmt: skip
 
 
 def config(task: str = "cola", **settings) -> dict:
