@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from headspec import per_example, tables
 from headspec.errors import DataError
 from headspec.heads.pruning import EVALUATION
-from headspec.models.tokens.tokenization import TOKENS
 from headspec.per_example import array, columns, labels_and_predictions
 from headspec.provenance import files
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -52,14 +51,6 @@ def test_rows_and_columns_in_any_order_give_the_same_bytes(path, order):
     other = frame.iloc[order].assign(extra=1)[["extra", *reversed(frame.columns)]]
     tables.write(path.with_name("second.parquet"), SCHEMAS["importance"], other, FOOTER)
     assert path.read_bytes() == path.with_name("second.parquet").read_bytes()
-
-
-def test_lists_and_missing_values(path):
-    rows = {"example": [1, 0], "label": [0.5, 2.0], "input_ids": [[5, 6, 7], [8]], "token_type_ids": None}
-    tables.write(path, TOKENS, pd.DataFrame(rows), {})
-    stored = tables.read(path)
-    assert [list(ids) for ids in stored["input_ids"]] == [[8], [5, 6, 7]]
-    assert stored["token_type_ids"].isna().all()
 
 
 def test_empty_tables_have_their_schemas(path):

@@ -214,19 +214,49 @@ def test_the_plan_first_says_what_it_imports(here, refused, monkeypatch):
     assert said == "plugins: imports of_this_plan.py\nimported\n"
 
 
-def test_numbers_in_the_config_replace_missing_texts(here, refused):
-    here.set("tasks.topic", {"source": "gone.csv", "train_examples": 1000, "validation_examples": 70})
-    here.set("tasks.pair", {"pairs_of": "topic", "train_examples": 300})
+def test_missing_files_are_named_beside_mistakes_in_the_config(here, refused):
+    wrong = {"training.lr": 1, "tasks.tone.source": "texts/tones", "tasks.topic.source": ""}
+    here.write(changed(CONFIG, wrong | {"models.bert.source": "package:nowhere/model"}))
+    error, _ = refused()
+    assert sorted(line.split(": ")[0] for line in error.splitlines()) == [
+        "models.bert.source", "tasks.tone.source", "tasks.topic.source", "training.lr",
+    ]  # fmt: skip
+    assert error.endswith("Did you mean 'tone'?")
+
+
+def test_missing_files_are_named_after_the_plan_in_which_numbers_replace_their_texts(here, refused):
+    """Those which only the machine with the jobs has; with other errors there is no plan."""
+    gone = {"source": "texts/topics.tsv", "train_examples": 1000, "validation_examples": 70}
+    tasks = CONFIG["tasks"] | {"topic": gone, "pair": {"pairs_of": "topic", "train_examples": 300}}
+    similarity = {"measures": ["cka"], "sentences": "texts/gone.txt"}
+    here.write(CONFIG | {"mixtures": THREE, "similarity": similarity, "tasks": tasks})
     error, said = refused()
-    assert error.startswith("not here, so not checked:\ntasks.topic.source: ")
+    heading, topic, sentences = error.splitlines()
+    assert heading == "not here, so not checked:"
+    assert topic.startswith("tasks.topic.source: no file") and topic.endswith("Did you mean 'topic.tsv'?")
+    assert sentences.startswith("similarity.sentences: no file or folder 'gone.txt'")
     assert "topic: 1,000 training and 70 validation examples, from the config" in said
     assert "pair: 300 training and 70 validation examples, from the config" in said
     assert "topic: 16 tokens per example, assumed: " in said  # 25, limited by max_length
-    here.set("tasks.topic", {"source": "gone.csv", "train_examples": 1000})
-    here.set("tasks.pair", {"pairs_of": "tone"})
+    here.set("tasks.tone.label", "lable")
     error, said = refused()
-    assert "no file or folder 'gone.csv'" in error and "4 of 6 runs are left out" in error
-    assert "tasks.topic.validation_examples: missing" in error and "match: " in said
+    assert error.startswith("tasks.tone.label: no column") and not said
+    assert "\nsimilarity.sentences: no file" in error
+
+
+def test_runs_of_missing_models_and_tasks_are_left_out(here, refused):
+    here.set("models.far", {"source": "models/nowhere"})
+    here.set("models.packed", {"source": "package:nothing/model"})
+    here.set("tasks.topic", {"source": "gone.csv", "train_examples": 1000})
+    error, said = refused()
+    assert error.startswith("16 of 18 runs are left out") and "bert: " in said and "match: " in said
+    for told in (
+        "no file or folder 'gone.csv'",
+        "tasks.topic.validation_examples: missing",
+        "\nmodels.far.source: no ",
+        "\nmodels.packed.source: no ",
+    ):
+        assert told in error
 
 
 @pytest.fixture
@@ -269,38 +299,6 @@ def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
     assert extent.problems == [] and not any(n.counted for n in extent.lengths.values())
     lengths = {task: n.example for (_, task), n in extent.lengths.items()}
     assert lengths == {"tone": 25, "topic": 25, "match": 40}
-
-
-def test_missing_local_models_are_named_by_their_keys(here, refused):
-    here.set("models.far", {"source": "models/nowhere"})
-    here.set("models.packed", {"source": "package:nothing/model"})
-    error, said = refused()
-    assert error.startswith("12 of 18 runs are left out") and "bert: " in said
-    assert "\nmodels.far.source: no " in error and "\nmodels.packed.source: no " in error
-
-
-def test_missing_files_are_named_beside_mistakes_and_after_the_plan(here, refused):
-    """There is a plan if only files are missing: those which only the machine with the jobs has."""
-    wrong = {"training.lr": 1, "tasks.tone.source": "texts/tones", "tasks.topic.source": ""}
-    here.write(changed(CONFIG, wrong | {"models.bert.source": "package:nowhere/model"}))
-    error, _ = refused()
-    assert sorted(line.split(": ")[0] for line in error.splitlines()) == [
-        "models.bert.source", "tasks.tone.source", "tasks.topic.source", "training.lr",
-    ]  # fmt: skip
-    assert error.endswith("Did you mean 'tone'?")
-    gone = {"source": "texts/topics.tsv", "train_examples": 100, "validation_examples": 50}
-    similarity = {"measures": ["cka"], "sentences": "texts/gone.txt"}
-    here.write(CONFIG | {"mixtures": THREE, "similarity": similarity})
-    here.set("tasks.topic", gone)
-    error, said = refused()
-    heading, topic, sentences = error.splitlines()
-    assert heading == "not here, so not checked:" and "topic: 100 training" in said
-    assert topic.startswith("tasks.topic.source: no file") and topic.endswith("Did you mean 'topic.tsv'?")
-    assert sentences.startswith("similarity.sentences: no file or folder 'gone.txt'")
-    here.set("tasks.tone.label", "lable")
-    error, said = refused()
-    assert error.startswith("tasks.tone.label: no column") and not said
-    assert "\nsimilarity.sentences: no file" in error
 
 
 REFUSED = {
