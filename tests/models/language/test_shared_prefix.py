@@ -19,14 +19,10 @@ from support import tiny
 from support.tiny import TYPES
 
 PREFIX = 20
-SLIDING = {"use_sliding_window": True, "sliding_window": 6}
-#: type, settings; windows end within the prefix, in some layers or in all
-KINDS = {kind: (kind, {}) for kind in TYPES if caches({"model_type": kind})} | {
-    "many keys": ("llama", {"num_key_value_heads": 4}),
-    "window": ("mistral", {"sliding_window": 6}),
-    "some windows": ("qwen2", SLIDING | {"max_window_layers": 1}),
-    "other windows": ("qwen3", SLIDING | {"max_window_layers": 2}),
-}
+#: type, settings
+KINDS = [(kind, {}) for kind in TYPES if caches({"model_type": kind})] + [
+    ("llama", {"num_key_value_heads": 4})
+]
 
 
 def prompts(prefix: int = PREFIX, n: int = 7, continued: bool = False) -> Examples:
@@ -56,13 +52,10 @@ def read_tokens(net: MultiTask) -> list[int]:
 
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize(
-    ("name", "continued"),  # continuations take no window
-    [(name, False) for name in KINDS] + [(name, True) for name in KINDS if "window" not in name],
-)
-def test_states_are_those_of_whole_passes(name, attention, continued):
+@pytest.mark.parametrize("continued", [False, True])
+@pytest.mark.parametrize(("kind", "settings"), KINDS)
+def test_states_are_those_of_whole_passes(kind, settings, continued, attention):
     """Of all tokens, the prefix included, whatever the pooling."""
-    kind, settings = KINDS[name]
     joint = model(kind, attn_implementation=attention, **settings)
     batch = prompts(continued=continued).batch(np.arange(7))
     real = batch.attention_mask.bool()
@@ -149,6 +142,7 @@ WINDOWS = {
     "cohere2": MIXED,
     "olmo3": MIXED,
     "qwen2": MIXED | {"use_sliding_window": True},
+    "qwen3": {"use_sliding_window": True, "max_window_layers": 0},
     "gpt_oss": MIXED | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "llama4_text": {
         "layer_types": ["chunked_attention", "full_attention", "chunked_attention"],
@@ -158,15 +152,18 @@ WINDOWS = {
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", WINDOWS)
-def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind):
+@pytest.mark.parametrize(
+    ("kind", "attention"),
+    [(kind, "eager") for kind in WINDOWS] + [(kind, "sdpa") for kind in ("mistral", "qwen2", "qwen3")],
+)
+def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind, attention):
     ids = torch.randint(5, tiny.VOCABULARY, (3, 12))
     ids[:, :9] = ids[0, :9]
     mask = torch.ones_like(ids)
     mask[1, 11] = 0
     found = []
     for window in (4, 11, 64):
-        sizes = {"sliding_window": window, "attention_chunk_size": window, "attn_implementation": "eager"}
+        sizes = {"sliding_window": window, "attention_chunk_size": window, "attn_implementation": attention}
         encoder = tiny.encoder(kind, num_key_value_heads=2, head_dim=8, **sizes, **WINDOWS[kind])
         assert shared_prefix.possible(encoder)
         whole = encoder(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
