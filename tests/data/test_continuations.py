@@ -34,14 +34,13 @@ def test_minimal_pairs_are_two_texts_without_a_label(tmp_path):
     assert (rows["text_b"] == rows["text_a"].str.replace("run.", "runs.")).all()
 
 
-def test_paradigms_of_one_table_share_no_texts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    save(BLIMP, tmp_path / "t.jsonl")
+def test_paradigms_of_one_table_share_no_texts(here):
+    save(BLIMP, here / "t.jsonl")
     task = {"source": "t.jsonl", "type": "minimal_pairs"}
     tasks = {uid: task | {"filter": {"UID": uid}} for uid in ("agreement_1", "agreement_2")}
     study = load(config(tasks, mixtures={"pairs": [*tasks]}, methods=["prompted"]))
-    plan = planned.prepare_tasks(study, tmp_path / "records")
-    again = planned.prepare_tasks(study, tmp_path / "records")  # from the record
+    plan = planned.prepare_tasks(study, Path("records"))
+    again = planned.prepare_tasks(study, Path("records"))  # from the record
     for name in tasks:
         assert len(plan.prepared[name].train) == 36 and not plan.prepared[name].leaks
         assert again.prepared[name].classes == [] and len(again.prepared[name].validation) == 4

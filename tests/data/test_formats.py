@@ -28,12 +28,6 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("ending", "pack"), [(e, p) for e in TABLES for p in PACK if e != TABLES[0] or not p]
 )

@@ -27,12 +27,6 @@ LABELS = ["a", "b"] * (N // 2)
 COLUMNS = {"text": TEXTS, "label": LABELS}
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def prepared(source: Path | str, **settings: Any) -> Any:
     """The examples of a table, or the message that refuses it."""
     try:

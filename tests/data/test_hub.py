@@ -21,12 +21,11 @@ CODE = type("Code", (), {"__reduce__": lambda self: (os.mkdir, ("trace",))})()
 
 
 @pytest.fixture
-def cached(tmp_path, monkeypatch) -> Callable[..., None]:
+def cached(here, monkeypatch) -> Callable[..., None]:
     """A function that puts a data set of splits, or of subsets and splits, into the cache."""
     import datasets
 
-    offline(monkeypatch, tmp_path / "cache")
-    monkeypatch.chdir(tmp_path)
+    offline(monkeypatch, here / "cache")
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=NAMES)}
     kinds |= {"words": datasets.List(kinds["text"]), "upos": datasets.List(kinds["label"])}
     features = datasets.Features(kinds | {"idx": datasets.Value("int32")})
@@ -45,7 +44,7 @@ def cached(tmp_path, monkeypatch) -> Callable[..., None]:
         if [*subsets] != [""]:
             configs = [{"config_name": subset, "data_files": files} for subset, files in subsets.items()]
             Path("made", "README.md").write_text(f"---\nconfigs: {json.dumps(configs)}\n---\n")
-        cache_dataset(Path("made"), tmp_path / "cache", name)
+        cache_dataset(Path("made"), here / "cache", name)
 
     return make
 
@@ -85,12 +84,12 @@ def test_errors_name_the_key(cached):
 
 
 @pytest.mark.parametrize("name", ["me/reviews", "reviews"])
-def test_a_source_on_the_hub_is_no_folder(cached, tmp_path, name):
+def test_a_source_on_the_hub_is_no_folder(cached, here, name):
     """Not even one of its name, whose edits no start would notice."""
     cached("someone/reviews", {"train": 10})
     shutil.copytree("made", name)
     assert refused(f"hub:{name}@v1").startswith(f"tasks.t.source: 'hub:{name}@v1' is not in the cache")
-    assert refused(f"hub:{tmp_path}/made").startswith(f"tasks.t.source: 'hub:{tmp_path}/made' cannot be load")
+    assert refused(f"hub:{here}/made").startswith(f"tasks.t.source: 'hub:{here}/made' cannot be load")
 
 
 def test_a_loading_script_is_not_run(cached):

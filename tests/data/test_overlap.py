@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -45,12 +44,6 @@ def prepared_together(*groups: list[str], **tasks: Any) -> dict[str, prepare.Pre
 def keyed(table: pd.DataFrame) -> pd.DataFrame:
     """Single texts as tasks have them, with keys."""
     return with_keys(table.rename(columns={"text": "text_a"}).assign(text_b=None), 0)
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 # --- equal texts

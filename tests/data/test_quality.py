@@ -12,19 +12,13 @@ from support.data.labelled_texts import labelled
 from support.data.sources import config, save
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def warned(frame: pd.DataFrame, max_length: int = 8, **settings: Any) -> list[str]:
     """Warnings while planning, equal if the source is read and if its record is."""
-    save(frame, (folder := Path.cwd() / "x") / "train.csv")
+    save(frame, Path("x", "train.csv"))
     models = {"m": {"source": "m", "max_length": max_length}}
     study = Study(**config({"t": {"source": "x"} | settings}, models=models))
     first, again = (planned.prepare_tasks(study).warnings(study) for _ in range(2))
-    assert first == again and (folder.parent / ".snakemake/headspec/s/t.parquet").exists()
+    assert first == again and Path(".snakemake/headspec/s/t.parquet").exists()
     return first
 
 

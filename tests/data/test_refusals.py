@@ -238,10 +238,9 @@ ANNOTATIONS: list[Case] = [
 
 
 @pytest.mark.parametrize("case", [*SOURCES, *CONTENTS, *COLUMNS, *ANNOTATIONS])
-def test_wrong_data_are_refused_before_any_job(tmp_path, monkeypatch, case):
+def test_wrong_data_are_refused_before_any_job(here, case):
     files, said, *settings = case
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "x", files)
+    written("x", files)
     source = f"x/{next(iter(files))}" if len(files) == 1 and "/" not in next(iter(files)) else "x"
     message = problem(**{"source": source} | (settings[0] if settings else {}))
     assert message.startswith("tasks.t")

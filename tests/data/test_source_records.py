@@ -25,17 +25,11 @@ from support.running import studies
 KEYED = ["example", "label", "key_a", "key_b"]
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    save(labelled(60), tmp_path / "x" / "train.csv")
-    save(labelled(20, 100), tmp_path / "x" / "validation.csv")
-    return tmp_path
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def record(here) -> Path:
-    """Path of the record of task t in study s."""
+    """Path of the record of task t in study s, which reads the source x."""
+    save(labelled(60), here / "x" / "train.csv")
+    save(labelled(20, 100), here / "x" / "validation.csv")
     return here / ".snakemake" / "headspec" / "s" / "t.parquet"
 
 
@@ -57,7 +51,7 @@ def secretly(path: Path, old: str, new: str) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_source_is_read_once(here, record, monkeypatch):
+def test_a_source_is_read_once(here, monkeypatch):
     first = read()
     with monkeypatch.context() as patched:
         patched.setattr(prepare, "read_source", None)
@@ -131,7 +125,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_record_is_rewritten(here, record, damage):
+def test_a_damaged_record_is_rewritten(record, damage):
     first = read()
     good = record.read_bytes()
     damage(record)
@@ -139,13 +133,13 @@ def test_a_damaged_record_is_rewritten(here, record, damage):
     assert record.read_bytes() == good
 
 
-def test_the_source_is_read_if_no_record_can_be_written(here, record):
+def test_the_source_is_read_if_no_record_can_be_written(record):
     record.parent.parent.mkdir(parents=True)
     record.parent.write_text("in the way")
     assert rows(read()) == rows(prepare.read_source("t", Task(source="x"), 0))
 
 
-def test_wrong_data_leaves_no_record(here, record):
+def test_wrong_data_leaves_no_record(record):
     for _ in range(2):
         with pytest.raises(DataError, match=r"tasks.t.label: no column 'lable'"):
             read(label="lable")
@@ -155,7 +149,7 @@ def test_wrong_data_leaves_no_record(here, record):
 
 
 @pytest.mark.slow
-def test_concurrent_processes_agree(here, record):
+def test_concurrent_processes_agree(record):
     code = """
 from headspec.config.sections.task import Task
 from headspec.data.sources import source_records
@@ -173,10 +167,9 @@ print(n)
     assert [path.name for path in record.parent.iterdir()] == [record.name]
 
 
-def test_planning_and_jobs_make_the_same_tables(tmp_path, monkeypatch):
+def test_planning_and_jobs_make_the_same_tables(here):
     """The same examples in the same order, also of pairs, and also from records."""
-    monkeypatch.chdir(tmp_path)
-    studies.texts(tmp_path / "texts")
+    studies.texts(here / "texts")
     tasks = studies.CONFIG["tasks"]
     few = tasks["match"] | {"train_examples": 30, "validation_examples": 20}
     study = studies.study(tasks=tasks | {"pairs": {"pairs_of": "topic", "train_examples": 60}, "few": few})

@@ -15,13 +15,6 @@ from headspec.pipeline import preflight
 from support.data.sources import Files, conllu, content, csv, rows, study, texts, warnings, written
 from support.paths import ROOT
 
-
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "x"
-
-
 # --- splits
 
 
@@ -31,24 +24,24 @@ def here(tmp_path, monkeypatch) -> Path:
 )
 def test_the_validation_split_has_other_usual_names(here, name, ending):
     held = gzip.compress(csv("held")) if ending.endswith(".gz") else csv("held")
-    written(here, {"train.csv": csv("train"), f"{name}{ending}": held, "test.csv": csv("test")})
-    read = {split: pairs[0] for split, pairs in rows(here).items()}
+    written("x", {"train.csv": csv("train"), f"{name}{ending}": held, "test.csv": csv("test")})
+    read = {split: pairs[0] for split, pairs in rows("x").items()}
     assert read == {"train": ("train 0", "a"), "validation": ("held 0", "a")}
     assert [file.name for file in readers.files(Task(source="x"))] == sorted(["train.csv", f"{name}{ending}"])
-    assert warnings(here) == [f"tasks.t: '{name}' is its validation split"] * (name != "VALIDATION")
+    assert warnings("x") == [f"tasks.t: '{name}' is its validation split"] * (name != "VALIDATION")
     # unless another is named, it is evaluated otherwise, or none is wanted
     if name != "VALIDATION":
-        assert [*rows(here, further={"t-held": name})] == ["train"]
-    assert [*rows(here, validation_split=None)] == ["train"]
-    assert rows(here, validation_split="test")["validation"][0] == ("test 0", "a")
+        assert [*rows("x", further={"t-held": name})] == ["train"]
+    assert [*rows("x", validation_split=None)] == ["train"]
+    assert rows("x", validation_split="test")["validation"][0] == ("test 0", "a")
 
 
 def test_tables_that_are_not_used_for_validation_are_named(here):
-    written(here, {"train.csv": csv("train"), "test.csv": csv("test")})
-    (line,) = warnings(here)
+    written("x", {"train.csv": csv("train"), "test.csv": csv("test")})
+    (line,) = warnings("x")
     assert line.startswith("tasks.t: a part of 'train' is held out for validation; the source also has test:")
-    assert not warnings(here, validation_split=None)
-    assert not warnings(written(here.with_name("y"), {"train.csv": csv("train")}))
+    assert not warnings("x", validation_split=None)
+    assert not warnings(written("y", {"train.csv": csv("train")}))
 
 
 SHARDS = {f"train-{k:05}-of-00003": content(texts(f"part {k}"), ".parquet") for k in range(3)}
@@ -63,8 +56,8 @@ PARTS: dict[str, Files] = {
 
 @pytest.mark.parametrize("case", PARTS)
 def test_parts_of_a_table_are_one_split(here, case):
-    written(here, PARTS[case] | {"dev.csv": csv("dev")})
-    read = rows(here)
+    written("x", PARTS[case] | {"dev.csv": csv("dev")})
+    read = rows("x")
     assert [text for text, _ in read["train"]] == [f"part {k} {i}" for k in range(3) for i in range(20)]
     assert len(read["validation"]) == 20 and len(readers.files(Task(source="x"))) == 4
 
@@ -73,8 +66,8 @@ def test_a_treebank_is_taken_as_it_ships(here):
     """Splits in the names of files; a large split in several."""
     names = {"cs_pdt-ud-train-c": "a", "cs_pdt-ud-train-l": "b", "cs_pdt-ud-dev": "c", "cs_pdt-ud-test": "d"}
     files: Files = {f"{name}.conllu": conllu(word) for name, word in names.items()}
-    written(here, files | {"LICENSE.txt": "free", "README.md": "read", "stats.xml": "<a/>"})
-    read = rows(here, type="dependencies")
+    written("x", files | {"LICENSE.txt": "free", "README.md": "read", "stats.xml": "<a/>"})
+    read = rows("x", type="dependencies")
     assert [text for text, _ in read["train"]] == ["a", "b"] and read["validation"][0][0] == "c"
 
 
@@ -88,18 +81,18 @@ CLASSES: dict[str, tuple[Files, str]] = {
 @pytest.mark.parametrize("case", CLASSES)
 def test_classes_are_files_with_a_text_in_each_line_or_folders_with_a_text_in_each_file(here, case):
     files, beside = CLASSES[case]
-    written(here, files)
-    assert rows(here)["train"] == [("bad", "neg"), ("poor", "neg"), ("good", "pos"), ("fine", "pos")]
+    written("x", files)
+    assert rows("x")["train"] == [("bad", "neg"), ("poor", "neg"), ("good", "pos"), ("fine", "pos")]
     assert readers.notes(Task(source="x"), "tasks.t") == [f"tasks.t: left out, beside its classes: {beside}"]
     if case == "folder":  # a byte of another encoding in one of many files is no reason to refuse all
-        written(here, {"pos/3": b"caf\xe9 "})
-        assert rows(here)["train"][-1] == ("caf\ufffd", "pos")
+        written("x", {"pos/3": b"caf\xe9 "})
+        assert rows("x")["train"][-1] == ("caf\ufffd", "pos")
 
 
 def test_parallel_files_are_columns(here):
     files: Files = {"train.en": "a dog\nno\n", "train.de": "ein Hund\nnein\n", "val.en": "yes\nso\n"}
-    written(here, files | {"val.de.gz": gzip.compress(b"ja\nso\n"), "README.md": ""})
-    assert rows(here, type="translation", text_a="en", label="de") == {
+    written("x", files | {"val.de.gz": gzip.compress(b"ja\nso\n"), "README.md": ""})
+    assert rows("x", type="translation", text_a="en", label="de") == {
         "train": [("a dog", "ein Hund"), ("no", "nein")],
         "validation": [("yes", "ja"), ("so", "so")],
     }
@@ -115,8 +108,8 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["na{set}me.csv", "{split}/train.csv", "{ x}.csv", "a{}b.csv"])
 def test_names_that_snakemake_would_fill_in_are_refused(here, name):
-    written(here, {name: csv("a")})
-    _, errors = preflight.problems(study(t=Task(source=str(here / name.partition("/")[0]))))
+    written("x", {name: csv("a")})
+    _, errors = preflight.problems(study(t=Task(source=f"x/{name.partition('/')[0]}")))
     assert [str(error) for error in errors if "tasks.t" in str(error)] == [
         f"tasks.t.source: got 'x/{name}', with braces that Snakemake takes for a wildcard; "
         "expected a name without them"
@@ -132,9 +125,11 @@ EXAMPLES = [re.findall(r"`([\w/.-]+\.\w+)`", row) for row in re.findall(r"^\| (`
 
 @pytest.mark.parametrize("files", EXAMPLES, ids=lambda files: files[0])
 def test_files_of_the_page_are_taken(here, files):
-    written(here, dict.fromkeys(files, ""))
-    held = split_files.find_splits(here / files[0].partition("/")[0], "tasks.t.source", columns=("en", "de"))
-    assert {file for each in held.values() for file in each.files} == {here / file for file in files}
+    written("x", dict.fromkeys(files, ""))
+    held = split_files.find_splits(
+        Path("x", files[0].partition("/")[0]), "tasks.t.source", columns=("en", "de")
+    )
+    assert {file for each in held.values() for file in each.files} == {Path("x", file) for file in files}
     assert split_files.match_split("train", held)
 
 

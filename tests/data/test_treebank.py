@@ -108,10 +108,7 @@ def test_a_treebank_of_the_hub(tmp_path, monkeypatch):
     [
         ({"head": [2, 1, 4, 0, 4]}, "the heads of words 1 -> 2 -> 1 form a cycle"),
         ({"head": [4, 4, 3, 0, 4]}, "the heads of words 3 -> 3 form a cycle"),
-        (
-            {"head": [2, 3, 4, 5, 1]},
-            "it has no root; the heads of words 1 -> 2 -> 3 -> 4 -> 5 -> 1 form a cyc",
-        ),
+        ({"head": [2, 3, 4, 5, 1]}, "it has no root; the heads of words 1 -> 2 -> 3 -> 4 -> 5 -> 1 form"),
         ({"head": [4, 0, 4, 0, 4]}, "it has 2 roots, words 2, 4"),
         ({"head": [4, 4, 4, 0, 6]}, "word 5 ('.') has head 6, expected 0 (the root) to 5"),
         ({"head": [4, -1, 4, 0, 4]}, "word 2 ('do') has head -1, expected"),

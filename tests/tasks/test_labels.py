@@ -51,11 +51,7 @@ NAMED = {"27": "neutral", "4": "approval", "3": "anger"}
         ([np.array([4.0, 27]), [3], ()], {}, NUMBERS),
         ([4, 27], {}, [["4"], ["27"]]),
         (["4,27", "3", "[]"], {"labels": NAMED}, [["approval", "neutral"], ["anger"], []]),
-        (
-            ["joy,love", "fear"],
-            {"labels": {"joy": "good", "love": "good", "fear": "bad"}},
-            [["good"], ["bad"]],
-        ),
+        (["joy,love", "fear"], {"labels": {"joy": "+", "love": "+", "fear": "-"}}, [["+"], ["-"]]),
     ],
     ids=str,
 )

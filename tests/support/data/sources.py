@@ -52,8 +52,8 @@ def conllu(*words: str) -> str:
     return "".join(f"1\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n" for word in words)
 
 
-def written(folder: Path, files: Files) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def written(folder: Path | str, files: Files) -> Path:
+    (folder := Path(folder)).mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,12 @@
+"""A folder of one's own, so that sources are short names."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """The empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
