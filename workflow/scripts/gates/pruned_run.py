@@ -9,7 +9,6 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.atlas.cumulative import half_maps
 from headspec.atlas.sample import sampled
-from headspec.config.pruning_method import PruningMethod
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.heads.pruning import EVALUATION
@@ -18,10 +17,8 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
-from headspec.training.loop import Setup
-from headspec.training.pruned.gated import GATES_OF_RUN, Sets, last_kept
-from headspec.training.pruned.kept_heads import count_kept, fixed_layers
-from headspec.training.pruned.pruned_run import Plan, evaluation, finish, learning_steps, starting_model
+from headspec.training.pruned.gated import GATES_OF_RUN, last_kept
+from headspec.training.pruned.pruned_run import evaluation, finish, prepared
 
 snakemake: Snakemake
 params, files = snakemake.params, snakemake.input
@@ -35,14 +32,10 @@ def ranked_on(task: str, available: int) -> np.ndarray:
 
 
 with stage(snakemake, f"pruned run {snakemake.output.gates}"):
-    job = ModelStage(snakemake)
-    method = PruningMethod(label="", **params.method)
-    examples = job.examples(params.tasks, files.train)
+    job, folder = ModelStage(snakemake), Path(snakemake.output.gates).parent
     unused = {"learning": 1.0, "penalty": 1.0, "attention": []}
-    gates, training = Gates.from_params({**unused, **params.gates}), Training.from_params(params.training)
-    epochs, learning = learning_steps(examples, training, gates, method.start)
-    training = training.model_copy(update={"epochs": epochs})
-    sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
+    gates = Gates.from_params({**unused, **params.gates})
+    training = Training.from_params(params.training)
     held_out = job.examples(params.tasks, files.validation)
     maps = copied = None
     if files.get("heads"):
@@ -51,26 +44,18 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             maps = {task: half_maps(table, task, measured["measure"])[0] for task in params.tasks}
         else:
             maps = {task: importance_map(table, task) for task in params.tasks}
-    if files.get("copied"):
-        copied = last_kept(tables.read(files.copied), sets)
-    folder = Path(snakemake.output.gates).parent
-    setup = Setup(examples, training, job.seed, job.device, job.microbatches)
     settings = ("tasks", "method", "gates", "samples")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
-        model = starting_model(job, method, job.classes(params.tasks, files.train), params.trains == "all")
-        asked = snakemake.wildcards.kept
-        fixed = fixed_layers(model.gates, gates.attention)
-        exists = model.gates.exists
-        always, free = (int(exists[layers].sum()) for layers in (fixed, ~fixed))
-        count = None if asked.startswith("open") else count_kept(float(asked), free, always)
-        plan = Plan(method, gates, params.samples, sets, exists, fixed, count, learning, job.seed)
+        model, setup, plan = prepared(job, files.train, gates, training)
+        if files.get("copied"):
+            copied = last_kept(tables.read(files.copied), plan.sets)
         state, gating = read(files.state) if files.get("state") else None, plan.gating(maps, copied)
         kept, frame = parallel.run(job.gpus, folder, finish, model, setup, gating, state, checkpoint)
         rows = {
             task: np.setdiff1d(np.arange(len(task_examples)), ranked_on(task, len(task_examples)))
             for task, task_examples in held_out.items()
         }
-        evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
+        evaluated = evaluation(model, held_out, rows, plan.sets, kept, job.device)
         shutil.rmtree(folder / "model", ignore_errors=True)  # from an earlier job, with other gates
         if snakemake.output.get("model"):
             model.save(folder / "model")

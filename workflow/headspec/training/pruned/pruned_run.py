@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.config.pruning_method import PruningMethod
 from headspec.gates.learnt import LearntGates, Partial, learnt_gates
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -25,14 +26,12 @@ from headspec.tasks.classes import Classes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise
-from headspec.training.pruned.kept_heads import drawn, plugged, ranked
+from headspec.training.pruned.kept_heads import count_kept, drawn, fixed_layers, plugged, ranked
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:
-    from headspec.config.pruning_method import PruningMethod
     from headspec.config.sections.gates import Gates
     from headspec.config.sections.training import Training
-
 
 #: values of `PruningMethod.chosen`
 CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
@@ -136,6 +135,28 @@ def starting_model(
     model.classifiers.requires_grad_(method.classifiers)
     model.encoder.requires_grad_(encoder_learns)
     return model
+
+
+def prepared(
+    job: ModelStage, paths: Sequence[str], gates: Gates, training: Training
+) -> tuple[MultiTask, Setup, Plan]:
+    """Return the model of a job that trains with gates, its set-up, and what it keeps.
+
+    `paths` are the tables of training tokens, `training` the settings of the run before.
+    """
+    params, wildcards = job.snakemake.params, job.snakemake.wildcards
+    method, examples = PruningMethod(label="", **params.method), job.examples(params.tasks, paths)
+    epochs, learning = learning_steps(examples, training, gates, method.start)
+    training = training.model_copy(update={"epochs": epochs})
+    setup = Setup(examples, training, job.seed, job.device, job.microbatches)
+    model = starting_model(job, method, job.classes(params.tasks, paths), params.trains == "all")
+    sets, exists = Sets(params.tasks, wildcards.scope == "per_task"), model.gates.exists
+    fixed = fixed_layers(model.gates, gates.attention)
+    count = None
+    if not wildcards.kept.startswith("open"):
+        count = count_kept(float(wildcards.kept), int(exists[~fixed].sum()), int(exists[fixed].sum()))
+    samples = params.get("samples", 0)
+    return model, setup, Plan(method, gates, samples, sets, exists, fixed, count, learning, job.seed)
 
 
 @contextmanager
