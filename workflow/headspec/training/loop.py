@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -70,18 +70,21 @@ class Setup:
     features: dict[str, np.ndarray] | None = None
 
 
-class Gating(Protocol):
+class Gating:
     """Gates on the heads while a run trains."""
 
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
         """Set the gates of step `number`, and return the tensors among them that get gradients."""
+        raise NotImplementedError
 
     def end(self) -> None:
-        """Update the gates by the gradients that the backward pass has left in them."""
+        """Update the gates by the gradients that the backward pass has left in them, if any."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
 
 
 class Trainer:

@@ -18,7 +18,7 @@ from headspec.progress import log
 from headspec.seeds import derive
 from headspec.statistics.gates.targets import missed
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
-from headspec.training.loop import Trainer
+from headspec.training.loop import Gating, Trainer
 
 GATES_OF_RUN = Schema(
     {"task": TEXT, "step": INT, "layer": INT, "head": INT, "score": FLOAT, "open_probability": FLOAT,
@@ -53,7 +53,7 @@ class Sets:
         return [self.all[index]] if self.per_task else self.all
 
 
-class Fixed:
+class Fixed(Gating):
     """Heads that stay open or closed; `kept` is bool (sets, layers, heads), True for open heads."""
 
     def __init__(self, sets: Sets, kept: np.ndarray) -> None:
@@ -62,9 +62,6 @@ class Fixed:
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
         close(run, self.kept[self.sets.index(run.steps[number].task)])
         return []
-
-    def end(self) -> None:
-        """Do nothing: no gate learns."""
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
         """Return the table `gates_of_run`, which has only the end, with the heads that exist."""
@@ -120,7 +117,7 @@ class Stepwise(Fixed):
         return top_heads(fixed_first(scores, self.fixed), count)
 
 
-class Learning:
+class Learning(Gating):
     """Gates that learn during the first `steps`; then the kept heads are open and the others closed.
 
     `gates` are those of each set, `count` the heads that a set keeps (None: the open ones), `rate` the

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
 from headspec.progress import log
 from headspec.seeds import derive
-from headspec.training.loop import Trainer
+from headspec.training.loop import Gating, Trainer
 from headspec.training.variants.own import Moments, Own, OwnHeads
 from headspec.training.variants.owned import owned_heads
 
@@ -65,7 +64,7 @@ class Rescored(Own):
         run.gating = None
 
 
-class Rescoring:
+class Rescoring(Gating):
     """Scoring of heads before the numbered `steps`; it has no gates, and no state besides the updates'."""
 
     def __init__(self, settings: Rescored, steps: set[int]) -> None:
@@ -81,15 +80,6 @@ class Rescoring:
             run.updates.own(owned_heads(maps, "top", variant["alpha"], seed), run.updates.moments())
             log.info("heads scored again before step %d", number + 1)
         return []
-
-    def end(self) -> None:
-        """Do nothing: no gates have gradients."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
 
 
 RESTRICTION = Rescored
