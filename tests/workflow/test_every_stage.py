@@ -1,4 +1,4 @@
-"""A tiny study that has every stage: each is made and none is left; IAT, and what compares tasks."""
+"""A tiny study that has every stage: each is made, none is left; IAT, transfer, and comparisons of tasks."""
 
 import itertools
 import re
@@ -90,12 +90,28 @@ def test_further_splits_are_scored_and_prediction_files_written(every_stage_fini
     assert "SST-2: 60 rows, but the server's test set has 1821" in log
 
 
-# --- similarity, affinity, sentences, responses of brains
+# --- transfer
 
 
 @pytest.fixture
 def results(every_stage_finished):
     return every_stage_finished.results
+
+
+def test_transfer_of_every_encoder(results):
+    table, summary = (
+        tables.read(results / "tables" / f"{name}.parquet") for name in ("transfer", "transfer_summary")
+    )
+    keys = ["model", "task", "mixture", "method", "tuning", "samples", "seed", "draw", "metric"]
+    assert not table.duplicated(keys).any() and len(table) == 2 * 2 * 2  # methods, tunings, draws
+    assert set(table["mixture"] + "/" + table["method"]) == {"none/pretrained", "tone+pos/tuned"}
+    assert table["value"].between(0, 1).all()
+    linear = table[table["tuning"] == "linear"].groupby("method")["value"].mean()
+    found = summary[summary["tuning"] == "linear"].set_index("method").loc["pretrained", "difference"]
+    assert found == pytest.approx(linear["pretrained"] - linear["tuned"])
+
+
+# --- similarity, affinity, sentences, responses of brains
 
 
 def test_every_pair_has_every_measure(results):
