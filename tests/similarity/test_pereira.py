@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headspec.config.sections.brain import Brain
 from headspec.errors import DataError
 from headspec.similarity.brain import from_pereira, responses, stimuli
 
@@ -21,14 +20,14 @@ REGIONS = [
 SENTENCES = [f"Sentence {i} of passage {i // 4}." for i in range(24)]
 
 
-def write_copy(
-    folder: Path, sentences: dict[int, list[str]] | None = None, files: int = 1
-) -> dict[str, list]:
-    """Write Parquet files of eight subjects with 3 to 10 voxels; return the responses by region."""
+def write_copy(folder: Path, files: int = 1, **sentences: list[str]) -> dict[str, list]:
+    """Write Parquet files of eight subjects with 3 to 10 voxels; return the responses by region.
+
+    `sentences` are those of subjects that have others, such as `s3`.
+    """
     rng = np.random.default_rng(0)
     values = {r: [rng.normal(size=(24, 3 + s)).tolist() for s in range(8)] for r in REGIONS}
-    texts = [(sentences or {}).get(s, SENTENCES) for s in range(8)]
-    table = pa.table(values | {"sentences": texts})
+    table = pa.table(values | {"sentences": [sentences.get(f"s{s}", SENTENCES) for s in range(8)]})
     (folder / "data").mkdir(parents=True)
     for i in range(files):
         part = table.slice(i * 8 // files, 8 // files)
@@ -38,13 +37,11 @@ def write_copy(
 
 @pytest.mark.parametrize("files", [1, 4])
 def test_both_files_are_what_a_study_reads(tmp_path, files):
-    values = write_copy(tmp_path / "copy", files=files)
-    finding = from_pereira.convert("language_rh", tmp_path / "out", str(tmp_path / "copy"))
+    values, out = write_copy(tmp_path / "copy", files), tmp_path / "out"
+    finding = from_pereira.convert("language_rh", out, str(tmp_path / "copy"))
     assert finding.endswith("language_rh, 8 subjects, 24 sentences, 3 to 10 voxels")
-    out = tmp_path / "out"
-    section = Brain(stimuli=str(out / "stimuli.parquet"), responses=str(out / "responses.parquet"))
-    table = stimuli.read_stimuli(section.stimuli)
-    assert table["text"].tolist() == SENTENCES and table["passage"].nunique() == 6
+    table = stimuli.read_stimuli(str(out / "stimuli.parquet"))
+    assert table["text"].tolist() == SENTENCES
     assert stimuli.units(table) == [str(i // 4) for i in range(24)]
     by_subject = responses.read_responses(out / "responses.parquet", table["stimulus_id"].to_list())
     assert list(by_subject) == [f"subject-{i}" for i in range(1, 9)]
@@ -65,28 +62,25 @@ def test_from_the_command_line(tmp_path):
     assert run("dmn").stdout.strip().endswith("dmn, 8 subjects, 24 sentences, 3 to 10 voxels")
     failed = run("languge_lh")
     assert failed.returncode == 1 and "Traceback" not in failed.stderr
-    assert (
-        failed.stderr.startswith("region: no column 'languge_lh'") and "mean 'language_lh'?" in failed.stderr
-    )
+    assert failed.stderr.startswith("region: no column 'languge_lh'")
+    assert "mean 'language_lh'?" in failed.stderr
 
 
 def test_wrong_sources(tmp_path):
-    other = ["Something else.", *SENTENCES[1:]]
-    write_copy(tmp_path / "copy", {3: other})
-    with pytest.raises(DataError, match="subjects 1 and 4 have different sentences"):
-        from_pereira.convert("all", tmp_path / "out", str(tmp_path / "copy"))
-    assert not list((tmp_path / "out").iterdir())  # no half-written file
-    write_copy(tmp_path / "fewer", {0: SENTENCES[1:]})
-    with pytest.raises(DataError, match="'all' in .* does not hold one list of voxels per sentence"):
-        from_pereira.convert("all", tmp_path / "out", str(tmp_path / "fewer"))
-    with pytest.raises(DataError, match="--source: no file or folder 'nowhere'"):
-        from_pereira.convert("all", tmp_path / "out", str(tmp_path / "nowhere"))
+    write_copy(tmp_path / "other", s3=["Something else.", *SENTENCES[1:]])
+    write_copy(tmp_path / "fewer", s0=SENTENCES[1:])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no Parquet file"):
-        from_pereira.convert("all", tmp_path / "out", str(tmp_path / "empty"))
     pd.DataFrame({"all": [[[1.0]]]}).to_parquet(tmp_path / "no-sentences.parquet")
-    with pytest.raises(DataError, match="no column 'sentences'"):
-        from_pereira.convert("all", tmp_path / "out", str(tmp_path / "no-sentences.parquet"))
+    for source, message in {
+        "other": "subjects 1 and 4 have different sentences",
+        "fewer": "'all' in .* does not hold one list of voxels per sentence",
+        "nowhere": "--source: no file or folder 'nowhere'",
+        "empty": "no Parquet file",
+        "no-sentences.parquet": "no column 'sentences'",
+    }.items():
+        with pytest.raises(DataError, match=message):
+            from_pereira.convert("all", tmp_path / "out", str(tmp_path / source))
+    assert not list((tmp_path / "out").iterdir())  # no half-written file
 
 
 def test_the_hub_is_asked_for_the_pinned_revision(tmp_path, monkeypatch):

@@ -58,20 +58,19 @@ def test_symmetric_and_one_for_equal_tasks(measure, seed):
     assert -1 - 1e-9 <= similarity(a, b) <= 1 + 1e-9
 
 
-ORTHOGONAL, OPPOSITE = np.array([0, 3.0, 0, -1]), np.array([-2.0, 0, -4, 0])
-
-FIRST, SECOND = np.array([[1, 1, 0, 0]], bool), np.array([[0, 1, 1, 0]], bool)
+VECTOR, ORTHOGONAL, OPPOSITE = np.array([[1.0, 0, 2, 0], [0, 3, 0, -1], [-2, 0, -4, 0]])
+FIRST, SECOND, NO_HEAD = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)
 LINE = np.array([[1.0], [-1], [2], [-2]])
 
 
 @pytest.mark.parametrize(
     ("measure", "trait", "a", "b", "expected"),
     [
-        ("text", "text", np.array([1.0, 0, 2, 0]), ORTHOGONAL, 0),
-        ("text", "text", np.array([1.0, 0, 2, 0]), OPPOSITE, -1),
+        ("text", "text", VECTOR, ORTHOGONAL, 0),
+        ("text", "text", VECTOR, OPPOSITE, -1),
         ("text", "text", np.zeros(3), np.ones(3), np.nan),
-        ("cnm", "encoding", np.array([1.0, 0, 2, 0]), ORTHOGONAL, 0),
-        ("cnm", "encoding", np.array([1.0, 0, 2, 0]), OPPOSITE, -1),
+        ("cnm", "encoding", VECTOR, ORTHOGONAL, 0),
+        ("cnm", "encoding", VECTOR, OPPOSITE, -1),
         ("dse", "vectors", np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0], [1, 1]]), (1 + 0.5**0.5) / 2),
         ("cka", "vectors", LINE, np.array([[1.0], [1], [-1], [-1]]), 0),  # x'y = 1 - 1 - 2 + 2
         ("cka", "vectors", LINE, np.array([[1.0], [-1], [0], [0]]), 2**2 / (10 * 2)),
@@ -80,7 +79,7 @@ LINE = np.array([[1.0], [-1], [2], [-2]])
         ("importance", "importance", LINE[:, 0], np.exp(3 * LINE[:, 0]), 1),  # of ranks
         ("importance", "importance", LINE[:, 0], -LINE[:, 0], -1),
         ("top-heads", "top", FIRST, SECOND, 1 / 3),
-        ("top-heads", "top", FIRST & SECOND & ~FIRST, FIRST & ~FIRST, np.nan),
+        ("top-heads", "top", NO_HEAD, NO_HEAD, np.nan),
         ("paradigm", "paradigm", "pair", "single", 0),
     ],
 )  # fmt: skip
