@@ -55,7 +55,7 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
         roles = pd.concat(frames["head_roles"])
         frames["head_roles"] = [roles[roles["layer"] < shape[0] - kinds["cross"]]]
     for name, parts in frames.items():
-        _write(results / "tables" / f"{name}.parquet", name, pd.concat(parts), footer)
+        tables.write(results / "tables" / f"{name}.parquet", SCHEMAS[name], pd.concat(parts), footer)
     return results
 
 
@@ -150,16 +150,11 @@ def _atlas(draw, run, pair, places, seeds) -> dict[str, pd.DataFrame]:
 def _run(folder, draw, pair, places, footer) -> None:
     """The tables of one run."""
     importance = made("importance", draw, task=pair, fold=range(2), **places, n=10)
-    _write(folder / "importance.parquet", "importance", importance, footer)
+    tables.write(folder / "importance.parquet", SCHEMAS["importance"], importance, footer)
     base = dict(task=pair, metric="accuracy", n=100)
     parts = [made("pruning", **base, pruned_for="none", fraction=0.0, n_pruned=0)]
     total = len(places["layer"]) * len(places["head"])
     for i, fraction in enumerate(FRACTIONS):
         cut = dict(pruned_for=pair, order="top", fraction=fraction, n_pruned=int(fraction * total))
         parts.append(made("pruning", 3 * draw + i, **base, **cut))
-    _write(folder / "pruning.parquet", "pruning", pd.concat(parts), footer)
-
-
-def _write(path: Path, name: str, frame: pd.DataFrame, footer) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tables.write(path, SCHEMAS[name], frame, footer)
+    tables.write(folder / "pruning.parquet", SCHEMAS["pruning"], pd.concat(parts), footer)
