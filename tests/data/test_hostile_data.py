@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,7 +79,8 @@ METADATA = [b"{", b"[]", b"5", b'{"index_columns": ["text", "z"], "columns": []}
 
 @pytest.mark.parametrize("metadata", METADATA, ids=range(len(METADATA)))
 def test_metadata_of_pandas_is_not_read(here, metadata):
-    pq.write_table(pa.table(COLUMNS).replace_schema_metadata({b"pandas": metadata}), "t.parquet")
+    table = pa.table(COLUMNS).replace_schema_metadata({b"pandas": metadata})
+    Path("t.parquet").write_bytes(parquet(table))
     assert len(prepared("t.parquet").train) == 18 and not Path("trace").exists()
 
 
@@ -88,7 +88,7 @@ def test_metadata_of_pandas_is_not_read(here, metadata):
 def test_extension_types_run_no_code(here, name):
     extension = {"ARROW:extension:name": name, b"ARROW:extension:metadata": pickle.dumps(CODE)}
     fields = [pa.field("text", pa.string()), pa.field("label", pa.string(), metadata=extension)]
-    pq.write_table(pa.table([TEXTS, LABELS], schema=pa.schema(fields)), "t.parquet")
+    Path("t.parquet").write_bytes(parquet(pa.table([TEXTS, LABELS], schema=pa.schema(fields))))
     prepared("t.parquet")
     assert not Path("trace").exists()
 

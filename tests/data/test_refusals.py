@@ -11,7 +11,7 @@ import pytest
 from headspec.config.sections.task import Task
 from headspec.data import planned
 from headspec.errors import DataError
-from support.data.sources import Files, conllu, content, csv, parquet, problem, study, texts, written
+from support.data.sources import Files, conllu, content, csv, parquet, problem, rows, study, texts, written
 
 #: files in the folder x, parts of the message, joined by "...", and settings of the task; a file alone is
 #: the source
@@ -138,6 +138,7 @@ def not_utf8() -> pa.Array:
     return pa.Array.from_buffers(pa.string(), 4, [*sizes, pa.py_buffer(b"\xff" * 9)])
 
 
+TWICE = pa.table([["x"], ["a"], ["b"]], names=["text", "label", "label"])
 SCORES = {"type": "regression"}
 ROW = "tasks.t.label: row 1 of t.parquet has "
 MANY = "text,label\n" + "".join(f"a{i},class {i}\n" for i in range(150))
@@ -148,6 +149,7 @@ COLUMNS: list[Case] = [
         {"text_a": "txt", "text_b": "other"}),
     ({"t.csv": "text,sentiment\na,b\n"}, "no column 'label' in t.csv; it has text, sentiment."),
     ({"t.csv": "text,label,label\nx,a,b\n"}, "t.csv has several columns label; expected one each"),
+    ({"t.parquet": parquet(TWICE)}, "tasks.t.source: t.parquet has several columns label; expected one each"),
     (columns(), "tasks.t.filter: no column 'sauce'", {"filter": {"sauce": 1}}),
     (columns(source=["imdb", "imdb", "rotten", "rotten"]), "tasks.t.filter.source: 'rotte' keeps none of 4 "
         "rows of t.parquet, where source is imdb, rotten. Did you mean 'rotten'?",
@@ -271,6 +273,7 @@ def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, name):
         f"tasks.t.source: line {number} of {name} has the byte 0xE9, which is no UTF-8; "
         "name the encoding in tasks.t.encoding, such as latin-1 or cp1252"
     )
+    assert rows(tmp_path / name, encoding="latin-1", **settings)["train"][-1][0] == "café"
 
 
 def test_all_tasks_are_reported_and_those_of_the_hub_left_to_jobs(tmp_path):

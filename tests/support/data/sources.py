@@ -25,9 +25,10 @@ def texts(name: str, n: int = 20, start: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"text": [f"{name} {i}" for i in numbers], "label": ["ab"[i % 2] for i in numbers]})
 
 
-def parquet(**columns: Any) -> bytes:
+def parquet(table: pa.Table | None = None, **columns: Any) -> bytes:
+    """A table, or one of these columns, as a file."""
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink)
+    pq.write_table(pa.table(columns) if table is None else table, sink)
     return sink.getvalue().to_pybytes()
 
 
