@@ -137,17 +137,16 @@ def test_whether_a_question_may_have_no_answer_follows_from_training(tmp_path):
 # --- windows
 
 
-def pair(context: int = 20, question: int = 3) -> tokens.Pair:
-    """[CLS] question [SEP] context [SEP], where every token of the context is of two characters."""
-    places = np.arange(context)[:, None] * 2 + [0, 2]
+def pair(question: int = 3) -> tokens.Pair:
+    """[CLS] question [SEP] context [SEP], with 20 tokens of two characters in the context."""
     none = np.full((question + 2, 2), tokens.NONE)
-    offsets = np.concatenate([none, places, none[:1]])
-    return tokens.Pair([*range(100, 102 + question), *range(context), 99], [], offsets)
+    offsets = np.concatenate([none, np.arange(20)[:, None] * 2 + [0, 2], none[:1]])
+    return tokens.Pair([*range(100, 102 + question), *range(20), 99], [], offsets)
 
 
 @pytest.mark.parametrize("most", [12, 16, 17, 20, 25])
 def test_windows_have_the_whole_question_and_all_of_the_context(most):
-    whole = pair(20)
+    whole = pair()
     cut = tokens.windows(whole, most)
     contexts = [window.ids[window.context] for window in cut]
     assert {*range(20)} == {token for part in contexts for token in part}
@@ -160,11 +159,11 @@ def test_windows_have_the_whole_question_and_all_of_the_context(most):
         assert len({*before} & {*after}) >= int(room * tokens.OVERLAP)
     assert tokens.windows(whole, 26) == [whole]
     with pytest.raises(ValueError, match="question has 13 tokens, .* at most 12 of max_length 16"):
-        tokens.windows(pair(20, question=10), 16)
+        tokens.windows(pair(question=10), 16)
 
 
 def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
-    cut = tokens.windows(pair(20), 14)  # eight tokens of context in each
+    cut = tokens.windows(pair(), 14)  # eight tokens of context in each
     for first in range(20):
         i, span = tokens.learnt_window(cut, 2 * first, 2 * first + 2)
         window = cut[i]
@@ -202,14 +201,13 @@ def test_the_best_span_is_that_of_all_spans():
 # --- the model
 
 
-def table(n: int = 12) -> pd.DataFrame:
+def table() -> pd.DataFrame:
     """Questions on short and long contexts, one in four without an answer."""
     rng, rows = np.random.default_rng(0), []
-    for i in range(n):
+    for i in range(12):
         words = [str(word) for word in rng.choice(FILLER, 30 if i % 3 == 0 else 5)]
         at = int(rng.integers(len(words)))
-        start = len(" ".join([*words[:at], ""])) if at else 0
-        label = [] if i % 4 == 3 else [(words[at], start)]
+        label = [] if i % 4 == 3 else [(words[at], sum(len(word) + 1 for word in words[:at]))]
         rows.append((i, "near our old", " ".join(words), json.dumps(label)))
     return pd.DataFrame(rows, columns=["example", "text_a", "text_b", "label"])
 
