@@ -41,6 +41,10 @@ class Pairs(NamedTuple):
     high: Floats | None = None
     unlearnt: tuple[str, ...] = ()  #: tasks that are left out, because no model learns them
 
+    def group_names(self, groups: Partition) -> list[list[str]]:
+        """Return the names of the tasks of each group."""
+        return [[self.tasks[task] for task in group] for group in groups]
+
 
 def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Path | None = None) -> str:
     """Return groups of tasks for at most `encoders` encoders, by model, with what is known of their gains.
@@ -129,13 +133,12 @@ def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool) -> Iterato
     if pairs.unlearnt:
         yield f"{model}: left out, at chance alone and in every pair: {', '.join(pairs.unlearnt)}"
     yield f"{model}: {len(pairs.tasks)} tasks, {len(chosen)} encoders, by {what}{searched}"
-    for number, group in enumerate(chosen, 1):
-        names = ", ".join(pairs.tasks[task] for task in group)
+    for number, (group, names) in enumerate(zip(chosen, pairs.group_names(chosen), strict=True), 1):
         text = ""
         if pairs.gain is not None:
             own = partition.weights((group,), len(pairs.tasks)) * len(pairs.tasks) / len(group)
             text = _points(_value(pairs, own)) if len(group) > 1 else "alone"
-        yield f"  {number}  {text:<{GAIN}}{names}"
+        yield f"  {number}  {text:<{GAIN}}{', '.join(names)}"
 
 
 def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.DataFrame]) -> Iterator[str]:
@@ -166,8 +169,7 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
     if saved:
         per = [each / saved for each in _value(pairs, weights["these groups"])]
         yield f"{f'for each of {saved} saved':<{LABEL}}{_points(Value(*per), 2)}"
-    names = [[pairs.tasks[task] for task in group] for group in chosen]
-    if (trained := partition.trained(frames["gains"], names)) is not None:
+    if (trained := partition.trained(frames["gains"], pairs.group_names(chosen))) is not None:
         yield f"{'these groups, trained':<{LABEL}}{_points(trained)}"
 
 
@@ -203,9 +205,8 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
 
 def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
     """Yield the mixtures for the config."""
-    names = [[pairs.tasks[task] for task in group] for group in chosen]
-    groups = [group for group in names if len(group) > 1]
-    alone = [group[0] for group in names if len(group) == 1]
+    groups = [group for group in pairs.group_names(chosen) if len(group) > 1]
+    alone = [group[0] for group in pairs.group_names(chosen) if len(group) == 1]
     yield "mixtures:"
     if groups:
         yield "  groups:"
@@ -215,9 +216,11 @@ def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
 
 
 def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path: Path) -> None:
-    groups = [[pairs.tasks[task] for task in group] for group in chosen]
     metrics = {task: pairs.metrics[task] for task in (*pairs.tasks, *pairs.unlearnt)}
-    save(gains_plot.draw(frames["gains"], frames.get("gain_predictions"), metrics, groups), [path], DPI)
+    figure = gains_plot.draw(
+        frames["gains"], frames.get("gain_predictions"), metrics, pairs.group_names(chosen)
+    )
+    save(figure, [path], DPI)
 
 
 def _points(value: Value, digits: int = 1) -> str:
