@@ -137,14 +137,11 @@ class Inputs:
 
     def features(self, wildcards: Any) -> list[str]:
         """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
-        same = self.study.models[wildcards.model].weights == PRETRAINED
-        tasks = (
-            self.settings.tasks(wildcards)
-            if self.settings.trains(wildcards) == "classifiers" and same
-            else []
-        )
-        tasks = [task for task in tasks if kind(self.study.tasks[task]).pooled]
-        return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
+        pretrained = self.study.models[wildcards.model].weights == PRETRAINED
+        if not pretrained or self.settings.trains(wildcards) != "classifiers":
+            return []
+        tasks = [name for name in self.settings.tasks(wildcards) if kind(self.study.tasks[name]).pooled]
+        return [self.layout.result("features", wildcards.model, f"{name}.parquet") for name in tasks]
 
     # --- runs
 
