@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headspec.characters import letters, sentences, words, words_alone
@@ -33,6 +33,7 @@ def test_every_visible_text_has_a_key_of_its_own(text):
         assert letters(f" {unicodedata.normalize(form, text)}\n") == letters(text)
 
 
+@example("İzmir", "")
 @given(st.lists(st.one_of(LATIN, NOTHING)).map("".join), st.lists(st.one_of(LATIN, SIGNS)).map("".join))
 def test_keys_words_and_sentences_of_latin_texts_are_what_they_were(key, text):
     """Held-out parts depend on keys: letters and digits alone, without marks of emoji."""
