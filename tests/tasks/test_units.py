@@ -223,25 +223,14 @@ def test_arguments_are_right_with_all_their_parts(gold, predicted, counts):
 def test_the_example_of_conll_2005():
     """The sentence with which the shared task explains its format, and a system's answer.
 
-    Gold: face A0 (0-5), A1 (7-17); explore A0 (0-5), A1 (12-17). Found: face A0 (0-5) right, A1 (7-16) a word
-    too short; explore A1 (12-17) right, AM-LOC (9-9) not there, A0 missed. srl-eval.pl leaves out V:
+    The $ 1.4 billion robot spacecraft faces a six-year journey to explore Jupiter and its 16 known moons .
+
+    Gold: faces A0 (0-5), A1 (7-17); explore A0 (0-5), A1 (12-17). Found: faces A0 (0-5) right, A1 (7-16) a
+    word too short; explore A1 (12-17) right, AM-LOC (9-9) not there, A0 missed. srl-eval.pl leaves out V:
     correct 2, excess 2, missed 2; precision 2/4, recall 2/4, F1 .5.
     """
-    text = "The $ 1.4 billion robot spacecraft faces a six-year journey to explore Jupiter and its 16 known"
-    words = [*text.split(), "moons", "."]
-
-    def tags(*spans):
-        found = ["O"] * len(words)
-        for first, last, role in spans:
-            found[first : last + 1] = [f"B-{role}", *[f"I-{role}"] * (last - first)]
-        return found
-
-    def units(*arguments):
-        return ROLES.units(words, [6, 11], [tags(*each) for each in arguments])
-
-    face, explore = (6, 6, "V"), (11, 11, "V")
-    gold = units([(0, 5, "A0"), face, (7, 17, "A1")], [(0, 5, "A0"), explore, (12, 17, "A1")])
-    found = units([(0, 5, "A0"), face, (7, 16, "A1")], [(9, 9, "AM-LOC"), explore, (12, 17, "A1")])
+    verbs = [(6, 6, 6, "V"), (11, 11, 11, "V")]
+    gold = [*verbs, (6, 0, 5, "A0"), (6, 7, 17, "A1"), (11, 0, 5, "A0"), (11, 12, 17, "A1")]
+    found = [*verbs, (6, 0, 5, "A0"), (6, 7, 16, "A1"), (11, 9, 9, "AM-LOC"), (11, 12, 17, "A1")]
     assert ROLES.count(gold, found) == (2, 4) and ROLES.count(gold, gold) == (4, 4)
-    label, prediction = gold_counts(ROLES, [gold], [len(words)]), [ROLES.count(gold, found)]
-    assert score("role_f1", label, prediction) == 0.5
+    assert score("role_f1", gold_counts(ROLES, [gold], [19]), [ROLES.count(gold, found)]) == 0.5
