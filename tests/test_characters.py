@@ -21,8 +21,10 @@ SIGNS = st.sampled_from("_.,!? '\u2019\u201d-\u2026%\n")
 @pytest.mark.parametrize(
     ("one", "other"), [(HINDI[0], HINDI_GIRL), THAI, HEBREW, ("ręce", "rece"), ("pêche", "péché")]
 )
-def test_marks_tell_texts_apart(one, other):
-    assert letters(one) != letters(other)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_marks_tell_texts_apart_however_they_are_stored(one, other, form):
+    stored = [letters(unicodedata.normalize(form, text)) for text in (one, other)]
+    assert stored[0] != stored[1] and stored == [letters(one), letters(other)]
 
 
 @given(st.text())
