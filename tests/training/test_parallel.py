@@ -17,12 +17,12 @@ from headspec.models.adapters import adapters
 from headspec.training import parallel
 from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.loop import Setup, train
+from headspec.training.loop import train
 from support.paths import ROOT
 from support.running import ranks
-from support.running.training_methods import DATA, SETTINGS, every_method
+from support.running.training_methods import SETUP, every_method
 from support.tiny import CPU
-from support.two_tasks import model
+from support.two_tasks import model, never
 
 SHARED = ["step", "epoch", "task", "learning_rate"]
 
@@ -54,8 +54,7 @@ def test_adapters_train_by_two_processes_as_by_one(tmp_path):
     nets = {1: model(), 2: model()}
     for n, net in nets.items():
         adapt(net.encoder, 4, "all", 7, CPU)
-        never = Checkpoint(tmp_path / f"{n}.pt", "f", 1e9)
-        parallel.run(n, tmp_path, train, net, Setup(DATA, SETTINGS, 7, CPU), never)
+        parallel.run(n, tmp_path, train, net, SETUP, never(tmp_path))
     alone, shared = (net.state_dict() for net in nets.values())
     assert all(weight.any() for weight in adapters(nets[2].encoder).values())
     for name, value in alone.items():
