@@ -96,6 +96,19 @@ def test_gates_hold_while_a_decoder_is_called_token_by_token(translator):
     torch.testing.assert_close(torch.stack(logits, 1), whole, rtol=1e-3, atol=1e-3)
 
 
+@torch.no_grad()
+def test_a_layer_with_fewer_tokens_takes_the_first_gates_of_tokens(translator):
+    built, heads = translator
+    source, target = examples(3).batch(np.arange(3)).input_ids, torch.arange(15).view(3, 5) + 5
+    values = torch.rand(3, source.shape[1], heads.layers, HEADS)
+    found = []
+    for tokens in (slice(0), slice(5, None), slice(4, 5)):  # none, those beyond the target, its last
+        values[:, tokens, heads.first_rows["decoder"] :] = 0
+        with heads.at(values):
+            found.append(built(input_ids=source, decoder_input_ids=target).logits)
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+
+
 # --- copies, several gates, and checkpoints of gradients
 
 
