@@ -27,10 +27,10 @@ STUDY = CONFIG | {
 }
 
 
-def make(folder: Folder, name: str, store: str | None, *runs: str, **settings: object) -> None:
-    """Train runs of the study `name`, with a store or without."""
+def make(folder: Folder, name: str, *runs: str, store: str = "store", **settings: object) -> None:
+    """Train runs of the study `name`."""
     folder.write(STUDY | {"study": name} | settings)
-    folder.snakemake(*targets(name, *runs), **({"HEADSPEC_STORE": store} if store else {}))
+    folder.snakemake(*targets(name, *runs), HEADSPEC_STORE=store)
 
 
 def targets(name: str, *runs: str) -> list[str]:
@@ -44,9 +44,9 @@ def made(shared) -> Folder:
     def fill(path: Path) -> None:
         folder = Folder.new(path)
         (path / "store").mkdir()
-        make(folder, "first", "store")
-        make(folder, "second", "store")
-        make(folder, "alone", None)
+        make(folder, "first")
+        make(folder, "second")
+        make(folder, "alone", store="")
 
     return Folder(shared("store", fill))
 
@@ -65,57 +65,26 @@ def taken(folder: Folder, name: str) -> list[str]:
 
 
 def contents(folder: Folder, name: str) -> dict[str, object]:
-    """File of a study's runs: its bytes; of a table its rows, without measured times."""
+    """File of a study's runs: its bytes; of a table hashes of its rows, without measured times."""
     runs = folder.path / "results" / name / "runs"
     found: dict[str, object] = {}
     for path in sorted(p for p in runs.rglob("*") if p.is_file() and p.suffix not in (".pt", ".lock")):
+        content: object = path.read_bytes()
         if path.suffix == ".parquet":
-            found[str(path.relative_to(runs))] = tables.read(path).drop(columns=TIMES, errors="ignore")
+            rows = tables.read(path).drop(columns=TIMES, errors="ignore")
+            content = [*rows], pd.util.hash_pandas_object(rows).tolist()
         elif path.name == "classifiers.json":
             described = json.loads(path.read_text())
-            found[str(path.relative_to(runs))] = {
-                key: described[key] for key in ("classes", "pooling", "sha256")
-            }
-        else:
-            found[str(path.relative_to(runs))] = path.read_bytes()
+            content = {key: described[key] for key in ("classes", "pooling", "sha256")}
+        found[str(path.relative_to(runs))] = content
     return found
 
 
-def assert_same(a: dict[str, object], b: dict[str, object]) -> None:
-    assert list(a) == list(b)
-    for name, value in a.items():
-        if isinstance(value, pd.DataFrame):
-            pd.testing.assert_frame_equal(value, b[name], check_exact=True)
-        else:
-            assert value == b[name], name
-
-
-def test_two_studies_train_once(made):
+def test_two_studies_train_once_and_store_weights_once(made):
     assert (taken(made, "first"), taken(made, "second")) == ([], sorted(RUNS))
     entries = [*(made.path / "store").iterdir()]
     assert len(entries) == len(RUNS)
     assert [(entry / "trunk.pt").exists() for entry in entries].count(True) == 1
-
-
-def test_what_is_taken_is_what_would_have_been_trained(made):
-    alone = contents(made, "alone")
-    assert len(alone) > 20
-    assert_same(contents(made, "second"), alone)
-    assert_same(contents(made, "first"), alone)
-
-
-def test_each_study_has_records_of_its_own(made):
-    for run in RUNS:
-        path = Path("results/second/runs", run, "training.parquet")
-        footer = tables.footer(made.path / path)
-        first = tables.footer(made.path / "results/first/runs" / run / "training.parquet")
-        assert footer["study"] == "second" and str(path) in footer["job"]["output"]
-        assert {key: footer[key] for key in ("device", "precision", "seed", "versions")} == {
-            key: first[key] for key in ("device", "precision", "seed", "versions")
-        }
-
-
-def test_weights_are_stored_once(made):
     for run in RUNS:
         first, second = (
             made.path / "results" / name / "runs" / run / "model" / "model.safetensors"
@@ -124,20 +93,26 @@ def test_weights_are_stored_once(made):
         assert first.samefile(second) and first.stat().st_nlink == 3
 
 
-@pytest.mark.parametrize("store", ["", "store", "empty"])
-def test_the_store_is_no_reason_to_run_a_job(made, store):
-    (made.path / "empty").mkdir(exist_ok=True)
-    assert made.plan(*targets("second"), "--config", "study=second", HEADSPEC_STORE=store).rules == {}
+def test_what_is_taken_is_what_would_have_been_trained_with_a_record_of_its_own(made):
+    alone = contents(made, "alone")
+    assert len(alone) > 20
+    assert contents(made, "second") == alone and contents(made, "first") == alone
+    for first, second in zip(targets("first", *RUNS), targets("second", *RUNS), strict=True):
+        before, footer = (tables.footer(made.path / path) for path in (first, second))
+        assert footer["study"] == "second" and second in footer["job"]["output"]
+        assert all(footer[key] == before[key] for key in ("device", "precision", "seed", "versions"))
 
 
-def test_records_of_a_taken_run_can_be_restored(studies):
+def test_the_store_is_no_reason_to_run_a_job(studies):
+    """A job whose run was taken is up to date without the store, too, and without Snakemake's records."""
+    second = [*targets("second"), "--config", "study=second"]
+    (studies.path / "empty").mkdir()
+    for store in ("store", "empty", ""):
+        assert studies.plan(*second, HEADSPEC_STORE=store).rules == {}
     shutil.rmtree(studies.path / ".snakemake")
-    assert studies.plan(*targets("second"), "--config", "study=second").rules == {}
-
-
-def test_a_store_that_is_not_there_is_refused_before_any_job(made):
-    output = made.snakemake("-n", fails=True, HEADSPEC_STORE="stoer")
-    assert "HEADSPEC_STORE: no folder 'stoer' here; expected the folder that holds trained runs." in output
+    assert studies.plan(*second).rules == {}
+    refused = studies.snakemake("-n", fails=True, HEADSPEC_STORE="stoer")
+    assert "HEADSPEC_STORE: no folder 'stoer' here; expected the folder that holds trained runs." in refused
 
 
 def test_damaged_entries_are_trained_again_and_a_study_outlives_the_store(studies, monkeypatch):
@@ -146,12 +121,12 @@ def test_damaged_entries_are_trained_again_and_a_study_outlives_the_store(studie
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-    make(studies, "third", "store")
+    make(studies, "third")
     assert taken(studies, "third") == []
     logs = [studies.path / "results/third/logs/runs" / run / "train.log" for run in RUNS]
     assert all("training again, because the store has lost the run: " in log.read_text() for log in logs)
-    assert_same(contents(studies, "third"), contents(studies, "alone"))
-    make(studies, "fourth", "store", *RUNS)
+    assert contents(studies, "third") == contents(studies, "alone")
+    make(studies, "fourth", *RUNS)
     assert taken(studies, "fourth") == sorted(RUNS)
     for name in ("store", "results/third"):  # whose files are links
         shutil.rmtree(studies.path / name)
@@ -163,13 +138,12 @@ def test_damaged_entries_are_trained_again_and_a_study_outlives_the_store(studie
 def test_what_differs_is_trained(studies):
     pair, single = runs = RUNS[0], RUNS[-1]
     path = studies.path / "texts" / "topic.tsv"
-    lines = path.read_text().splitlines()
-    lines[1] = lines[1].replace(" ", " lovely ", 1)
-    path.write_text("\n".join(lines) + "\n")
-    make(studies, "third", "store", *runs)
+    header, first, rest = path.read_text().split("\n", 2)
+    path.write_text("\n".join([header, first.replace(" ", " lovely ", 1), rest]))
+    make(studies, "third", *runs)
     assert taken(studies, "third") == [single]  # which does not read the text
     found = tables.footer(studies.path / "results/third/runs" / pair / "training.parquet")["precision"]
-    make(studies, "fourth", "store", *runs, precision=found)  # as "auto" was resolved
+    make(studies, "fourth", *runs, precision=found)  # as "auto" was resolved
     assert taken(studies, "fourth") == sorted(runs)
-    make(studies, "fifth", "store", *runs, precision={"fp32": "bf16", "bf16": "fp32"}[found])
+    make(studies, "fifth", *runs, precision={"fp32": "bf16", "bf16": "fp32"}[found])
     assert taken(studies, "fifth") == []
