@@ -89,7 +89,7 @@ def test_a_loss_of_ones_own():
         (
             lambda batch: [{"input_ids": batch["input_ids"]}],
             EncoderError,
-            "loss: missing; .* expected labels",
+            "loss: missing; .* expected labels in it, or `loss`$",
         ),
     ],
 )
@@ -107,7 +107,8 @@ def test_a_loss_that_is_none_of_those_known_is_asked_for():
         return SimpleNamespace(logits=outputs.logits, loss=outputs.loss + 1 if "labels" in batch else None)
 
     model.forward = forward
-    with pytest.raises(EncoderError, match="of Roberta.* is no cross-entropy or squared error of its logits"):
+    message = "of Roberta.* is no cross-entropy or squared error of its logits, expected `loss`$"
+    with pytest.raises(EncoderError, match=message):
         headspec.head_importance(model, [any_model.classified()])
 
 
