@@ -244,6 +244,17 @@ def test_iat_that_restricts_nothing_is_plain_training_to_the_byte(trained, tmp_p
     assert same(net, trained[0]) and len(frame) == 18
 
 
+def test_heads_that_no_task_owns_do_not_change_after_the_branch(trained, tmp_path):
+    net, _ = finish(trained, tmp_path, 0.3)
+    state, masks = trained[1][0.3]["model"], owned_heads(trained[2], "top", 0.3, 0)
+    names = {id(p): name for name, p in net.named_parameters()}
+    anyone = np.any(list(masks.values()), axis=0)
+    assert 0 < anyone.sum() < anyone.size
+    for part in head_slices(net.gates, "qkv"):
+        same = torch.equal(part.view(part.parameter), part.view(state[names[id(part.parameter)]]))
+        assert same != bool((part.heads & anyone).any())
+
+
 def test_the_same_batches_rates_and_dropout_as_plain_training(trained, tmp_path):
     """The first step after the branch has the same loss as in plain training."""
     assert len(trained[1][0.3]["history"]) == 18 - round(0.3 * 18) == 13
