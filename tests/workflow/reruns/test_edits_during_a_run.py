@@ -32,9 +32,9 @@ def study(finished, tmp_path, monkeypatch) -> Folder:
     return study
 
 
-def while_stopped(study: Folder, file: str, change: Callable[[], object], fails: bool) -> str:
-    """Train the run, with a change while the job stands before it gives `file` its name."""
-    process = study.start(TARGET, FAULT=f"{file}:1:stop")
+def while_stopped(study: Folder, change: Callable[[], object], fails: bool) -> str:
+    """Train the run, with a change while the job stands before it gives its first checkpoint a name."""
+    process = study.start(TARGET, FAULT="checkpoint.pt:1:stop")
     until(lambda: at_work(study.path, psutil.STATUS_STOPPED), process)
     change()
     for job in at_work(study.path, psutil.STATUS_STOPPED):
@@ -42,10 +42,6 @@ def while_stopped(study: Folder, file: str, change: Callable[[], object], fails:
     output, _ = process.communicate()
     assert bool(process.returncode) == fails, output
     return output
-
-
-def edit(study: Folder, old: str, new: str) -> Callable[[], None]:
-    return lambda: study.replace(SCHEDULE, old, new)
 
 
 def stored(study: Folder) -> list[Path]:
@@ -58,12 +54,12 @@ def test_code_edited_before_a_job_loads_it_ends_the_job(study):
         shutil.rmtree(study.results / made)
     process = study.start(TARGET)
     until((study.results / "data" / "tone" / "train.parquet").exists, process)
-    edit(study, *RATE)()
+    study.replace(SCHEDULE, *RATE)
     output, _ = process.communicate()
     assert process.returncode
     assert f"{SCHEDULE} was edited after this job was planned. Nothing of it is kept. Start" in output
     assert "Traceback" not in output
-    edit(study, *reversed(RATE))()
+    study.replace(SCHEDULE, *reversed(RATE))
     assert not (study.path / TARGET).exists() and stored(study) == []
     assert study.plan(TARGET).rules == {"train": 1}
     shutil.rmtree(study.path / ".snakemake")
@@ -71,10 +67,10 @@ def test_code_edited_before_a_job_loads_it_ends_the_job(study):
 
 
 def test_code_edited_after_a_job_loaded_it_does_no_harm(study, finished):
-    while_stopped(study, "checkpoint.pt", edit(study, *RATE), fails=False)
+    while_stopped(study, lambda: study.replace(SCHEDULE, *RATE), fails=False)
     assert len(stored(study)) == 1
     assert study.plan(TARGET).rules == {"train": 1}
-    edit(study, *reversed(RATE))()
+    study.replace(SCHEDULE, *reversed(RATE))
     assert study.plan(TARGET).rules == {}
     made, expected = contents(study.results / RUN), contents(finished.results / RUN)
     assert made["model/model.safetensors"] == expected["model/model.safetensors"]
@@ -84,8 +80,8 @@ def test_an_input_replaced_while_a_job_reads_it_ends_the_job(study):
     """Else the new one would be recorded as what the result was made from."""
     tokens = study.results / "tokens" / "bert" / "topic"
     shutil.copy2(tokens / "train.parquet", tokens / "kept")
-    replace = lambda: shutil.copy2(tokens / "validation.parquet", tokens / "train.parquet")  # noqa: E731
-    output = while_stopped(study, "checkpoint.pt", replace, fails=True)
+    other = tokens / "validation.parquet"
+    output = while_stopped(study, lambda: shutil.copy2(other, tokens / "train.parquet"), fails=True)
     assert "tokens/bert/topic/train.parquet was replaced while this job ran. Nothing of it is kept" in output
     assert not (study.path / TARGET).exists() and stored(study) == []
     os.replace(tokens / "kept", tokens / "train.parquet")

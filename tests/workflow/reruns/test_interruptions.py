@@ -13,7 +13,7 @@ from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 
-PAIR = "runs/bert/tone+topic"
+PAIR = "runs/bert/tone+topic/tuned"
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def interruptible(study) -> Folder:
 
 def test_a_job_left_running_is_waited_for(finished, interruptible):
     """Only the snakemake process is killed; its training job still runs when the next one starts."""
-    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed1"
-    shutil.rmtree(run)
-    target = f"results/tiny/{PAIR}/tuned/seed1/training.parquet"
+    study, run = interruptible, f"{PAIR}/seed1"
+    shutil.rmtree(study.results / run)
+    target = f"results/tiny/{run}/training.parquet"
     first = study.start(target, FAULT="checkpoint.pt:40:stop")
     until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
     (job,) = at_work(study.path, psutil.STATUS_STOPPED)
@@ -35,7 +35,7 @@ def test_a_job_left_running_is_waited_for(finished, interruptible):
     first.wait()
     second = study.start(target)
     try:
-        log = study.results / "logs" / PAIR / "tuned" / "seed1" / "train.log"
+        log = study.results / "logs" / run / "train.log"
         until(lambda: log.exists() and "waiting for another process" in log.read_text())
         assert second.poll() is None
     finally:
@@ -44,31 +44,23 @@ def test_a_job_left_running_is_waited_for(finished, interruptible):
         first.communicate()
     assert second.returncode == 0, output
     until(lambda: not at_work(study.path))
-    trained = {
-        k: v for k, v in contents(finished.results / PAIR / "tuned" / "seed1").items() if "model/" in k
-    }
-    expected = trained | {
-        "training.parquet": contents(finished.results)[f"{PAIR}/tuned/seed1/training.parquet"]
-    }
-    assert len(expected) == 4
-    assert contents(run) == expected
+    trained, expected = contents(study.results / run), contents(finished.results / run)
+    assert len(trained) == 4 and trained == {name: expected[name] for name in trained}
 
 
 def test_a_job_killed_for_its_memory_is_retried_with_smaller_batches(finished, interruptible):
     """As on a cluster: the next attempt continues with batches in microbatches, and gets the same numbers."""
-    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed0"
-    shutil.rmtree(run)
-    target = f"results/tiny/{PAIR}/tuned/seed0/training.parquet"
+    study, run = interruptible, f"{PAIR}/seed0"
+    shutil.rmtree(study.results / run)
+    target = f"results/tiny/{run}/training.parquet"
     output = study.snakemake(target, "--retries", "1", FAULT="checkpoint.pt:60:kill")
     assert "Trying to restart job" in output
-    log = (study.results / "logs" / PAIR / "tuned" / "seed0" / "train.log").read_text()
+    log = (study.results / "logs" / run / "train.log").read_text()
     assert "continuing after step 59 of 104" in log and "batches in 2 microbatches" in log
-    expected, retried = (
-        tables.read(f.results / PAIR / "tuned" / "seed0" / "training.parquet") for f in (finished, study)
-    )
-    assert retried["loss"][:59].equals(expected["loss"][:59])
+    expected, retried = (tables.read(folder.path / target)["loss"] for folder in (finished, study))
+    assert retried[:59].equals(expected[:59])
     # microbatches are rounded differently from the whole batch
-    assert retried["loss"].to_numpy() == pytest.approx(expected["loss"].to_numpy(), rel=0.05, abs=0.01)
+    assert retried.to_numpy() == pytest.approx(expected.to_numpy(), rel=0.05, abs=0.01)
 
 
 @pytest.mark.parametrize(
