@@ -23,7 +23,7 @@ from headspec.config.runs import Run
 from headspec.cost import graph
 from headspec.data.planned import Planned
 from headspec.statistics.dissociation.analysis import dissociation_tables
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
 SNAKEFILE = Path(__file__).parents[1] / "Snakefile"
@@ -150,7 +150,7 @@ def analysed(paths: list[str], resamples: int) -> Cost:
     """Analyse the dissociation of the runs of a `mixture`; called in a process of its own."""
     metrics, mixture = dict.fromkeys(TASKS, "accuracy"), "+".join(TASKS)
     runs = [Run("model", mixture, TASKS, "tuned", seed) for seed in range(len(paths))]
-    evaluations = [Evaluation(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
+    evaluations = [PrunedPredictions(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
     before = Cost.used(resource.RUSAGE_SELF)
     dissociation_tables(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], 0)
     after = Cost.used(resource.RUSAGE_SELF)

@@ -12,8 +12,8 @@ from scipy import stats
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.atlas.pruning_curves import area_weights
-from headspec.statistics.dissociation.resampled import Evaluation
-from headspec.statistics.dissociation.scores import scores
+from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.resampling import holm
 from headspec.tasks.metrics import score
 from support.data.evaluations import evaluated
@@ -24,12 +24,12 @@ LEVELS = {"importance": (0.85, 0.6, 0.5), "confidence": (0.85, 0.7, 0.5), "rando
 DRAWS, SPREAD = 10, 0.05
 
 
-def evaluation(predictions: dict[tuple, np.ndarray], *more, seed: int = 0) -> Evaluation:
+def evaluation(predictions: dict[tuple, np.ndarray], *more, seed: int = 0) -> PrunedPredictions:
     """A run from {(ranking, pruned_for, draw, task, fraction): predictions (n,)}, right if they are 1."""
     columns = ["ranking", "pruned_for", "draw", "task", "fraction"]
     one = evaluated(columns, predictions, *more, seed=seed)
-    ranked = one.predictions["draw"].isna()
-    return replace(one, stored=one.predictions.assign(order=np.where(ranked, "top", None)))
+    ranked = one.read()["draw"].isna()
+    return replace(one, stored=one.read().assign(order=np.where(ranked, "top", None)))
 
 
 def curve(ranking: str, levels, u: np.ndarray, pruned_for: str | None = "a", draw=None, task="a") -> dict:
@@ -40,7 +40,9 @@ def curve(ranking: str, levels, u: np.ndarray, pruned_for: str | None = "a", dra
     }
 
 
-def areas(evaluations: list[Evaluation], resamples: int = 400, confidence: float = 0.95) -> pd.DataFrame:
+def areas(
+    evaluations: list[PrunedPredictions], resamples: int = 400, confidence: float = 0.95
+) -> pd.DataFrame:
     return pruning_curves(evaluations, resamples, confidence, seed=0)["pruning_areas"]
 
 
@@ -100,7 +102,9 @@ def test_the_metric_is_that_of_the_task():
     assert row["value"] == pytest.approx(expected)
 
 
-def simulated(rng: np.random.Generator, levels: dict, seeds: int = 1, n: int = 120) -> list[Evaluation]:
+def simulated(
+    rng: np.random.Generator, levels: dict, seeds: int = 1, n: int = 120
+) -> list[PrunedPredictions]:
     """Runs whose areas are known: orders differ from `random` by chance, seeds share some difficulty."""
     evaluations, shared = [], rng.random(n)
     for seed in range(seeds):
@@ -181,10 +185,10 @@ def test_each_order_is_analysed_as_if_it_were_alone():
     top_alone = simulated(np.random.default_rng(2), LEVELS, seeds=2)
     bottom_alone, both = [], []
     for run, other in zip(top_alone, simulated(np.random.default_rng(5), LEVELS, seeds=2), strict=True):
-        ranked = other.predictions[other.predictions["order"] == "top"]
-        orders = run.predictions[run.predictions["order"].isna()]
+        ranked = other.read()[other.read()["order"] == "top"]
+        orders = run.read()[run.read()["order"].isna()]
         bottom_alone.append(replace(run, stored=pd.concat([ranked, orders])))
-        both.append(replace(run, stored=pd.concat([ranked.assign(order="bottom"), run.predictions])))
+        both.append(replace(run, stored=pd.concat([ranked.assign(order="bottom"), run.read()])))
     table = areas(both)
     top, bottom = (table[table["order"] == order].reset_index(drop=True) for order in ("top", "bottom"))
     pd.testing.assert_frame_equal(top, areas(top_alone))
@@ -224,7 +228,7 @@ def test_dissociation_of_a_ranking_is_equation_7():
     runs = [evaluation(right, seed=seed) for seed in (0, 1)]
     table = ranking_dissociation(runs, 0.3, 200, 0.95, 0.1, seed=0)
     assert set(table["ranking"]) == set(matrix) and set(table["n_seeds"]) == {2}
-    expected = scores(matrix["importance"], [0.9, 0.9])
+    expected = dissociation(matrix["importance"], [0.9, 0.9])
     found = table[table["ranking"] == "importance"].set_index("task")["dissociation"]
     np.testing.assert_allclose(found[["a", "b"]], expected)
     same = table[table["ranking"] == "confidence"]
@@ -232,6 +236,6 @@ def test_dissociation_of_a_ranking_is_equation_7():
     assert list(table.columns) == list(SCHEMAS["ranking_dissociation"].columns)
     for _, family in table.groupby(table["task"] == "mean"):
         np.testing.assert_allclose(family["p_holm"], holm(family["p_value"]))
-    only = [replace(run, stored=run.predictions.query("ranking == 'random'")) for run in runs]
+    only = [replace(run, stored=run.read().query("ranking == 'random'")) for run in runs]
     none = ranking_dissociation(only, 0.3, 200, 0.95, 0.1, seed=0)
     assert none.empty and list(none) == list(table)

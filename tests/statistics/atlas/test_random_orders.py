@@ -8,7 +8,7 @@ from scipy import stats
 from headspec.config.runs import Run
 from headspec.config.table_values import RANDOM
 from headspec.statistics.atlas.pruning_areas import pruning_curves
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 
 #: standard error over examples in units of the standard deviation of orders: number of examples, this
 #: standard deviation, and whether an example is as difficult under all rankings
@@ -16,7 +16,7 @@ RATIOS = {0.1: (213, 0.15, True), 0.2: (53, 0.15, True), 1: (30, 0.1, False)}
 LEVEL, TASKS = 0.5, tuple(f"t{i}" for i in range(20))
 
 
-def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[Evaluation]:
+def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[PrunedPredictions]:
     """Runs of independent tasks in which a ranking is as good as the mean of all random orders."""
     n, spread, same = RATIOS[ratio]
     difficulty, runs = rng.random((len(TASKS), 1, n)), []
@@ -35,7 +35,7 @@ def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[Ev
             order=top.mask(random), pruned_for=frame["task"].mask(random),
         )  # fmt: skip
         run = Run("m", mixture, TASKS, "tuned", seed)
-        runs.append(Evaluation(run, dict.fromkeys(TASKS, "accuracy"), frame))
+        runs.append(PrunedPredictions(run, dict.fromkeys(TASKS, "accuracy"), frame))
     return runs
 
 

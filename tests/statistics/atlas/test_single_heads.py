@@ -7,11 +7,11 @@ from scipy import stats
 
 from headspec.errors import DataError
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 from support.data.evaluations import evaluated
 
 
-def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:
+def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> PrunedPredictions:
     """Right or wrong predictions; closed: {(measure, layer, head): (n,) bool}."""
     predictions = {("a", None, None, None): plain} | {("a", *head): right for head, right in closed.items()}
     return evaluated(["task", "measure", "layer", "head"], predictions, seed=seed)

@@ -10,7 +10,7 @@ from scipy import stats
 from headspec.config.runs import Run
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 from support.data.evaluations import evaluated
 
 FRACTION = 0.3
@@ -96,11 +96,11 @@ def test_two_seeds_have_an_interval_over_examples_and_no_p_and_one_method_has_no
 def test_what_mixtures_share_cancels():
     """Tasks that are pruned alike in two mixtures are resampled alike."""
     one = evaluation("a+q", "aq", "tuned", 0, np.random.default_rng(3))
-    frame = one.predictions
+    frame = one.read()
     unpruned = frame[(frame["task"] == "q") & (frame["pruned_for"] == "none")]["prediction"].to_numpy()
     frame.loc[frame["task"] == "q", "prediction"] = np.tile(unpruned, 3)  # whose D is 0
     renamed = Run("m", "a+p", ("a", "p"), "tuned", 0)
-    other = Evaluation(renamed, dict.fromkeys("ap", "accuracy"), frame.replace({"q": "p"}))
+    other = PrunedPredictions(renamed, dict.fromkeys("ap", "accuracy"), frame.replace({"q": "p"}))
     (found,) = table([one, other], pairs=[], parents={"q": "p"}).to_dict("records")
     assert found["dissociation"] > 0.01
     assert (found["difference"], found["ci_low"], found["ci_high"]) == pytest.approx((0, 0, 0), abs=1e-12)

@@ -12,7 +12,7 @@ from headspec import tables
 from headspec.errors import DataError
 from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
 from headspec.statistics.dissociation.resampled import (
-    Evaluation,
+    PrunedPredictions,
     ResampledDissociation,
     combine,
     evaluations,
@@ -62,11 +62,11 @@ def test_estimates_are_those_of_the_pruning_matrix():
     one = evaluation(
         {"a": masks, "b": masks | {"a": 0.8}, "c": masks | {"b": 0.6}}, np.random.default_rng(17)
     )
-    right = one.predictions["label"] == one.predictions["prediction"]
-    accuracy = right.groupby([one.predictions["pruned_for"], one.predictions["task"]]).mean().unstack()
+    right = one.read()["label"] == one.read()["prediction"]
+    accuracy = right.groupby([one.read()["pruned_for"], one.read()["task"]]).mean().unstack()
     table = study(one)["dissociation"].set_index("task")
     assert table["base"].to_dict() == pytest.approx(accuracy.loc["none"].to_dict())
-    ones = one.predictions.groupby("task")["label"].mean()
+    ones = one.read().groupby("task")["label"].mean()
     np.testing.assert_allclose(table["chance"], np.maximum(ones, 1 - ones))
     for task, others in {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}.items():
         performance = accuracy[task] / accuracy.loc["none", task]
@@ -77,9 +77,9 @@ def test_estimates_are_those_of_the_pruning_matrix():
 
 def test_identical_predictions_do_not_dissociate():
     one = pair(rng=np.random.default_rng(0))
-    base = one.predictions[one.predictions["pruned_for"] == "none"]
+    base = one.read()[one.read()["pruned_for"] == "none"]
     same = pd.concat([base, *(base.assign(pruned_for=mask, fraction=FRACTION) for mask in "ab")])
-    result = study(Evaluation(one.run, one.metrics, same))
+    result = study(PrunedPredictions(one.run, one.metrics, same))
     columns = ["dissociation", "ci_low", "ci_high", "p_value"]
     assert result["dissociation"][columns].to_numpy().tolist() == [[0, 0, 0, 1]] * 2
     assert result["mixtures"][["case", "distinct", "at_chance"]].values.tolist() == [["none", False, False]]
@@ -312,7 +312,7 @@ def at_fractions():
     rng, frames = np.random.default_rng(22), []
     for fraction, same in {0.1: 0.85, 0.3: 0.6, 0.5: 0.5}.items():
         one = pair(same=same, other=0.9, rng=rng, n=400)
-        frame = one.predictions.replace({"fraction": {FRACTION: fraction}})
+        frame = one.read().replace({"fraction": {FRACTION: fraction}})
         frames.append(frame[frame["pruned_for"] != "none"] if frames else frame)
     return replace(one, stored=pd.concat(frames, ignore_index=True))
 
@@ -320,7 +320,7 @@ def at_fractions():
 def test_a_fraction_depends_only_on_its_predictions(at_fractions):
     every = study(at_fractions, resamples=200)
     columns = ["fraction", "task", "dissociation", "ci_low", "ci_high", "p_value", "at_chance"]
-    rows = at_fractions.predictions
+    rows = at_fractions.read()
     assert every["dissociation"]["fraction"].unique().tolist() == [0.1, 0.3, 0.5]
     for fraction, here in every["dissociation"].groupby("fraction"):
         one = replace(at_fractions, stored=rows[rows["fraction"].isin([0.0, fraction])])
@@ -350,7 +350,7 @@ def test_area_is_the_mean_over_fractions_from_zero(at_fractions):
 
 def test_tables_fit_their_schemas_and_repeat_to_the_byte_in_any_order(tmp_path):
     runs = [pair(rng=np.random.default_rng(16), same=0.77, seed=seed) for seed in range(2)]
-    shuffled = [replace(one, stored=one.predictions.sample(frac=1, random_state=0)) for one in runs[::-1]]
+    shuffled = [replace(one, stored=one.read().sample(frac=1, random_state=0)) for one in runs[::-1]]
     first = study(*runs)
     for name, frame in first.items():
         tables.write(tmp_path / name, SCHEMAS[name], frame, {})
@@ -373,7 +373,7 @@ def test_processes_and_other_runs_change_nothing_but_the_correction(tmp_path):
     seeds = [pair(same=0.72, rng=rng, n=60, seed=s, mixture=m) for m in ("x", "y") for s in range(3)]
     paths = [str(tmp_path / f"{i}.parquet") for i in range(len(seeds))]
     for path, one in zip(paths, seeds, strict=True):
-        tables.write(path, SCHEMAS["predictions"], one.predictions.assign(probabilities=None), {})
+        tables.write(path, SCHEMAS["predictions"], one.read().assign(probabilities=None), {})
     stored = evaluations([vars(one.run) for one in seeds], seeds[0].metrics, paths)
     one, two = study(*seeds, resamples=100), study(*stored, resamples=100, processes=2)
     for name, frame in one.items():
@@ -406,7 +406,7 @@ def test_runs_on_other_examples_are_drawn_by_themselves_and_seeds_on_them_refuse
 ])  # fmt: skip
 def test_missing_predictions_are_named(lost, message):
     one = pair(rng=np.random.default_rng(15))
-    frame = one.predictions.copy()
+    frame = one.read().copy()
     place = frame.eval("task == 'b' and pruned_for == 'a' and example == 3")
     frame.loc[place, "example"] = 3000
     with pytest.raises(DataError, match=message):

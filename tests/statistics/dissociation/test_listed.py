@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from headspec.errors import DataError
 from headspec.statistics.dissociation.listed import head_lists, ranked
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
 
@@ -18,7 +18,7 @@ TASKS = ("a", "b")
 
 def evaluation(
     rng, accuracy, seed: int = 0, n: int = 200, common=None, mask_noise: float = 0.0
-) -> Evaluation:
+) -> PrunedPredictions:
     """A run of {task: {(pruned, draw): accuracy}}; half of how difficult examples are is `common` (k, n).
 
     Whether an example is right is the same under all masks, except for `mask_noise`.
@@ -33,7 +33,7 @@ def evaluation(
             right = norm.cdf(under / np.sqrt(2 + mask_noise**2)) < p
             predictions[pruned, draw, task] = np.where(right, label, 1 - label)
     one = evaluated(["pruned", "draw", "task"], predictions, label, model="bert", seed=seed)
-    return replace(one, stored=one.predictions.assign(heads="mine", n_pruned=4))
+    return replace(one, stored=one.read().assign(heads="mine", n_pruned=4))
 
 
 def masks(base: float, listed: float, shared: float, random) -> dict:
@@ -41,9 +41,9 @@ def masks(base: float, listed: float, shared: float, random) -> dict:
     return {("none", None): base, ("listed", None): listed, ("shared", None): shared} | drawn
 
 
-def value(one: Evaluation, task: str, pruned: str) -> np.ndarray:
+def value(one: PrunedPredictions, task: str, pruned: str) -> np.ndarray:
     """Accuracies (draws,)."""
-    rows = one.predictions[(one.predictions["task"] == task) & (one.predictions["pruned"] == pruned)]
+    rows = one.read()[(one.read()["task"] == task) & (one.read()["pruned"] == pruned)]
     return (rows["prediction"] == rows["label"]).groupby(rows["draw"].fillna(0)).mean().to_numpy()
 
 
@@ -128,7 +128,7 @@ def test_lists_and_tasks_of_a_mixture_are_one_family():
     rng = np.random.default_rng(6)
     accuracy = {t: masks(0.9, 0.6, 0.75, rng.normal(0.85, 0.03, 20)) for t in TASKS}
     one, other = (evaluation(rng, accuracy | own) for own in ({}, {"a": masks(0.9, 0.8, 0.8, [0.8] * 20)}))
-    both = pd.concat([one.predictions, other.predictions.assign(heads="theirs")])
+    both = pd.concat([one.read(), other.read().assign(heads="theirs")])
     table = head_lists([replace(one, stored=both)], 100, 0.95, 0)
     assert table["heads"].tolist() == ["mine", "mine", "theirs", "theirs"]
     under = [
@@ -197,7 +197,7 @@ def test_intervals_of_both_parts_cover(seeds):
 
 def test_a_table_that_lacks_a_mask_is_refused():
     one = evaluation(np.random.default_rng(0), {t: masks(0.9, 0.8, 0.7, [0.8, 0.85]) for t in TASKS})
-    rows = one.predictions
+    rows = one.read()
     for lacking in (rows["pruned"] != "shared", rows.index != 5):
         with pytest.raises(DataError, match="listed.parquet: task 'a' lacks predictions for the list 'mine'"):
             head_lists([replace(one, stored=rows[lacking])], 20, 0.95, 0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
+from headspec.statistics.dissociation.scores import case, dissociation, is_distinct, relative
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
 # task whose heads are pruned, columns: evaluated task.
@@ -31,7 +31,7 @@ PAIRS = {
 
 
 def test_published_five_tasks_by_equation_7():
-    d = 100 * scores(FIVE, FIVE_BASE)
+    d = 100 * dissociation(FIVE, FIVE_BASE)
     assert d == pytest.approx([7.237, 5.260, 9.833, 11.079, 3.284], abs=5e-4)
     # Columns of a task are compared, not rows, as in the released code.
     # The paper prints QNLI and AG swapped, and a value of MNLI that does not follow from its matrix.
@@ -43,7 +43,7 @@ def test_published_five_tasks_by_equation_7():
 @pytest.mark.parametrize("pair", PAIRS)
 def test_published_input_paradigm(pair):
     base, matrix, expected, mean, distinct = PAIRS[pair]
-    d = scores(matrix, base)
+    d = dissociation(matrix, base)
     # Metrics are printed to 0.01, which leaves D uncertain by 2 * 0.005 / 0.91.
     assert 100 * d == pytest.approx(expected, abs=0.011)
     assert 100 * d.mean() == pytest.approx(mean, abs=0.011)
@@ -59,22 +59,22 @@ def test_published_input_paradigm(pair):
 )
 def test_scores_are_of_single_matrices_whatever_their_scale_and_order(matrix, base, scale, order):
     """Prunings that do the same do not dissociate."""
-    d = scores(matrix, base)
-    np.testing.assert_array_equal(d, [scores(*pair) for pair in zip(matrix, base, strict=True)])
-    np.testing.assert_array_equal(scores(matrix, base[0])[2], scores(matrix[2], base[0]))
-    np.testing.assert_allclose(scores(scale * matrix, scale * base), d, atol=1e-9)
-    renamed = scores(matrix[:, order][:, :, order], base[:, order])
+    d = dissociation(matrix, base)
+    np.testing.assert_array_equal(d, [dissociation(*pair) for pair in zip(matrix, base, strict=True)])
+    np.testing.assert_array_equal(dissociation(matrix, base[0])[2], dissociation(matrix[2], base[0]))
+    np.testing.assert_allclose(dissociation(scale * matrix, scale * base), d, atol=1e-9)
+    renamed = dissociation(matrix[:, order][:, :, order], base[:, order])
     np.testing.assert_allclose(renamed, d[:, order], atol=1e-12)
-    assert (scores(np.broadcast_to(matrix[:, :1], matrix.shape), base) == 0).all()
+    assert (dissociation(np.broadcast_to(matrix[:, :1], matrix.shape), base) == 0).all()
 
 
 def test_scores_without_a_positive_base_or_a_second_task():
     for base in (0.0, -0.1):
         matrix = [[0.1, 0.4], [0.2, 0.3]]
         np.testing.assert_array_equal(relative(matrix, [base, 0.5])[:, 0], [np.nan, np.nan])
-        np.testing.assert_allclose(scores(matrix, [base, 0.5]), [np.nan, 0.2])
+        np.testing.assert_allclose(dissociation(matrix, [base, 0.5]), [np.nan, 0.2])
     with pytest.raises(ValueError, match="at least two tasks, not 1"):
-        scores([[0.5]], [0.9])
+        dissociation([[0.5]], [0.9])
 
 
 @pytest.mark.parametrize(

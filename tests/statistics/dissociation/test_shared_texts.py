@@ -11,7 +11,7 @@ from headspec.data.pairs import pair
 from headspec.data.shared_texts import TEXTS, grouped
 from headspec.statistics.atlas.pruning_areas import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
-from headspec.statistics.dissociation.resampled import Evaluation, resample_run
+from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
 from support.data.evaluations import evaluated
 
 TASKS = ("topic", "topic-pair")
@@ -25,7 +25,7 @@ def texts(rng: np.random.Generator, n: int) -> tuple[dict[str, pd.DataFrame], di
     return tables, grouped(dict.fromkeys(TASKS, "topic"), tables.values())
 
 
-def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]) -> Evaluation:
+def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]) -> PrunedPredictions:
     """It makes no difference whose heads are pruned; a pair is right if both of its texts are understood."""
     first, second = (
         tables["topic-pair"][text].str.split().str[1].astype(int) for text in ("text_a", "text_b")
@@ -39,9 +39,9 @@ def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]
     return evaluated(["pruned_for", "task", "fraction"], predictions, mixture=mixture)
 
 
-def as_rankings(one: Evaluation) -> Evaluation:
+def as_rankings(one: PrunedPredictions) -> PrunedPredictions:
     """The same predictions, as if two rankings had chosen the heads to prune."""
-    frame = one.predictions
+    frame = one.read()
     parts = [
         frame[frame["pruned_for"].isin(["none", pruned_for])].assign(ranking=ranking)
         for ranking, pruned_for in {"importance": "topic", "confidence": "topic-pair"}.items()
@@ -92,8 +92,8 @@ def test_a_task_without_its_pairs_is_drawn_by_example():
     rng = np.random.default_rng(2)
     tables, groups = texts(rng, 300)
     one, tasks = null(rng, "m", tables), ("topic", "other")
-    frame = one.predictions.replace({"topic-pair": "other"})
-    alone = Evaluation(replace(one.run, tasks=tasks), dict.fromkeys(tasks, "accuracy"), frame)
+    frame = one.read().replace({"topic-pair": "other"})
+    alone = PrunedPredictions(replace(one.run, tasks=tasks), dict.fromkeys(tasks, "accuracy"), frame)
     by_example, by_group = (
         [resample_run(replace(e, grouped=given), [0.3], 100, 0.95, 0).bootstrap for given in ({}, groups)]
         for e in (alone, one)

@@ -8,7 +8,7 @@ import pytest
 
 from headspec import tables
 from headspec.config.table_values import MEAN
-from headspec.statistics.dissociation.resampled import Evaluation, resample_run
+from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
 from headspec.statistics.training.specialization import specialization
 from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS
@@ -16,7 +16,7 @@ from support.schemas import SCHEMAS
 SEEDS = (0, 1, 2)
 
 
-def pruned(method: str, seed: int, same: float, other: float = 0.9, n: int = 200) -> Evaluation:
+def pruned(method: str, seed: int, same: float, other: float = 0.9, n: int = 200) -> PrunedPredictions:
     """Accuracies with a task's heads pruned (`same`), and with the other task's heads pruned (`other`)."""
     rng, label = np.random.default_rng([seed, len(method)]), np.arange(n) % 2.0
     predictions = {}

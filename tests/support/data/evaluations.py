@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from headspec.config.runs import Run
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 
 
 def evaluated(
@@ -16,7 +16,7 @@ def evaluated(
     label: ArrayLike = 1.0,
     metric: str = "accuracy",
     **run: object,
-) -> Evaluation:
+) -> PrunedPredictions:
     """A run from {values of `columns`, among them the task: predictions (n,)}, with a `label` for all tasks.
 
     `run` has fields of `Run` in place of model 'm', the method 'tuned', seed 0, and the tasks in their order.
@@ -31,7 +31,7 @@ def evaluated(
         frame[name] = frame[name].astype("Int32")
     tasks = tuple(dict.fromkeys(keys["task"]))
     fields = {"model": "m", "mixture": "+".join(tasks), "tasks": tasks, "method": "tuned", "seed": 0} | run
-    return Evaluation(Run(**fields), dict.fromkeys(fields["tasks"], metric), frame)
+    return PrunedPredictions(Run(**fields), dict.fromkeys(fields["tasks"], metric), frame)
 
 
 def binary(

@@ -14,7 +14,7 @@ from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.intervals import Orders, over_seeds_and_examples
 from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -122,7 +122,7 @@ def _area_rows(
 
 
 def pruning_curves(
-    evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
+    evaluations: Iterable[PrunedPredictions], resamples: int, confidence: float, seed: int
 ) -> dict[str, pd.DataFrame]:
     """Return the tables `pruning_curves` and `pruning_areas`, combined over seeds.
 
@@ -164,9 +164,9 @@ def pruning_curves(
     return result
 
 
-def _by_order(evaluation: Evaluation) -> Iterator[tuple[str, Evaluation]]:
+def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredictions]]:
     """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders."""
-    frame = evaluation.predictions
+    frame = evaluation.read()
     for name in (TOP, BOTTOM):
         chosen = frame["order"] == name
         if chosen.any():
@@ -196,7 +196,7 @@ def _aligned(seeds: list[ResampledCurves]) -> dict[str, list[Curve]]:
 
 
 def ranking_dissociation(
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[PrunedPredictions],
     fraction: float,
     resamples: int,
     confidence: float,
@@ -209,11 +209,9 @@ def ranking_dissociation(
     which describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
     """
     frames = []
-    names = {
-        name for e in evaluations for name in e.predictions.dropna(subset="pruned_for")["ranking"].unique()
-    }
+    names = {name for e in evaluations for name in e.read().dropna(subset="pruned_for")["ranking"].unique()}
     for ranking in sorted(names):
-        pruned = (replace(e, stored=_as_predictions(e.predictions, ranking, fraction)) for e in evaluations)
+        pruned = (replace(e, stored=_as_predictions(e.read(), ranking, fraction)) for e in evaluations)
         tables = dissociation_tables(pruned, resamples, confidence, distinct, fraction, seed)
         frames.append(tables["combined"].assign(ranking=ranking))
     columns = list(SCHEMAS["ranking_dissociation"].columns)

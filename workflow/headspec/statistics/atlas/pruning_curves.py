@@ -13,7 +13,7 @@ from headspec.config.runs import Run
 from headspec.config.table_values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
+from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units
 from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, score
@@ -39,9 +39,9 @@ def area_weights(fractions: Sequence[float]) -> Floats:
     return (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
 
 
-def _ranked_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+def _ranked_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
     """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set."""
-    frame = evaluation.predictions
+    frame = evaluation.read()
     rows = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
     rows = rows.assign(draw=rows["draw"].fillna(0))
     fractions = sorted(rows["fraction"].unique())
@@ -68,7 +68,7 @@ class ResampledCurves:
     curves: dict[str, Curve]  # by ranking
 
 
-def sample(evaluation: Evaluation, resamples: int, seed: int) -> ResampledCurves:
+def sample(evaluation: PrunedPredictions, resamples: int, seed: int) -> ResampledCurves:
     """Return the curves of one run, with bootstrap and permutations.
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
@@ -95,7 +95,12 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> ResampledCurves
 
 
 def _task_curves(
-    evaluation: Evaluation, task: str, sets: pd.MultiIndex, predicted: Predictions, resamples: int, seed: int
+    evaluation: PrunedPredictions,
+    task: str,
+    sets: pd.MultiIndex,
+    predicted: Predictions,
+    resamples: int,
+    seed: int,
 ) -> dict[str, Curve]:
     """Return the curve of one task by ranking, without the axis k."""
     run, metric = evaluation.run, evaluation.metrics[task]

@@ -9,7 +9,7 @@ import pandas as pd
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.predictions import Predictions, task_predictions, unique_keys
 from headspec.statistics.resampling import holm, p_value, paired_differences
@@ -35,16 +35,20 @@ ABLATION = ["measure", "layer", "head"]
 PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
-def _ablated_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+def _ablated_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:
     """Predictions of `task`, and the (measure, layer, head) of each set, "" without ablation."""
-    rows = evaluation.predictions[evaluation.predictions["task"] == task]
-    rows = rows.fillna({"measure": "", "layer": -1, "head": -1}).astype({"layer": int, "head": int})
+    frame = evaluation.read()
+    rows = (
+        frame[frame["task"] == task]
+        .fillna({"measure": "", "layer": -1, "head": -1})
+        .astype({"layer": int, "head": int})
+    )
     sets = unique_keys(rows, ABLATION).union(PLAIN)
     return sets, task_predictions(rows, task, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
 
 
 def single_heads(
-    evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
+    evaluations: Iterable[PrunedPredictions], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
     """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.resampled import (
-    Evaluation,
+    PrunedPredictions,
     ResampledDissociation,
     by_mixture,
     combine,
@@ -23,7 +23,7 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 #: key columns that all tables share
 KEY = ("model", "mixture", "method")
 RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
-SEEDS = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
+COMBINED_KEY = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
 # ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
 INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
 UNPRUNED = {"unpruned_at_chance": FLAG}
@@ -41,7 +41,7 @@ SCHEMAS = {
     ),
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
-        SEEDS | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
+        COMBINED_KEY | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
         | {"p_value": FLOAT, "p_holm": FLOAT, "at_chance": FLAG, "case": TEXT, "distinct": FLAG}
         | UNPRUNED,
         keys=4,
@@ -54,7 +54,7 @@ SCHEMAS = {
     ),
     # area: mean dissociation over fractions, from 0 to the largest
     "areas": Schema(
-        SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT} | UNPRUNED, keys=4
+        COMBINED_KEY | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT} | UNPRUNED, keys=4
     ),
 }  # fmt: skip
 """Table `dissociation`: a row for each run, fraction and task.
@@ -98,7 +98,7 @@ def _case_columns(sampled: ResampledDissociation, confidence: float, distinct: f
 
 
 def dissociation_tables(
-    evaluations: Iterable[Evaluation],
+    evaluations: Iterable[PrunedPredictions],
     resamples: int,
     confidence: float,
     distinct: float,
@@ -152,7 +152,7 @@ def dissociation_tables(
 
 
 def _mixture_tables(
-    evaluations: list[Evaluation],
+    evaluations: list[PrunedPredictions],
     fraction: float,
     resamples: int,
     confidence: float,
@@ -160,7 +160,7 @@ def _mixture_tables(
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of the runs of one model and mixture, without p_holm."""
-    every = sorted({fraction, *evaluations[0].predictions["fraction"]} - {0.0})
+    every = sorted({fraction, *evaluations[0].read()["fraction"]} - {0.0})
     main = every.index(fraction)
     table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     runs = resample_runs(evaluations, every, resamples, confidence, seed)

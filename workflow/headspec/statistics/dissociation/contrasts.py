@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headspec.config.runs import Run
 from headspec.statistics.dissociation.resampled import (
-    Evaluation,
+    PrunedPredictions,
     ResampledDissociation,
     by_mixture,
     combine,
@@ -64,7 +64,7 @@ class _Mean(NamedTuple):
 
 
 def contrasts(
-    evaluations: Iterable[Evaluation],
+    evaluations: Iterable[PrunedPredictions],
     pairs: Sequence[str],
     paradigms: Mapping[str, str],
     parents: Mapping[str, str],
@@ -125,7 +125,7 @@ def contrasts(
 
 
 def _means(
-    evaluations: list[Evaluation], fraction: float, resamples: int, confidence: float, seed: int
+    evaluations: list[PrunedPredictions], fraction: float, resamples: int, confidence: float, seed: int
 ) -> tuple[Run, dict[str, _Mean]]:
     """Mean D by method of one model and mixture, and its first run."""
     runs = resample_runs(evaluations, [fraction], resamples, confidence, seed, permutations=1)

@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
-from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
+from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.predictions import task_predictions, unique_keys
 from headspec.statistics.resampling import holm
@@ -62,7 +62,7 @@ class _Scores(NamedTuple):
 
 
 def head_lists(
-    evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
+    evaluations: Iterable[PrunedPredictions], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
     """Return the table `head_lists`.
 
@@ -83,7 +83,7 @@ def head_lists(
     for key, group in itertools.groupby(evaluations, lambda e: tuple(getattr(e.run, name) for name in KEY)):
         seeds = list(group)
         run, metrics = seeds[0].run, seeds[0].metrics
-        frames = [evaluation.predictions for evaluation in seeds]
+        frames = [evaluation.read() for evaluation in seeds]
         lists, under = [], []
         for heads, first in frames[0].groupby("heads", sort=False):
             by_seed = [
@@ -106,7 +106,12 @@ def head_lists(
 
 
 def _scores(
-    evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, confidence: float, seed: int
+    evaluation: PrunedPredictions,
+    frame: pd.DataFrame,
+    heads: str,
+    resamples: int,
+    confidence: float,
+    seed: int,
 ) -> _Scores:
     """Metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
     run = evaluation.run

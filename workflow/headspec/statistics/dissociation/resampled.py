@@ -17,7 +17,7 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
-from headspec.statistics.dissociation.scores import scores
+from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
 from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import Units, p_value, permuted_scores
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class PrunedPredictions:
     """Predictions of one run under pruning.
 
     Every task is evaluated on the same examples without pruning, and with the heads of every task pruned, at
@@ -41,8 +41,7 @@ class Evaluation:
     stored: pd.DataFrame | str  # table 'predictions', or its path
     grouped: Mapping[str, tuple[str, NDArray[np.intp]]] = field(default_factory=dict)
 
-    @property
-    def predictions(self) -> pd.DataFrame:
+    def read(self) -> pd.DataFrame:
         """Return the table; a path is read every time, to keep nothing in memory."""
         return tables.read(self.stored) if isinstance(self.stored, str) else self.stored
 
@@ -50,15 +49,15 @@ class Evaluation:
 def evaluations(
     runs: Iterable[Mapping[str, Any]],
     metrics: Mapping[str, str],
-    tables: Iterable[pd.DataFrame | str],
+    stored: Iterable[pd.DataFrame | str],
     grouped: Mapping[str, tuple[str, NDArray[np.intp]]] | None = None,
-) -> Iterator[Evaluation]:
-    """Yield evaluations of runs, given by their fields as rules pass them; see `Evaluation`."""
-    for run, stored in zip(runs, tables, strict=True):
-        yield Evaluation(Run(**run), metrics, stored, grouped or {})
+) -> Iterator[PrunedPredictions]:
+    """Yield the predictions of runs, given by their fields as rules pass them; see `PrunedPredictions`."""
+    for run, table in zip(runs, stored, strict=True):
+        yield PrunedPredictions(Run(**run), metrics, table, grouped or {})
 
 
-def by_mixture(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
+def by_mixture(evaluations: Iterable[PrunedPredictions]) -> Iterator[list[PrunedPredictions]]:
     """Group adjacent evaluations of one model and mixture."""
     for _, group in itertools.groupby(evaluations, lambda one: (one.run.model, one.run.mixture)):
         yield list(group)
@@ -72,14 +71,14 @@ class ResampledDissociation:
     """
 
     run: Run  # of the first seed
-    examples: str  # hash of examples and labels
-    base: Floats  # (k,), mean over seeds
+    examples_hash: str  # of examples and labels
+    base: Floats  # (k,), metric without pruning, mean over seeds
     chance: Floats  # (k,), of the best constant prediction
     d: Floats  # (S, ...)
     bootstrap: Floats  # (resamples, S, ...)
     null: Floats  # (permutations, ...), mean over seeds
-    at_chance: NDArray[np.bool_]  # (...), some pruned model
-    unpruned_at_chance: NDArray[np.bool_]  # (k,), the unpruned model, of any seed
+    at_chance: NDArray[np.bool_]  # (...), whether some pruned model is
+    unpruned_at_chance: NDArray[np.bool_]  # (k,), whether the unpruned model of some seed is
 
     @property
     def mean(self) -> Floats:
@@ -107,6 +106,7 @@ class ResampledDissociation:
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])
         d, bootstrap, null = (weights @ values for values in (self.d, self.bootstrap, self.null))
+        # for the shape: areas are not marked
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[0])
 
     def with_mean(self) -> ResampledDissociation:
@@ -128,7 +128,7 @@ class ResampledDissociation:
 
 
 def resample_run(
-    evaluation: Evaluation,
+    evaluation: PrunedPredictions,
     fractions: Sequence[float],
     resamples: int,
     confidence: float,
@@ -140,7 +140,7 @@ def resample_run(
 
 
 def resample_runs(
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[PrunedPredictions],
     fractions: Sequence[float],
     resamples: int,
     confidence: float,
@@ -167,7 +167,7 @@ def resample_runs(
     on_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
     order = []
     for evaluation in evaluations:
-        table = evaluation.predictions
+        table = evaluation.read()
         tasks = [_pruned_predictions(evaluation, table, task, fractions) for task in evaluation.run.tasks]
         examples = hashlib.sha256(b"".join(task.content for task in tasks)).hexdigest()
         on_examples.setdefault(examples, []).append((evaluation.run, tasks))
@@ -175,7 +175,7 @@ def resample_runs(
     sampled: dict[str, list[ResampledDissociation]] = {}
     for examples, runs in on_examples.items():
         run, first = runs[0]
-        drawn: list[tuple[Any, ...]] = []
+        by_task: list[tuple[Any, ...]] = []
         for i, task in enumerate(run.tasks):
             metric = evaluations[0].metrics[task]
             source, units = drawn_units(evaluations[0], task, first[i].example)
@@ -191,15 +191,15 @@ def resample_runs(
             masks_at_chance = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             pruned_at_chance = masks_at_chance[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
             chance = np.full(len(runs), metrics.chance(metric, label))
-            drawn.append((point, bootstrap, null, pruned_at_chance, masks_at_chance[:, 0], chance))
+            by_task.append((point, bootstrap, null, pruned_at_chance, masks_at_chance[:, 0], chance))
         sampled[examples] = [
-            _run_dissociation(run, examples, [[values[r] for values in task] for task in drawn])
+            _run_dissociation(run, examples, [[values[r] for values in task] for task in by_task])
             for r, (run, _) in enumerate(runs)
         ]
     return [sampled[examples][place] for examples, place in order]
 
 
-def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
+def drawn_units(evaluation: PrunedPredictions, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
     """Name of the texts that the examples (n,) of a task come from, and the units in which they are drawn."""
     source, group = evaluation.grouped.get(task, (task, numbers))
     others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
@@ -210,7 +210,7 @@ def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) ->
 
 
 def _pruned_predictions(
-    evaluation: Evaluation, table: pd.DataFrame, task: str, fractions: Sequence[float]
+    evaluation: PrunedPredictions, table: pd.DataFrame, task: str, fractions: Sequence[float]
 ) -> Predictions:
     """Predictions (1 + k * F, n) of a task in the `table` of a run: `none`, then (pruned_for, fraction)."""
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
@@ -258,11 +258,13 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
     resampled = np.stack([metrics[:, 0] for metrics in bootstrap], axis=-1)  # (resamples, k)
     return ResampledDissociation(
         run=run,
-        examples=examples,
+        examples_hash=examples,
         base=base,
-        d=scores(by_fraction([metrics[1:] for metrics in point]), base)[None],
-        bootstrap=scores(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[:, None],
-        null=scores(np.stack(null, axis=-1), base),
+        d=dissociation(by_fraction([metrics[1:] for metrics in point]), base)[None],
+        bootstrap=dissociation(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[
+            :, None
+        ],
+        null=dissociation(np.stack(null, axis=-1), base),
         at_chance=np.stack(pruned_at_chance, axis=-1),
         unpruned_at_chance=np.array(unpruned),
         chance=np.array(chance),
@@ -277,7 +279,7 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
     """
     first, *others = seeds
     for other in others:
-        if other.examples != first.examples:
+        if other.examples_hash != first.examples_hash:
             raise DataError(
                 f"{other.run.path}/predictions.parquet: validation examples differ from those of "
                 f"{first.run.path}"

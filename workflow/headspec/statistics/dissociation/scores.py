@@ -24,7 +24,7 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
     return np.divide(matrix, base, out=np.full(shape, np.nan), where=base > 0)
 
 
-def scores(matrix: ArrayLike, base: ArrayLike) -> Floats:
+def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
     """Dissociation D_i = mean over j != i of P(i | prune j), minus P(i | prune i) (Eq. 6 and 7), (..., k).
 
     Arguments and nan are as in `relative`. Values are fractions: 0.10 is the paper's 10 %. ValueError if

@@ -7,7 +7,7 @@ import pandas as pd
 
 from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.resampled import (
-    Evaluation,
+    PrunedPredictions,
     ResampledDissociation,
     combine,
     resample_run,
@@ -31,7 +31,7 @@ difference: after less before
 
 
 def specialization(
-    evaluations: Iterable[Evaluation],
+    evaluations: Iterable[PrunedPredictions],
     before: str,
     fraction: float,
     resamples: int,
