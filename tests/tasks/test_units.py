@@ -60,7 +60,7 @@ def test_every_kind_writes_counts_and_guesses_its_units(name):
         ("spans", ([{"start": 1, "end": 3, "type": "X"}],), "span 1 has start 1 and end 3, but there are 2"),
         ("spans", ([{"start": 1, "end": 1, "type": "X"}],), "span 1 has start 1 and end 1"),
         ("spans", ([{"start": 0, "type": "X"}],), "span 1 is .* expected start, end and type"),
-        ("spans", ([{"start": i, "end": 2, "type": "XY"[i]} for i in (0, 1)],), "X and Y overlap at word 2"),
+        ("spans", ([{"start": 0, "end": 2, "type": type} for type in "XY"],), "X and Y overlap at word 1"),
         ("roles", ([0, 1], [["V", "O"]]), "it has 2 predicates and 1 lists of roles"),
         ("roles", ([2], [["V", "O"]]), "predicate 1 is 2, expected 0 to 1"),
         ("roles", ([-1], [["V", "O"]]), "predicate 1 is -1"),
