@@ -84,8 +84,8 @@ def test_a_loss_of_ones_own():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda batch: [], ValueError, "batches: got none"),
-        (lambda batch: batch, ValueError, r"batches: got one batch; expected several, such as \[batch\]"),
+        (lambda batch: [], ValueError, "^batches: got none$"),
+        (lambda batch: batch, ValueError, r"^batches: got one batch; expected several, such as \[batch\]$"),
         (
             lambda batch: [{"input_ids": batch["input_ids"]}],
             EncoderError,

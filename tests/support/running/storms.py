@@ -112,7 +112,7 @@ def storm(
         moment = 0 if starts else 1 + int(rng.exponential(changes))
         if not run.until(moment, rng.uniform(0, 3 if moment == 0 else 0.5)):
             if run.process.returncode == 0:
-                shutil.rmtree(study.results / "runs")
+                shutil.rmtree(study.results / "runs", ignore_errors=True)  # none yet, of a short one
             run = Run(study, *targets)
             continue
         victim = run.kill(victim, rng)
