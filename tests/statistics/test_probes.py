@@ -107,6 +107,8 @@ def test_changes_are_those_of_loops(start, seeds):
     pairs += [(start, "iat"), ("single", "iat"), ("tuned", "iat")]
     keys = found[["before", "method"]].drop_duplicates()
     assert list(keys.itertuples(index=False, name=None)) == pairs and (found["n_seeds"] == seeds).all()
+    assert {*found["heads"]} == {"best", "mean"}
+    assert found["mixture"].tolist() == ["pos" if name == "single" else "pos+x" for name in found["method"]]
     for (heads, before, method), rows in found.groupby(["heads", "before", "method"]):
         values = np.stack([
             shares(after, heads, weights, first) - shares(other, heads, weights, first)
