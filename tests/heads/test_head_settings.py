@@ -58,10 +58,10 @@ def test_models_that_were_not_fetched_have_no_size_yet_and_those_that_cannot_be_
 def check(tmp_path):
     """A function of sections that returns the lines of the error, or none."""
     sources = {name: write(tmp_path / name, name) for name in ("no heads", "bert", "gpt2", "distilbert")}
+    sources = {"missing": str(tmp_path / "missing")} | sources  # first: those after it are still checked
     models = {
-        name.replace(" ", "-"): {"source": source, "max_length": 16} for name, source in sources.items()
+        name.replace(" ", "-"): {"source": str(source), "max_length": 16} for name, source in sources.items()
     }
-    models["missing"] = {"source": str(tmp_path / "missing"), "max_length": 16}
 
     def lines(**sections) -> list[str]:
         pruning = {"fraction": 0.1} | sections.pop("pruning", {})

@@ -150,7 +150,7 @@ def test_a_damaged_file_without_a_record_is_named_and_its_job_runs_again(name):
 
 
 def test_a_record_stays_as_long_as_its_file():
-    """A job on another machine is planned anew, perhaps with other code: what it loaded counts."""
+    """A job on another machine is planned again, perhaps with other code: what it loaded counts."""
     path = make("t.parquet", code="first")
     assert restore() == 1
     os.utime(path, (1, 1))

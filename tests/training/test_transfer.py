@@ -120,7 +120,7 @@ def test_every_fit_starts_from_the_same_encoder(tmp_path, decay):
 def test_a_linear_probe_of_any_kind_of_scores_is_ridge_regression(tmp_path):
     """Not only of regression: a plugin's kind may predict scores, too."""
     regression, other = model(classes=None), model(classes=None)
-    other.classes = {"t": {"type": "poisson"}}  # whose head is that of regression
+    other.classes = {"t": {"type": "poisson"}}  # has the head of regression
     tables = [run(tmp_path, net, tuning=["linear"], samples=[60]) for net in (regression, other)]
     assert tables[0].equals(tables[1])
 

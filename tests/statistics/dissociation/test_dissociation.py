@@ -138,7 +138,7 @@ def test_at_chance_marks_tasks_that_pruning_brought_to_the_most_frequent_class()
 
 
 def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
-    """Its D is that of noise; here the other task's heads seem to matter."""
+    """D compares noise; here the other task's heads seem to matter."""
     label, rng = np.repeat([0.0, 1.0], [190, 110]), np.random.default_rng(8)
     learnt = {
         mask: np.where(rng.random(300) < p, label, 1 - label)
