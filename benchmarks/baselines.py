@@ -37,7 +37,7 @@ def train_padded(work: Workload, model: MultiTask, examples: Examples, settings:
     steps = unsorted(examples, settings.batch_size) * settings.epochs
     losses = []
     for step, rows in enumerate(steps):
-        rate = learning_rate(step, len(steps), settings.learning_rate, settings.warmup)
+        rate = learning_rate(step, len(steps), settings.learning_rate, settings.warmup, settings.decay)
         for group in optimizer.param_groups:
             group["lr"] = rate
         batch = padded(examples.batch(rows, work.device.name), work.width)

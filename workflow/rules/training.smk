@@ -213,7 +213,9 @@ rule transfer:
             "transfer",
             *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),
         ),
-        training=SETTINGS.settings("training", "clip", "learning_rate", "warmup", "weight_decay"),
+        training=SETTINGS.settings(
+            "training", "clip", "decay", "learning_rate", "warmup", "weight_decay"
+        ),
         precision=STUDY.precision,
         code=code("training/transfer.py"),
     message:

@@ -73,7 +73,7 @@ def schedule(
     return steps
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str = "linear") -> float:
+def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
     """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay.
 
     `decay` is "linear" or "cosine" (half a cosine), both to 0, or "constant".

@@ -178,7 +178,8 @@ def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, micr
         for number, rows in enumerate(batches(len(examples), settings.batch_size, settings.steps, rng)):
             batch = renumbered[task].batch(rows, device.name)
             loss, microbatches = backward(losses, batch, updates.parameters, microbatches, device)
-            norm = updates.step(task, learning_rate(number, settings.steps, rate, training.warmup))
+            scheduled = learning_rate(number, settings.steps, rate, training.warmup, training.decay)
+            norm = updates.step(task, scheduled)
             losses_and_norms.append(torch.stack([loss, norm]))
     if diverging := divergence(torch.stack(losses_and_norms).tolist()):
         number, what = diverging

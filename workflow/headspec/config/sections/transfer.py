@@ -10,7 +10,9 @@ Encoder = Annotated[str, OneOf("headspec.config.variants:encoders")]
 
 
 class Transfer(Section):
-    """Few-shot transfer: how well encoders learn an unseen task from a few examples."""
+    """Few-shot transfer: how well encoders learn an unseen task from a few examples.
+    `full` trains as `training` says, but one task, and so without `training.sampling`.
+    """
 
     tasks: Distinct[str] = Field(
         [],
@@ -33,8 +35,12 @@ class Transfer(Section):
         description="what is trained: `full`, encoder and a new classifier; `linear`, a logistic or ridge "
         "regression on fixed vectors",
     )
-    steps: Count = Field(100, description="training steps of `full`, for any number of examples")
-    batch_size: Count = Field(16, description="most examples per step of `full`")
+    steps: Count = Field(
+        100, description="training steps of `full`, for any number of examples, instead of `training.epochs`"
+    )
+    batch_size: Count = Field(
+        16, description="most examples per step of `full`, instead of `training.batch_size`"
+    )
     learning_rate: Positive | None = Field(
         None,
         description="peak learning rate of `full`; by default `training.learning_rate`",
