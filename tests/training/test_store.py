@@ -189,7 +189,7 @@ def test_a_file_left_by_a_killed_writer_of_the_same_number_is_not_written_to():
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "classifiers.json", "training.parquet",
-                                  "trunk.pt"])  # fmt: skip
+                                  "trunk.pt", "identity.json"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["flipped", "missing", "folder"])
 def test_a_damaged_entry_is_dropped_and_filled_again(caplog, name, kind):
     entry().put(run("mine"))
@@ -207,6 +207,22 @@ def test_a_damaged_entry_is_dropped_and_filled_again(caplog, name, kind):
     assert not entry().path.exists()
     entry().put(run("other"))
     assert take(entry(), "third") is not None
+
+
+def test_entries_whose_folders_were_exchanged_are_dropped(caplog):
+    """Both are complete, and the names of their folders are of trainings that are asked for."""
+    first, second = entry(), store.Entry(Path("store").resolve(), SETTINGS | {"reserve": 0.3})
+    first.put(run("mine"))
+    second.put(run("other"))
+    first.path.rename("aside")
+    second.path.rename(first.path)
+    Path("aside").rename(second.path)
+    with caplog.at_level(logging.WARNING):
+        assert take(first, "third") is None and take(second, "third") is None
+    told = "training again, because the store has lost the run: {}/identity.json: of another training"
+    assert all(told.format(each.path) in caplog.text for each in (first, second))
+    first.put(run("mine"))
+    assert take(first, "third") is not None and not second.path.exists()
 
 
 def test_a_store_on_another_disk_holds_copies(tmp_path):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headspec.training.checkpoint import Checkpoint
 
 VARIABLE = "HEADSPEC_STORE"  # its folder; if unset, nothing is shared
+IDENTITY = "identity.json"
 
 
 def check() -> Path | None:
@@ -105,7 +106,7 @@ class Entry:
     def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
         """Fill the folder of a run and return its history; None if it has to be trained.
 
-        A damaged entry is removed. `trunk` keeps the state from which other runs branch off, if wanted.
+        An entry that is damaged, or of another training, is removed. `trunk` keeps the state from which other runs branch off, if wanted.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint
@@ -113,6 +114,7 @@ class Entry:
         if self.path is None or not self.path.is_dir():
             return None
         try:
+            self._require_identity(self.path / IDENTITY)
             history = tables.read(self.path / "training.parquet")
             if trunk:
                 trunk.save(checkpoint.read(self.path / "trunk.pt"))
@@ -124,6 +126,11 @@ class Entry:
         log.info("not trained: taken from %s", self.path)
         return history
 
+    def _require_identity(self, path: Path) -> None:
+        """Raise DataError unless the file says that the entry is of this training; folders can be renamed."""
+        if path.read_text(errors="replace") != self.text:
+            raise DataError(f"{path}: of another training than the name of its folder says")
+
     def put(self, paths: Iterable[str]) -> None:
         """Enter the files of the finished run; if that fails, the run stays as it is."""
         if self.path is None or self.path.is_dir():
@@ -131,7 +138,7 @@ class Entry:
         filling = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
         try:
             filling.mkdir()
-            (filling / "identity.json").write_text(self.text)
+            (filling / IDENTITY).write_text(self.text)
             for path in map(Path, paths):
                 files.link(path, filling / path.name)
             filling.rename(self.path)
