@@ -83,7 +83,8 @@ def transferred(settings: Training) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("stage", ["tuned", "frozen", "lora", "transfer"])
 def test_a_key_of_training_changes_what_a_stage_learns_or_the_page_says_that_it_does_not(tmp_path, stage):
     torch.set_num_threads(1)
-    settings = setup().settings.model_copy(update={"epochs": 1, "warmup": 0.3, "weight_decay": 0.1, "clip": 0.1})
+    acting = {"epochs": 1, "warmup": 0.3, "weight_decay": 0.1, "clip": 0.1}
+    settings = setup().settings.model_copy(update=acting)
 
     def learnt(values: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)

@@ -106,7 +106,8 @@ class Entry:
     def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
         """Fill the folder of a run and return its history; None if it has to be trained.
 
-        An entry that is damaged, or of another training, is removed. `trunk` keeps the state from which other runs branch off, if wanted.
+        An entry that is damaged, or of another training, is removed. `trunk` keeps the state from which other
+        runs branch off, if wanted.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint
