@@ -181,14 +181,14 @@ COLUMNS: list[Case] = [
     ({"train.csv": MANY, "dev.csv": "text,label\na,class 1\nb,klass 2\n"},
         "row 2 of dev.csv has label 'klass 2'...(150 in all). Did you mean 'class 2'?"),
     (columns(label=["x"] * 4),
-        "tasks.t.label: t.parquet has only x in 4 rows, but a classification task needs at least two"),
+        "tasks.t.label: t.parquet has only x in 4 rows, but a task of type classification needs at least"),
     (columns(), "only 1 in 2 rows", {"filter": {"label": 1}}),
     (columns(label=["1.5", "good", "1", "2"]),
         "tasks.t.label: row 2 of t.parquet has 'good', but a regression task needs finite numbers", SCORES),
     (columns(label=[[1.0]] * 4), "expected text or a number", SCORES),
     (columns(label=[1.0, np.inf, 2, 3]), "row 2 of t.parquet has 'inf'", SCORES),
     (columns(label=[1.0, None, 2, 3]), "1 of 4 rows", SCORES),
-    (columns(label=[3.0] * 4), "only 3.0 in 4 rows, but a regression task needs at least two scores", SCORES),
+    (columns(label=[3.0] * 4), "only 3.0 in 4 rows, but a task of type regression needs at least", SCORES),
     (columns(), "tasks.t.validation_examples: 500 validation examples cannot be held out of 4 distinct rows",
         {"validation_examples": 500}),
     (columns(), "tasks.t.label: the validation split, once prepared, has only", {"validation_examples": 1}),
@@ -221,7 +221,7 @@ ANNOTATIONS: list[Case] = [
         "expected a tree in brackets; the sentence at line 3: ", {"type": "constituents", "label": "head"}),
     ({"t.conllu": "\n" + conllu("b").replace("NOUN", "_")}, "sentence at line 2: word 1 has no tag", TAGS),
     ({"t.conllu": "\n1-2\tab\t_\tX\t_\t_\t_\tdep\t_\t_\n"}, "sentence at line 2: it has no words", TAGS),
-    ({"t.conllu": conllu(*"abcdefgh")}, "has only _ in 2 rows, but a tags task needs at least two tags",
+    ({"t.conllu": conllu(*"abcdefgh")}, "has only _ in 2 rows, but a task of type tags needs at least two",
         TAGS | {"label": "xpos", "validation_examples": 2}),
     ({"t.conll": "a S-X\nb O\n"}, "convert it from BIOES", SPANS),
     ({"t.conll": "a I-X\nb O\n"}, "unlike in IOB1", SPANS),
@@ -234,8 +234,11 @@ ANNOTATIONS: list[Case] = [
         "row 1 of t.parquet has the same text in right, wrong, expected two", {"type": "answer_pairs"}),
     ({"t.parquet": parquet(text=["a"], right=["b"])},
         "tasks.t.label: no column 'wrong' in t.parquet; it has text, right.", {"type": "answer_pairs"}),
+    ({"t.parquet": parquet(**QUESTION, answers=[[], [{"text": "Denver", "answer_start": 9}]])},
+        "label: row 2 of t.parquet is wrong: the answer 'Denver' is not at character 9", {"type": "answer"}),
     ({"t.parquet": parquet(**QUESTION, answers=[[], [{"text": "Denver", "answer_start": 4}]])},
-        "label: row 2 of t.parquet is wrong: the answer 'Denver' is not at character 4", {"type": "answer"}),
+        "label: 1 of 2 rows of t.parquet have an answer...'Denver' at 4 in row 2, where the context has "
+        "'Denver' at 3; expected this in less than 5 %", {"type": "answer"}),
 ]  # fmt: skip
 
 

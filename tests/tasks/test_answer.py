@@ -4,6 +4,7 @@ import json
 import random
 import re
 import string
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,16 @@ import torch
 
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.config.sections.task import Task
+from headspec.data import quality, splits
 from headspec.data.prepare import prepare
+from headspec.errors import DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.answer import data, head, metrics, tokens
+from headspec.tasks import metrics
+from headspec.tasks.answer import agreement, data, head, tokens
 from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
 from support.tiny import CPU
 
@@ -62,7 +66,7 @@ def by_the_script(prediction: str, golds: list[str]) -> tuple[float, float]:
     ],
 )
 def test_answers_are_compared_as_by_the_script(prediction, golds, f1, exact):
-    assert metrics.agreement(prediction, golds) == pytest.approx((f1, exact))
+    assert agreement.agreement(prediction, golds) == pytest.approx((f1, exact))
     assert by_the_script(prediction, golds) == pytest.approx((f1, exact))
 
 
@@ -72,7 +76,84 @@ def test_random_answers_are_compared_as_by_the_script():
     for _ in range(2000):
         texts = [" ".join(rng.choices(words, k=rng.randrange(6))) for _ in range(4)]
         golds = texts[1 : 1 + rng.randrange(4)]
-        assert metrics.agreement(texts[0], golds) == pytest.approx(by_the_script(texts[0], golds))
+        assert agreement.agreement(texts[0], golds) == pytest.approx(by_the_script(texts[0], golds))
+
+
+def by_the_script_of_mlqa(prediction: str, golds: list[str]) -> tuple[float, float]:
+    """F1 and exact match of Chinese as mlqa_evaluation_v1.py describes them, in other words."""
+
+    def segments(text: str) -> list[str]:
+        kept = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in string.punctuation)
+        return re.sub("([\u4e00-\u9fa5])", r" \1 ", "".join(kept)).split()
+
+    scores = []
+    for gold in golds:
+        a, b = segments(prediction), segments(gold)
+        same = sum(min(a.count(each), b.count(each)) for each in {*a})
+        precision, recall = same / max(len(a), 1), same / max(len(b), 1)
+        scores.append((2 * precision * recall / (precision + recall) if same else 0.0, float(a == b)))
+    return max(f1 for f1, _ in scores), max(exact for _, exact in scores)
+
+
+def test_random_answers_in_chinese_are_compared_as_by_the_script_of_mlqa():
+    rng = random.Random(0)
+    words = ["北京", "市", "上海。", "“京", "」", "The", "a-b", "ABC公司", "12，3", " ", "、", "~"]
+    split = agreement.split_for("河流从北京市流向上海，a river")
+    for _ in range(2000):
+        texts = [" ".join(rng.choices(words, k=rng.randrange(1, 6))) for _ in range(4)]
+        golds = [text for text in texts[1 : 2 + rng.randrange(3)] if split(text)]
+        if golds and split(texts[0]):
+            scores = agreement.agreement(texts[0], golds, split)
+            assert scores == pytest.approx(by_the_script_of_mlqa(texts[0], golds))
+
+
+@pytest.mark.parametrize(
+    ("context", "prediction", "gold", "f1", "exact"),
+    [
+        # by cmrc2018_evaluate.py, too: the longest common part has 2 of 3 and 2 of 2 characters
+        ("第3条河流从北京市流向上海。", "北京市", "北京", 0.8, 0),
+        ("第3条河流从北京市流向上海。", "北京。", "北京", 1, 1),
+        ("第3条河流从北京市流向上海。", "《北京》 ", "北京", 1, 1),
+        ("第3条河流从北京市流向上海。", "上海", "北京", 0, 0),
+        ("第3条河流从北京市流向上海。", "。", "北京", 0, 0),
+        ("iPhone 12 由苹果公司发布。", "iphone 12", "iPhone 12 。", 1, 1),
+        ("利根川は群馬県のコーヒーです。", "コーヒー", "コーヒーです", 0.8, 0),
+        ("佐々木さんは、東京に住む。", "佐々木", "佐々", 0.8, 0),
+        ("แม่น้ำไหลจากเชียงใหม่ไปกรุงเทพ", "เชียงใหม่", "เชียง", 2 * 4 / (7 + 4), 0),
+        ("ទន្លេហូរពីភ្នំពេញទៅសមុទ្រ។", "ភ្នំពេញ", "ភ្នំ", 2 * 2 / (4 + 2), 0),
+        # words have spaces
+        ("한강은 서울을 지난다.", "서울을", "서울", 0, 0),
+        ("नदी दिल्ली शहर से बहती है।", "दिल्ली शहर", "दिल्ली", 2 / 3, 0),
+        ("The city of 北京 is the capital.", "city 北京", "北京", 2 / 3, 0),
+    ],
+)
+def test_answers_without_spaces_are_compared_by_characters(context, prediction, gold, f1, exact):
+    found = agreement.agreement(prediction, [gold], agreement.split_for(context))
+    assert found == pytest.approx((f1, exact))
+
+
+@pytest.mark.parametrize(
+    ("context", "golds", "chance"),
+    [
+        (CONTEXT, [], 1),
+        (CONTEXT, ["The"], 1),
+        (CONTEXT, ["The", "Denver"], 0),
+        (CONTEXT, ["Denver"], 0),
+        ("从北京市流向上海。", ["。"], 1),
+        ("从The北京市流向上海。", ["The"], 0),
+    ],
+)
+def test_chance_is_the_score_of_no_answer(context, golds, chance):
+    """Of a gold answer such as "The", nothing is compared."""
+    places = [(gold, context.index(gold)) for gold in golds]
+    row = {"example": 0, "text_a": "near our old", "text_b": context, "label": json.dumps(places)}
+    frame, _ = tokens.ENCODING.encode(tokenizer(), pd.DataFrame([row]), 64, CLASSES)
+    labels = np.stack(frame["label_values"])
+    assert labels.tolist() == [[chance]]
+    score = agreement.agreement("", golds, agreement.split_for(context))
+    assert score == (chance, chance)
+    for metric in ("answer_f1", "answer_exact_match"):
+        assert metrics.chance(metric, labels) == metrics.score(metric, labels, [score]) == chance
 
 
 # --- reading
@@ -81,6 +162,8 @@ def test_random_answers_are_compared_as_by_the_script():
 LISTS = {"text": ["Denver Broncos", "Denver"], "answer_start": [4, 66]}
 DICTS = [{"text": "Denver Broncos", "answer_start": 4}, {"answer_start": 66, "text": "Denver"}]
 ARRAYS = {"text": np.array(LISTS["text"], object), "answer_start": np.array([4, 66])}
+NUMBERS = [{"text": np.str_(each["text"]), "answer_start": np.int32(each["answer_start"])} for each in DICTS]
+NONE = {"text": np.array([], object), "answer_start": np.array([], np.int32)}
 BOTH = [("Denver Broncos", 4), ("Denver", 66)]
 
 
@@ -89,32 +172,110 @@ BOTH = [("Denver Broncos", 4), ("Denver", 66)]
     [
         *((cell, BOTH) for cell in (LISTS, DICTS, ARRAYS)),
         *((write(cell), BOTH) for write in (json.dumps, repr) for cell in (LISTS, DICTS)),
+        *(
+            (write(cell), BOTH)
+            for write in (str, repr)
+            for cell in (ARRAYS, np.array(DICTS), np.array(NUMBERS))
+        ),
+        *((write(cell), BOTH[:1]) for write in (list, repr, json.dumps) for cell in ([DICTS[0]],)),
+        *((write(DICTS[0]), BOTH[:1]) for write in (dict, repr, json.dumps)),
+        *(
+            ([{"text": "Denver", "answer_start": start}], BOTH[1:])
+            for start in (66.0, "66", "66.0", np.int8(66))
+        ),
         *((cell, []) for cell in ([], "[]", {"text": [], "answer_start": []}, np.array([]))),
+        *((write(NONE), []) for write in (str, repr)),
     ],
 )
 def test_answers_are_read_in_every_form(cell, expected):
-    assert data.answers(cell, CONTEXT) == expected
+    assert data.stated(cell) == expected
+    assert [data.placed(*answer, CONTEXT) for answer in expected] == expected
 
 
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ([{"text": "Denver", "answer_start": 5}], "'Denver' is not at character 5 of the context, but at 4"),
-        ([{"text": "Denver", "answer_start": 60}], "not at character 60 of the context, but at 66"),
-        ([{"text": "Boston", "answer_start": 4}], "'Boston' is not at character 4 .*, nor anywhere else"),
-        ([{"text": "Denver", "answer_start": -1}], "not at character -1"),
         ([{"text": " ", "answer_start": 3}], "an empty answer"),
         ([{"text": "Denver"}], "expected text and answer_start"),
         ({"text": ["Denver"], "answer_start": []}, "1 texts of answers and 0 places"),
-        ({"text": "Denver", "answer_start": 4}, "has 'Denver' as text, expected a list"),
-        ([{"text": "Denver", "answer_start": "4"}], "expected a text and a whole number"),
+        ([{"text": 7, "answer_start": 4}], "has 7, expected the text"),
+        *(([{"text": "Denver", "answer_start": start}], f"has {start!r} as answer_start, expected a whole")
+            for start in (4.5, True, "four", np.nan)),
         ("Denver", "has 'Denver', expected answers as JSON"),
+        ("{'text': array(['a', ..., 'z']), 'answer_start': array([0, ..., 9])}", "expected answers as JSON"),
         (None, "has nothing, expected a list"),
     ],
-)
+)  # fmt: skip
 def test_wrong_answers_are_refused(cell, said):
     with pytest.raises(ValueError, match=said):
-        data.answers(cell, CONTEXT)
+        data.stated(cell)
+
+
+COMPOSED, DECOMPOSED = "Évry, à Sète, naïf", unicodedata.normalize("NFD", "Évry, à Sète, naïf")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "context", "expected"),
+    [
+        *(("Denver", start, CONTEXT, ("Denver", 4)) for start in range(2, 7)),
+        ("Denver", 68, CONTEXT, ("Denver", 66)),
+        ("in Denver", 63, CONTEXT, ("in Denver", 63)),
+        ("in\u00a0Denver", 63, CONTEXT, ("in Denver", 63)),
+        ("aa", 3, "aaaaaaaa", ("aa", 3)),
+        ("ab", 3, "abababab", ("ab", 2)),  # the nearest, and of two the first
+        # composed otherwise than its context, and counted in either form
+        ("Sète", 8, DECOMPOSED, ("Se\u0300te", 10)),
+        ("Se\u0300te", 10, DECOMPOSED, ("Se\u0300te", 10)),
+        ("Se\u0300te", 10, COMPOSED, ("Sète", 8)),
+        ("naïf", 14, DECOMPOSED, ("nai\u0308f", 17)),
+        ("각", 1, unicodedata.normalize("NFD", "각각"), (unicodedata.normalize("NFD", "각"), 3)),
+    ],
+)
+def test_an_answer_is_found_near_its_place_however_it_is_composed(text, start, context, expected):
+    assert data.placed(text, start, context) == expected
+    assert context.startswith(*expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "said"),
+    [
+        ("Denver", 7, "'Denver' is not at character 7 of the context, but at 4"),
+        ("Denver", 60, "not at character 60 of the context, but at 66"),
+        ("Boston", 4, "'Boston' is not at character 4 .*, nor anywhere else"),
+        ("Denver", -1, "not at character -1 of the context, but at 4"),
+        ("denver", 4, "nor anywhere else"),
+    ],
+)
+def test_an_answer_elsewhere_is_refused(text, start, said):
+    with pytest.raises(ValueError, match=said):
+        data.placed(text, start, CONTEXT)
+
+
+def questions(moved: int, rows: int) -> pd.DataFrame:
+    starts = [4 + (i < moved) for i in range(rows)]
+    cells = [[{"text": "Denver Broncos", "answer_start": start}] for start in starts]
+    return pd.DataFrame(
+        {"question": [f"Who {i}?" for i in range(rows)], "context": CONTEXT, "answers": cells}
+    )
+
+
+def test_moved_answers_are_counted_and_refused_where_they_are_many():
+    task = Task(source="x", type="answer")
+    rows = data.DATA.rows(questions(4, 100), task, "tasks.t", "train.csv")
+    assert {*rows["label"]} == {'[["Denver Broncos", 4]]'}
+    found = quality.summary(rows, splits.normalised(rows), data.DATA)
+    said = (
+        "4 of 100 training rows have an answer that is up to 2 characters from its answer_start, or composed"
+    )
+    assert [line for line in quality.task_warnings("t", {"training rows": found}) if said in line]
+    right = data.DATA.rows(questions(0, 9), task, "tasks.t", "train.csv")
+    found = quality.summary(right, splits.normalised(right), data.DATA)
+    assert not [*quality.task_warnings("t", {"training rows": found})]
+    with pytest.raises(
+        DataError, match=r"^tasks.t.label: 5 of 100 rows of train.csv have .* in row 1"
+    ) as error:
+        data.DATA.rows(questions(5, 100), task, "tasks.t", "train.csv")
+    assert "'Denver Broncos' at 5 in row 1, where the context has 'Denver Broncos' at 4" in str(error.value)
 
 
 def test_whether_a_question_may_have_no_answer_follows_from_training(tmp_path):
@@ -277,7 +438,7 @@ def test_the_answer_is_the_best_of_all_windows(model, examples):
     expected = [predicted(model, question) for question in questions]
     assert found.texts[0].tolist() == expected
     scores = [
-        metrics.agreement(text, question.golds) for text, question in zip(expected, questions, strict=True)
+        agreement.agreement(text, question.golds) for text, question in zip(expected, questions, strict=True)
     ]
     assert found.values[0] == pytest.approx(np.array(scores))
     assert len({*expected}) > 4

@@ -88,7 +88,7 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
         (["joy", "[joy love]"], {}, "row 2 has '[joy love]', which is no list in column 'label'"),
         (["joy", '"[""joy"", ""love""]"'], {}, "which is no list"),  # as pandas writes TSV, without quotes
         (["[]", "[joy, love"], {}, "row 2 of x.csv has '[joy, love', which is no list"),
-        (["joy,fear", ["fear", "joy"]], {}, "a labels task needs at least two sets of labels"),
+        (["joy,fear", ["fear", "joy"]], {}, "a task of type labels needs at least two sets of labels"),
         ({"joy": [0, 1], "love": [1, 2]}, {"label": ["joy", "love"]},
             "tasks.t.label: row 2 of x.csv has '2' in column 'love', expected 0 or 1 (1 of 2 rows)"),
         (["joy", "fear,joi"], {"labels": EMOTIONS},

@@ -71,7 +71,7 @@ def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
         usual = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
         for n, first, words, many in [*usual, *found.get("more", ())]:
             if n and n >= many * found["rows"]:
-                share = f"{n / found['rows']:.0%}".replace("%", " %")
+                share = f"{n / found['rows']:.0%}".replace("%", " %") if many else n
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
                 yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"
 

@@ -75,7 +75,7 @@ class Data:
         """Return entries that replace or extend `headspec.data.quality.summary` of rows with texts.
 
         Under `more`, a list for each kind of warning: the number of rows; the first one or two of them, from
-        1; what is wrong with them, in words; and the share that deserves a warning.
+        1; what is wrong with them, in words; and the share that deserves a warning, 0 for any row.
         """
         return {}
 
@@ -97,6 +97,6 @@ def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
         return
     content = f"only {names[0]}" if names else "nothing"
     raise DataError(
-        f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
-        f"{data.least or 'one label'}"
+        f"{key}.label: {where} has {content} in {len(labels)} rows, but a task of type {task.type} needs at "
+        f"least {data.least or 'one label'}"
     )

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from headspec.errors import shown
 SPACES = re.compile(r"[ \t\r\n]+")
 #: Python tokens that are values
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
+#: names before the values that numpy writes
+NUMPY = {"array", "np", "numpy"}
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
@@ -28,26 +30,46 @@ def parse_lists(column: pd.Series) -> pd.Series:
     written = {}
     for row, cell in present.items():
         try:
-            written[row] = _list(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            written[row] = literal(cell)
+        except ValueError:
             raise ValueError(f"row {int(str(row)) + 1} has {shown(cell)}, which is no list") from None
     return pd.Series(written, dtype=object, name=column.name).reindex(column.index)
 
 
-def _list(text: str) -> list[Any]:
+def literal(text: str) -> Any:
+    """Return the value of a text as JSON, Python, numpy or pandas write it; ValueError for other texts."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
-    parts: list[str] = []
+    try:
+        tree = ast.parse(" ".join(_with_commas(text)).strip(), mode="eval")
+        return ast.literal_eval(_Values().visit(tree))
+    except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError):
+        raise ValueError(f"{shown(text)} is no value of JSON, Python or numpy") from None
+
+
+def _with_commas(text: str) -> Iterator[str]:
+    """Yield the Python tokens of a text, and the commas that numpy leaves out; ValueError for ``...``."""
     after_value = False
     for token in tokenize.generate_tokens(io.StringIO(text.replace("\n", " ")).readline):
-        # numpy writes no commas, and Python would join texts side by side, and subtract numbers
+        if token.string == "...":
+            raise ValueError("numpy left out values")
+        # Python would join texts side by side, and subtract numbers
         if after_value and (token.type in VALUES or token.string in ("[", "{", "-")):
-            parts.append(",")
-        parts.append(token.string)
-        after_value = token.type in VALUES or token.string in ("]", "}")
-    return ast.literal_eval(" ".join(parts).strip())
+            yield ","
+        yield token.string
+        after_value = token.type in VALUES or token.string in ("]", "}", ")")
+
+
+class _Values(ast.NodeTransformer):
+    """Puts values in place of what numpy writes around them: ``array([3])``, ``np.int64(3)``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        if not isinstance(called, ast.Name) or called.id not in NUMPY or len(node.args) != 1:
+            return node
+        return self.visit(node.args[0])
 
 
 def list_items(cell: Any) -> list[Any]:

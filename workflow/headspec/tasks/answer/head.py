@@ -7,6 +7,7 @@ importance use the window with the answer; predictions take the best of all wind
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
 from headspec.tasks import task_heads
-from headspec.tasks.answer.metrics import agreement
+from headspec.tasks.answer.agreement import Split, agreement, split_for
 from headspec.tasks.answer.tokens import NONE, Pair
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, small, unless_broken
 
@@ -48,6 +49,11 @@ class Question:
         ]
         first, last = row.span
         return cls(windows, (first, last), row.context, list(row.answers))
+
+    @cached_property
+    def split(self) -> Split:
+        """How its answers are compared."""
+        return split_for(self.context)
 
     def window(self, k: int) -> Pair:
         """Return the k-th window, or the first if there are fewer."""
@@ -161,7 +167,8 @@ class Answers(TokenHead):
             "" if lacks else question.text(window, *span)
             for question, lacks, (window, span) in zip(targets.questions, absent, chosen, strict=True)
         ]
-        values = [agreement(text, q.golds) for text, q in zip(texts, targets.questions, strict=True)]
+        answered = zip(texts, targets.questions, strict=True)
+        values = [agreement(text, question.golds, question.split) for text, question in answered]
         seen = torch.cat([logits.flatten(1) for logits, _, _ in found], dim=1)
         agreeing = torch.tensor(values, dtype=torch.float64, device=states.device)
         return Predicted(unless_broken(agreeing, seen), texts=texts)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headspec import per_example
 from headspec.errors import DataError
 from headspec.tables import INT, TEXT
+from headspec.tasks.answer.agreement import agreement, split_for
 from headspec.tasks.answer.data import written
 from headspec.tasks.tokens import Encoding
 
@@ -131,8 +132,8 @@ class QuestionEncoding(Encoding):
     ) -> tuple[pd.DataFrame, int]:
         golds, examples = table["label"].map(written), table["example"]
         joined = pairs(tokenizer, table["text_a"].tolist(), table["text_b"].tolist())
-        rows, truncated = [], 0
-        for pair, answers, example in zip(joined, golds, examples, strict=True):
+        rows, labels, truncated = [], [], 0
+        for pair, answers, example, context in zip(joined, golds, examples, table["text_b"], strict=True):
             try:
                 cut = windows(pair, max_length)
             except ValueError as error:
@@ -141,10 +142,12 @@ class QuestionEncoding(Encoding):
             which, span = learnt_window(cut, start, start + len(text))
             first, last = pair.span(start, start + len(text))
             truncated += span[1] - span[0] < last - first
-            texts = {"span": span, "answers": [text for text, _ in answers]}
-            rows.append(_row([cut[which], *cut[:which], *cut[which + 1 :]]) | texts)
-        labels = per_example.columns("label", [[not answers] for answers in golds])
-        frame = pd.DataFrame(rows, index=table.index).assign(**labels)
+            texts = [text for text, _ in answers]
+            rows.append(
+                _row([cut[which], *cut[:which], *cut[which + 1 :]]) | {"span": span, "answers": texts}
+            )
+            labels.append(agreement("", texts, split_for(context))[:1])
+        frame = pd.DataFrame(rows, index=table.index).assign(**per_example.columns("label", labels))
         return frame.assign(example=examples, context=table["text_b"]), truncated
 
 

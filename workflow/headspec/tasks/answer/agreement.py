@@ -1,0 +1,57 @@
+"""Exact match and F1 of two answers, for predictions and labels; statistics do not need this module.
+
+Answers are compared as by the script of SQuAD (Rajpurkar et al. 2016, 2018): in lower case, without ASCII
+punctuation and English articles, by words between spaces. Where words have no spaces, they are compared as
+by the script of MLQA for Chinese (Lewis et al. 2020): without any punctuation, by characters.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import regex
+
+from headspec import characters
+
+#: words of an answer, without what does not count
+Split = Callable[[str], list[str]]
+
+#: removed from answers before comparison
+PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
+#: the same where words have no spaces
+MARKS = regex.compile(rf"[\p{{P}}{re.escape(string.punctuation)}]")
+#: a letter of scripts without spaces, with its marks, or a run of other characters
+CHARACTERS = regex.compile(
+    rf"(?V1)(?<letter>[[{characters.UNSPACED}\p{{scx=Han}}\p{{scx=Katakana}}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)"
+    r"|(?:(?!(?&letter))\S)+"
+)
+
+
+def by_words(text: str) -> list[str]:
+    """Return the words of an answer between spaces, in lower case, without punctuation and articles."""
+    return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
+
+
+def by_characters(text: str) -> list[str]:
+    """Return the letters of an answer without spaces between words, and words of other scripts."""
+    return [found[0] for found in CHARACTERS.finditer(MARKS.sub("", text.lower()))]
+
+
+def split_for(context: str) -> Split:
+    """Return how answers from a context are split; words have spaces in Korean."""
+    return by_words if characters.unspaced([context]) in (None, "ko") else by_characters
+
+
+def agreement(prediction: str, golds: Sequence[str], split: Split = by_words) -> tuple[float, float]:
+    """Return F1 and exact match of an answer, each the largest over gold answers; empty means none."""
+    found = split(prediction)
+    expected = [words for gold in golds if (words := split(gold))] or [[]]
+    return max(_f1(found, words) for words in expected), float(found in expected)
+
+
+def _f1(found: list[str], expected: list[str]) -> float:
+    if not found or not expected:
+        return float(found == expected)
+    same = (Counter(found) & Counter(expected)).total()
+    return 2 * same / (len(found) + len(expected))
