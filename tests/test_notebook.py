@@ -96,15 +96,142 @@ def test_keys_and_values_go_with_their_last_query_head(kind, removed):
     assert model.num_parameters() - small.num_parameters() == any_model.LAYERS * matrices * 8 * 32
 
 
-def test_closed_heads_are_bool_and_of_the_model():
-    gates = headspec.HeadGates(any_model.model("vit"))
-    with pytest.raises(ValueError, match="closed heads: got torch.float64, expected bool"):
-        gates.closed(np.zeros((2, 4)))
-    with (
-        pytest.raises(ValueError, match=r"gates: got \(4, 2\), expected \(\.\.\., 2, 4\)"),
-        gates.at(np.ones((4, 2))),
+ONE_HEAD = np.array([[False] * 4, [False, True, False, False]])
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ONE_HEAD,
+        ONE_HEAD.tolist(),
+        torch.tensor(ONE_HEAD),
+        {1: [1]},
+        {1: 1, 0: []},
+        {np.int64(1): torch.tensor([1])},
+        [(1, 1)],
+        {(1, 1)},
+        np.argwhere(ONE_HEAD),
+    ],
+    ids=str,
+)
+def test_heads_may_be_chosen_in_any_form(heads):
+    """Also as `prune_heads` of transformers 4 took them."""
+    model = any_model.model("vit")
+    with headspec.HeadGates(model).closed(heads) as gates:
+        assert torch.equal(gates.values, torch.tensor(~ONE_HEAD).float())
+        expected = logits(model, "vit")
+    small = headspec.remove_heads(model, heads)
+    torch.testing.assert_close(logits(small, "vit"), expected, rtol=1e-3, atol=1e-4)
+    axes = headspec.heat_map(np.ones((2, 4)), heads, Figure().subplots())
+    assert {patch.get_xy() for patch in axes.patches} == {(0.5, 0.5)}
+
+
+@pytest.mark.parametrize("nothing", [{}, [], np.zeros((2, 4), dtype=bool)], ids=str)
+def test_no_heads_may_be_chosen(nothing):
+    model = any_model.model("vit")
+    small = headspec.remove_heads(model, nothing)
+    assert torch.equal(logits(small, "vit"), logits(model, "vit"))
+
+
+FORMS = r"expected bool \(2, 4\), such as from top_heads, {layer: \[heads\]} or pairs \(layer, head\)$"
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        (np.zeros((2, 4)), rf"heads: got float64 \(2, 4\), {FORMS}"),
+        ([[1, 0, 0, 0], [0, 0, 0, 0]], rf"heads: got int64 \(2, 4\), {FORMS}"),
+        (np.zeros((4, 2), dtype=bool), r"heads: got \(4, 2\), expected \(2, 4\)$"),
+        (np.zeros((3, 2, 4), dtype=bool), r"heads: got \(3, 2, 4\), expected \(2, 4\)$"),
+        ({2: [0]}, "heads: got layer 2, head 0; the model has layers 0 to 1 with heads 0 to 3$"),
+        ([(0, 4)], "heads: got layer 0, head 4; the model has layers 0 to 1"),
+        ({0: [-1]}, "heads: got layer 0, head -1; the model has layers 0 to 1"),
+        ({"first": [1]}, r"heads: got 'first': \[1\], expected a layer: a list of its heads, from 0$"),
+        ({0: [0.5]}, r"heads: got 0: \[0.5\], expected a layer: a list"),
+        ({0: "all"}, "heads: got 0: 'all', expected a layer: a list"),
+        ([[True], [False, True]], r"heads: got rows of different lengths, expected \(layers, heads\)$"),
+        (None, "heads: got NoneType, expected numbers$"),
+        ("0.1", "heads: got str, expected numbers$"),
+    ],
+    ids=str,
+)
+def test_what_chooses_no_heads_is_refused(heads, message):
+    model = any_model.model("vit")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        headspec.remove_heads(model, heads)
+
+
+def test_messages_name_what_was_chosen():
+    with pytest.raises(ValueError, match=r"^closed heads: got \(1, 4\), expected \(\.\.\., 2, 4\)$"):
+        headspec.HeadGates(any_model.model("vit")).closed(np.zeros((1, 4), dtype=bool))
+    with pytest.raises(ValueError, match="^outlined: got layer 2, head 0; the model has layers 0 to 1"):
+        headspec.heat_map(np.ones((2, 4)), {2: [0]}, Figure().subplots())
+
+
+def test_pairs_of_numbers_are_no_mask_of_layers_with_two_heads():
+    with pytest.raises(ValueError, match=r"^outlined: got int64 \(2, 2\), expected bool \(2, 2\)"):
+        headspec.heat_map(np.ones((2, 2)), [[0, 1], [1, 1]], Figure().subplots())
+
+
+@pytest.mark.parametrize("kind", ["vit", "t5"])
+def test_gates_are_of_the_model_and_the_pass(kind):
+    model, batch = any_model.model(kind).eval(), KINDS[kind].batch()
+    gates = headspec.HeadGates(model)
+    layers, heads = gates.exists.shape
+    ones = [[1.0] * heads] * layers
+    plain = logits(model, kind)
+    for values in (ones, torch.ones(1, layers, heads), np.ones((3, 1, layers, heads), dtype=bool)):
+        with gates.at(values):
+            assert torch.equal(logits(model, kind), plain)
+    for shape in ((heads, layers), (heads,), (2, 3, 4, layers, heads)):
+        expected = rf"expected \(\[batch, \[tokens,\]\] {layers}, {heads}\)$"
+        with pytest.raises(ValueError, match=f"^gates: got .*, {expected}"), gates.at(np.ones(shape)):
+            pass
+    for shape, message in {
+        (2,): rf"2 examples for 3 sequences; expected as many, or gates \({layers}, {heads}\) for all",
+        (4,): "4 examples for 3 sequences",
+        (2, 9): "2 examples for 3 sequences",
+        (3, 2): "2 tokens for [57] tokens",
+    }.items():
+        with (
+            pytest.raises(ValueError, match=f"^gates: got those of {message}"),
+            gates.at(torch.ones(*shape, layers, heads)),
+        ):
+            model(**batch)
+    assert torch.equal(logits(model, kind), plain)
+
+
+def test_gates_of_examples_do_not_fit_beams():
+    model = any_model.model("pythia").eval()
+    gates, ids = headspec.HeadGates(model), any_model.ids(2)
+    values = torch.rand(2, *gates.exists.shape)
+    settings = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
+    with gates.at(values), pytest.raises(ValueError, match="2 examples for 6 sequences.* where beams repeat"):
+        model.generate(ids, num_beams=3, **settings)
+    with gates.at(values.repeat_interleave(3, 0)):
+        both = model.generate(ids.repeat_interleave(3, 0), **settings)
+    for example in range(2):
+        with gates.at(values[example]):
+            assert torch.equal(model.generate(ids[[example]], **settings)[0], both[3 * example])
+
+
+def test_a_model_is_told_from_what_holds_one():
+    model = any_model.model("vit")
+    for other, message in (
+        (
+            torch.nn.DataParallel(model),
+            "DataParallel, expected a model of transformers, such as its .module$",
+        ),
+        (torch.nn.Linear(2, 2), "Linear, expected a model of transformers$"),
+        ("bert-base-uncased", "str, expected a model of transformers$"),
     ):
-        pass
+        for use in (
+            headspec.HeadGates,
+            lambda other: headspec.head_importance(other, any_model.batches("vit")),
+            lambda other: headspec.remove_heads(other, {0: [1]}),
+        ):
+            with pytest.raises(TypeError, match=f"^model: got {message}"):
+                use(other)
 
 
 def test_gates_of_examples_and_tokens_have_gradients():

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from headspec.errors import DataError
 from headspec.heads.ranking import (
@@ -15,6 +17,7 @@ from headspec.heads.ranking import (
     shared_map,
     top_heads,
 )
+from headspec.plots.drawing.heat_map import heat_map
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,59 @@ def test_top_and_bottom_split_the_heads_that_exist(heads, data):
     assert top.sum() == n and np.array_equal(top ^ bottom, exists)
     if 0 < n < sum(heads):
         assert scores[top].min() >= scores[bottom].max()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [np.float32, np.float64, np.float16, torch.tensor, lambda n: torch.tensor(n, dtype=torch.float64)],
+    ids=["single", "double", "half", "tensor", "double tensor"],
+)
+def test_fractions_of_any_precision_are_the_decimals_that_were_meant(made):
+    scores = np.arange(100.0).reshape(10, 10)
+    assert [int(top_heads(scores, made(n)).sum()) for n in (0.1, 0.29, 0.58, 1.0)] == [10, 29, 58, 100]
+    assert top_heads(scores, np.int64(7)).sum() == top_heads(scores, torch.tensor(7)).sum() == 7
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.ndarray.tolist,
+        lambda scores: torch.tensor(scores, dtype=torch.bfloat16),
+        lambda scores: torch.tensor(scores, requires_grad=True),
+        lambda scores: scores.astype(np.uint8),
+    ],
+    ids=["list", "bfloat16", "with gradients", "integers"],
+)
+def test_scores_of_any_form_are_ranked(made):
+    scores = np.array([[1.0, 5, 2], [4, 0, 3]])
+    assert np.array_equal(top_heads(made(scores), 3), scores >= 3)
+    assert heat_map(made(scores), axes=Figure().subplots()).images[0].get_clim() == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("heads", "n", "message"),
+    [
+        (np.ones((5, 2, 3)), 2, r"scores: got \(5, 2, 3\), expected \(layers, heads\); of examples"),
+        (np.ones(()), 1, r"scores: got \(\), expected \(layers, heads\)$"),
+        ([[1.0], [1.0, 2.0]], 1, "scores: got rows of different lengths"),
+        ([["a"]], 1, "scores: got list, expected numbers$"),
+        (np.ones((2, 3)), 7, "top heads: got 7, expected 0 to 6, or a fraction from 0.0 to 1.0$"),
+        (np.ones((2, 3)), 1.5, "top heads: got 1.5, expected 0 to 6, or a fraction"),
+        (np.ones((2, 3)), -1, "top heads: got -1, expected 0 to 6"),
+        (np.ones((2, 3)), np.nan, "top heads: got nan, expected 0 to 6"),
+        (np.ones((2, 3)), True, "top heads: got True, expected 0 to 6"),
+        (np.ones((2, 3)), [1, 2], r"top heads: got \[1, 2\], expected 0 to 6"),
+        (np.ones((2, 3)), "0.1", "top heads: got str, expected numbers$"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_ranked_is_refused(heads, n, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        top_heads(heads, n)
+
+
+def test_scores_of_no_head_have_no_heat_map():
+    with pytest.raises(ValueError, match="^scores: got 6 of nan, expected those of some heads$"):
+        heat_map(np.full((2, 3), np.nan), axes=Figure().subplots())
 
 
 def test_tasks_count_alike_in_the_shared_map():

@@ -13,7 +13,7 @@ from headspec.errors import EncoderError, NumericalError
 from headspec.heads import text_batches
 from headspec.heads.importance import gate_derivatives, scoring
 from headspec.heads.losses import Inputs, Loss, count, own_loss, rows
-from headspec.models.attention.probe_inputs import on, probe_inputs
+from headspec.models.attention.probe_inputs import check_model, on, probe_inputs
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def head_importance(
     >>> scores = headspec.head_importance(model, tokenizer=tokenizer, texts=["Fine."], labels=["good"])
     >>> scores = headspec.head_importance(model, tokenizer=tokenizer, prompts=["2 + 2 ="], answers=[" 4"])
     """
+    check_model(model)
     if batches is None:
         batches = text_batches.made(model, tokenizer, texts, labels, prompts, answers)
     elif isinstance(batches, Mapping):

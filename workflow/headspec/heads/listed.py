@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headspec import head_choice
 from headspec.attention import existing
 from headspec.config import table_values
 from headspec.errors import DataError
@@ -31,17 +32,12 @@ def closed(heads: Sequence[Sequence[int]], exists: NDArray[np.bool_], key: str) 
 
     Raises DataError, naming the config `key`, if the model has no such head or the list has all its heads.
     """
-    layers, by_layer = len(exists), exists.sum(axis=1).tolist()
-    if beyond := [each for each in heads if each[0] >= layers or each[1] >= by_layer[each[0]]]:
-        layer, head = beyond[0]
-        has = f"layers 0 to {layers - 1} with heads 0 to {max(by_layer) - 1}"
-        if layer < layers and head < max(by_layer):
-            has = f"{by_layer[layer]} heads in that layer"
-        raise DataError(f"{key}: got layer {layer}, head {head}; the model has {has}")
+    try:
+        mask = head_choice.mask([tuple(each) for each in heads], exists, key)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     if len(heads) == exists.sum():
         raise DataError(f"{key}: got all {len(heads)} heads of the model; expected some of them")
-    mask = np.zeros_like(exists)
-    mask[tuple(np.transpose(heads))] = True
     return mask
 
 

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import head_choice
 from headspec.attention import as_array, existing
 from headspec.errors import DataError, listing, nearest
 
@@ -60,10 +62,11 @@ def prune_count(fraction: float, heads_total: int) -> int:
     return math.floor(fraction * heads_total + 1e-9)
 
 
-def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
+def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
     """Return the most important heads, bool (layers, heads); ties go to the first head.
 
-    Raises ValueError if there are fewer than `n` heads, or the fraction is not between 0 and 1.
+    Raises ValueError if there are fewer than `n` heads, the fraction is not between 0 and 1, or scores are
+    not (layers, heads).
 
     Parameters
     ----------
@@ -74,16 +77,21 @@ def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
     --------
     >>> top_heads(scores, 0.1), top_heads(-scores, 12)
     """
-    exists = existing(heads := np.asarray(heads))
-    total = int(exists.sum())
-    limit = 1 if isinstance(n, float) else total
-    if not 0 <= n <= limit:
-        raise ValueError(f"top heads: got {n}, expected 0 to {limit}")
-    if isinstance(n, float):
-        n = prune_count(n, total)
+    exists = existing(heads := head_choice.scores(heads, least=1))
+    count = _count(n, int(exists.sum()))
     top = np.zeros(heads.size, dtype=bool)
-    top[np.argsort(-heads.ravel(), kind="stable")[:n]] = True
+    top[np.argsort(-heads.ravel(), kind="stable")[:count]] = True
     return top.reshape(heads.shape) & exists
+
+
+def _count(n: Any, total: int) -> int:
+    """Return a number of `total` heads, given as a number or fraction of any type; else ValueError."""
+    number = head_choice.array(n, "top heads")
+    fraction = number.dtype.kind == "f"
+    if number.ndim or number.dtype == bool or not 0 <= number <= (1 if fraction else total):
+        raise ValueError(f"top heads: got {n}, expected 0 to {total}, or a fraction from 0.0 to 1.0")
+    # the shortest decimal is what was meant: 0.29 in single precision is a little less
+    return prune_count(float(str(number)), total) if fraction else int(number)
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ A gate multiplies the head's context vector before W_O, whose output mixes heads
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,19 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention import gate_checks
 from headspec.models.attention.interface import Attended, Attention, unwatch, watch
-from headspec.models.attention.probe_inputs import probe_inputs
+from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
 from headspec.models.attention.sites import Site, find, stacks
 from headspec.models.modes import evaluating
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+#: dimensions of gates of examples and tokens
+MOST = 4
 #: takes a row and its context vectors, (batch, tokens, heads, size), and returns those to continue with
 Edit = Callable[[int, torch.Tensor], torch.Tensor]
 #: takes a row and its attention weights, (batch, heads, attending tokens, attended tokens)
@@ -54,6 +57,7 @@ class HeadGates:
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
+    sequences : sequences of an example there, such as choices, which its gates act on
     edit : called with the context vectors of every row, after the gates
     receive : called with the attention weights of every row, which attention must then return
     given : row: context vectors that replace its attention, which is not computed
@@ -68,9 +72,9 @@ class HeadGates:
         `model` is no model of transformers.
     """
 
+    @torch.inference_mode(False)
     def __init__(self, model: PreTrainedModel, inputs: Mapping[str, Any] | None = None) -> None:
-        if not hasattr(model, "config"):
-            raise TypeError(f"model: got {type(model).__name__}, expected a model of transformers")
+        check_model(model)
         self.model = model
         self._values: torch.Tensor | None = None
         self.edit: Edit | None = None
@@ -82,7 +86,9 @@ class HeadGates:
         self._hooks: list[RemovableHandle] = []
         self._calls: dict[str, int] = {}  # calls in this pass, for sites that several layers share
         try:
-            self.inputs = probe_inputs(model) if inputs is None else inputs
+            given = probe_inputs(model) if inputs is None else inputs
+            self.inputs = on(next(model.parameters()).device, given)
+            self.sequences = sequences(self.inputs)
             with evaluating(model):
                 self.sites, self.first_rows, self.layers = find(model, self.inputs)
                 self.heads = max(site.heads for site in self.sites)
@@ -115,11 +121,11 @@ class HeadGates:
             self.watch()
 
     @contextmanager
-    def at(self, values: torch.Tensor | np.ndarray) -> Iterator[HeadGates]:
+    def at(self, values: torch.Tensor | np.ndarray | Sequence[Any]) -> Iterator[HeadGates]:
         """Run passes with these gates; afterwards the model is as before.
 
         `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor. Raises
-        ValueError if the last two sizes are not the model's.
+        ValueError if they have another shape; so does a pass with another number of examples, or more tokens.
 
         Examples
         --------
@@ -127,10 +133,13 @@ class HeadGates:
         >>> with gates.at(xi):
         ...     model(**batch).loss.backward()
         """
-        if tuple(values.shape[-2:]) != self.exists.shape:
-            raise ValueError(f"gates: got {tuple(values.shape)}, expected (..., {self.layers}, {self.heads})")
+        if not isinstance(values, torch.Tensor):
+            values = torch.from_numpy(head_choice.array(values, "gates"))
+        if values.shape[-2:] != self.exists.shape or values.dim() > MOST:
+            expected = f"([batch, [tokens,]] {self.layers}, {self.heads})"
+            raise ValueError(f"gates: got {tuple(values.shape)}, expected {expected}")
         before, device = self.values, next(self.model.parameters()).device
-        self.values = torch.as_tensor(values).to(device)
+        self.values = values.to(device)
         try:
             yield self
         finally:
@@ -138,20 +147,18 @@ class HeadGates:
             if before is None:
                 self.remove()
 
-    def closed(self, heads: torch.Tensor | np.ndarray) -> AbstractContextManager[HeadGates]:
+    def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
         """Run passes without these heads; afterwards the model is as before.
 
-        `heads` is bool ([batch, [tokens,]] layers, heads), True is closed; else ValueError.
+        `heads` is bool ([batch, [tokens,]] layers, heads), True is closed, or ``{layer: [heads]}``, or pairs
+        (layer, head); else ValueError.
 
         Examples
         --------
         >>> with headspec.HeadGates(model).closed(headspec.top_heads(scores, 0.1)):
         ...     evaluate(model)
         """
-        closed = torch.as_tensor(heads)
-        if closed.dtype != torch.bool:
-            raise ValueError(f"closed heads: got {closed.dtype}, expected bool, such as of top_heads")
-        return self.at((~closed).float())
+        return self.at(torch.from_numpy(~head_choice.mask(heads, self.exists, "closed heads", MOST)).float())
 
     def remove(self) -> None:
         """Take the gates off the model, until they are set again."""
@@ -231,9 +238,25 @@ class HeadGates:
                 gate = gate[:, None]  # (batch, 1, heads, 1)
             elif gate.dim() == 4:
                 gate = gate[:, : context.shape[1]]
+            if gate.dim() == 4:
+                gate = self._matched(gate, context)
             # layers of one model may be on several devices; gradients are summed in the precision of the gate
             context = (context * gate.to(context.device)).to(context.dtype)
         return context if self.edit is None else self.edit(layer, context)
+
+    def _matched(self, gate: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        """Return gates (batch, tokens, heads, 1) of the sequences of a pass; else ValueError."""
+        n, tokens, rows = *gate.shape[:2], len(context)
+        if tokens not in (1, context.shape[1]):
+            raise ValueError(f"gates: got those of {tokens} tokens for {context.shape[1]} tokens")
+        if n in (1, rows):
+            return gate
+        if n * self.sequences == rows:
+            return gate.repeat_interleave(self.sequences, dim=0)
+        raise ValueError(
+            f"gates: got those of {n} examples for {rows} sequences; expected as many, or gates "
+            f"({self.layers}, {self.heads}) for all, such as where beams repeat examples"
+        )
 
     @contextmanager
     def edited(self, edit: Edit) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from headspec.errors import EncoderError
 
@@ -49,6 +50,31 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
     raise EncoderError(f"its main input is {name}; expected `inputs`, the arguments of a small forward pass")
 
 
+def check_model(model: Any) -> None:
+    """Raise TypeError for what is no model of transformers, EncoderError for weights without derivatives."""
+    if not hasattr(getattr(model, "config", None), "get_text_config"):
+        parts = model.named_children() if isinstance(model, nn.Module) else ()
+        inside = next((name for name, part in parts if hasattr(part, "main_input_name")), None)
+        hint = f", such as its .{inside}" if inside else ""
+        raise TypeError(f"model: got {type(model).__name__}, expected a model of transformers{hint}")
+    if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
+        raise EncoderError(
+            "model: made inside torch.inference_mode, where nothing has derivatives; expected another"
+        )
+
+
 def on(device: torch.device, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of a model with their tensors on a device."""
-    return {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in inputs.items()}
+    """Return arguments of a model with their tensors on a device; those of inference mode are copied."""
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return (value.clone() if value.is_inference() else value).to(device)
+
+    return {name: moved(value) for name, value in inputs.items()}
+
+
+def sequences(inputs: Mapping[str, Any]) -> int:
+    """Return the number of sequences that a model reads for an example: several where it chooses one."""
+    ids = inputs.get("input_ids")
+    return ids.shape[1] if isinstance(ids, torch.Tensor) and ids.dim() == 3 else 1

@@ -15,6 +15,7 @@ from torch import nn
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
 from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.probe_inputs import sequences
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,7 +118,8 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             "it neither calls the attention interface of transformers nor has modules of attention that end "
             "in a linear layer"
         )
-    texts = next(value.shape[0] for value in inputs.values() if isinstance(value, torch.Tensor))
+    texts = next(len(value) for value in inputs.values() if isinstance(value, torch.Tensor))
+    texts *= sequences(inputs)
     for number, site in found:
         shape = tuple(calls[number].context.shape)
         if shape[0] != texts or (site.own and len(shape) != 3):

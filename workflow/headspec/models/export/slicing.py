@@ -13,9 +13,11 @@ import torch
 from torch import fx, nn
 from transformers.pytorch_utils import Conv1D
 
+from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.interface import WATCHERS
+from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.sites import Site
 from headspec.models.export import head_numbers, position_biases
 from headspec.models.export.head_numbers import Numbers
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 
 
+@torch.inference_mode(False)
 def remove_heads(
-    model: PreTrainedModel, heads: np.ndarray, inputs: Mapping[str, torch.Tensor] | None = None
+    model: PreTrainedModel, heads: Any, inputs: Mapping[str, torch.Tensor] | None = None
 ) -> PreTrainedModel:
     """Return a smaller model that computes what `model` does with some heads closed.
 
@@ -42,7 +45,8 @@ def remove_heads(
     Parameters
     ----------
     model : any model that `HeadGates` takes; it is not changed
-    heads : bool (layers, heads), True to remove, such as ``top_heads(-scores, 0.3)``
+    heads : bool (layers, heads), True to remove, such as ``top_heads(-scores, 0.3)``; or, as `prune_heads`
+        took them, ``{layer: [heads]}``; or pairs (layer, head)
     inputs : as in `HeadGates`
 
     Returns
@@ -56,17 +60,18 @@ def remove_heads(
     EncoderError
         A head cannot be computed without the others, or the smaller model would not compute the same.
     ValueError
-        `heads` is not bool, or not of the model's shape.
+        `heads` has another form, or names heads that the model does not have.
 
     Examples
     --------
     >>> small = headspec.remove_heads(model, headspec.top_heads(-scores, 0.3))
     """
-    smaller, heads = copy.deepcopy(model), np.asarray(heads)
+    check_model(model)
+    smaller = copy.deepcopy(model)
     for watcher in [watcher for module in smaller.modules() for watcher in vars(module).get(WATCHERS, ())]:
         watcher.__self__.remove()  # a copy of gates on the model
     gates = HeadGates(smaller, inputs)
-
+    heads = head_choice.mask(heads, gates.exists)
     with gates.closed(heads):
         expected = _outputs(gates)
 

@@ -1,5 +1,7 @@
 """A heat map of heads: a row for each layer, a column for each head."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
@@ -7,20 +9,20 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec.attention import Layers
+from headspec import head_choice
+from headspec.attention import Layers, existing
 from headspec.plots.drawing.kinds import MISSING, number_layers
 from headspec.plots.drawing.style import SHADES, SIGNED
 
 
-def heat_map(
-    scores: NDArray[np.floating], outlined: NDArray[np.bool_] | None = None, axes: Axes | None = None
-) -> Axes:
+def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None) -> Axes:
     """Draw a heat map of heads, with a bar of its colours, and return its axes.
 
     Parameters
     ----------
     scores : (layers, heads), nan where there is no head, which is grey; values below zero are orange
-    outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`
+    outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`; or
+        ``{layer: [heads]}``, or pairs (layer, head)
     axes : of matplotlib, optional; by default the current ones
 
     Examples
@@ -31,6 +33,11 @@ def heat_map(
         from matplotlib import pyplot
 
         axes = pyplot.gca()
+    scores = head_choice.scores(scores)
+    if not (exists := existing(scores)).any():
+        raise ValueError(f"scores: got {exists.size} of nan, expected those of some heads")
+    if outlined is not None:
+        outlined = head_choice.mask(outlined, exists, "outlined")
     largest = float(np.nanmax(np.abs(scores)))
     signed = bool(np.nanmin(scores) < 0)
     image = draw_heads(axes, scores, outlined, largest=largest, signed=signed)
