@@ -30,7 +30,7 @@ def array(values: Any, name: str) -> NDArray[Any]:
 
 
 def scores(values: Any, name: str = "scores", least: int = 2) -> NDArray[np.floating]:
-    """Return scores in any form as floats (layers, heads), or with `least` 1 of some heads; else ValueError."""
+    """Return scores in any form as floats (layers, heads), or (heads,) with `least` 1; else ValueError."""
     found = array(values, name)
     if not least <= found.ndim <= 2:
         hint = "; of examples, take the mean of absolute values first" if found.ndim == 3 else ""
