@@ -52,6 +52,9 @@ ROWS = {
     "halves": (labelled(100, label=[0, 0.5] * 50), {},
         ".label: 2 different numbers are taken as classes, from 0 to 0.5; for scores, set tasks.t.type to "
         "regression"),
+    "several": (labelled(100, label=["joy", "very sad", "joy; very sad", "joy|joi", "good night"] * 20), {},
+        ".label: 1 of 5 classes are others joined, such as 'joy; very sad'; for several labels of a text, "
+        "set tasks.t.type to labels"),
     "intents": (labelled(770, label=[*range(77)] * 10), {}, None),
 }  # fmt: skip
 

@@ -34,6 +34,8 @@ def read(cells, **settings):
 
 
 JOY = [["joy", "love"], ["fear"], []]
+ALONE = [["joy"], ["fear", "love"], ["love"]]
+PAIRS = [["high positive"], ["low positive"], ["high low"]]
 NUMBERS = [["27", "4"], ["3"], []]
 NAMED = {"27": "neutral", "4": "approval", "3": "anger"}
 
@@ -52,6 +54,30 @@ NAMED = {"27": "neutral", "4": "approval", "3": "anger"}
         ([4, 27], {}, [["4"], ["27"]]),
         (["4,27", "3", "[]"], {"labels": NAMED}, [["approval", "neutral"], ["anger"], []]),
         (["joy,love", "fear"], {"labels": {"joy": "+", "love": "+", "fear": "-"}}, [["+"], ["-"]]),
+        # several labels between something else, which are labels elsewhere
+        *(
+            ([f"joy{joint}love", "fear", "[]", "joy", f"love{joint}fear", "love"], {}, [*JOY, *ALONE])
+            for joint in (";", "|", " ; ", "；", "、", " ", "\n", "  ")
+        ),
+        (["joy;love;", "fear;", "[]", "joy;", "love;fear", "love"], {}, [*JOY, *ALONE]),
+        ([["joy"], "joy;love", ["love"]], {}, [["joy"], ["joy", "love"], ["love"]]),
+        (["joy;love", "joy,fear"], {"labels": EMOTIONS}, [["joy", "love"], ["fear", "joy"]]),
+        (["4;27", "3", "[]"], {"labels": NAMED}, [["approval", "neutral"], ["anger"], []]),
+        (["very happy; sad", "very happy", "sad"], {}, [["sad", "very happy"], ["very happy"], ["sad"]]),
+        # names with spaces
+        (["new york", "new jersey", "utah"], {}, [["new york"], ["new jersey"], ["utah"]]),
+        (["no finding", "effusion"], {}, [["no finding"], ["effusion"]]),
+        # a separator of the config
+        *(
+            (["joy;love", " fear ", "[]"], {"separator": joint}, [["joy;love"], ["fear"], []])
+            for joint in ",/"
+        ),
+        *(
+            ([f"joy{joint}love{joint}", "fear", "[]"], {"separator": joint}, JOY)
+            for joint in (";", "/", "&", " ")
+        ),
+        (["a, b; c", "c"], {"separator": ";"}, [["a, b", "c"], ["c"]]),
+        (["high positive", "low positive", "high low"], {"separator": ","}, PAIRS),
     ],
     ids=str,
 )
@@ -88,6 +114,16 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
         (["joy", "[joy love]"], {}, "row 2 has '[joy love]', which is no list in column 'label'"),
         (["joy", '"[""joy"", ""love""]"'], {}, "which is no list"),  # as pandas writes TSV, without quotes
         (["[]", "[joy, love"], {}, "row 2 of x.csv has '[joy, love', which is no list"),
+        *((["fear", f"joy{joint}fear", "love"], {}, f"row 2 of x.csv has 'joy{joint}fear', which looks like "
+            f"several labels with '{joint}' between them, but not all of them are labels elsewhere; to split "
+            f"such cells, set tasks.t.separator to '{joint}', to keep them whole, to ','")
+            for joint in ";|；、"),
+        *((cells, {}, f"row {row} of x.csv has {cells[row - 1]!r}, which looks like several labels with ' '")
+            for cells, row in ((["joy fear", "fear love", "love joy"], 2), (["a", "b", "a b", "b c"], 4))),
+        (["joy;;fear", "joy", "fear"], {}, "row 1 of x.csv has 'joy;;fear', which looks like several labels"),
+        (["joy;;fear", "joy", "fear"], {"separator": ";"}, "of which a label is empty"),
+        (["joy;joy", "joy", "fear"], {}, "with 'joy' twice"),
+        (["joy;joi"], {"labels": EMOTIONS}, "row 1 of x.csv has 'joy;joi', which looks like several labels"),
         (["joy,fear", ["fear", "joy"]], {}, "a task of type labels needs at least two sets of labels"),
         ({"joy": [0, 1], "love": [1, 2]}, {"label": ["joy", "love"]},
             "tasks.t.label: row 2 of x.csv has '2' in column 'love', expected 0 or 1 (1 of 2 rows)"),

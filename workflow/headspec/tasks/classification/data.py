@@ -11,6 +11,7 @@ from headspec.config.as_text import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError
 from headspec.tasks.data import Data
+from headspec.tasks.labels import joined
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -46,7 +47,13 @@ class Classification(Data):
         return rows["label"]
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """Yield a line if the classes look like scores."""
+        """Yield a line if the classes look like scores, or some of them like several others."""
+        names = list(classes or ())
+        if several := joined.combinations(names):
+            yield (
+                f"{key}.label: {len(several)} of {len(names)} classes are others joined, such as "
+                f"{several[0]!r}; for several labels of a text, set {key}.type to labels"
+            )
         numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
         scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
         if scores and not task.labels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from headspec.config.as_text import as_text
 from headspec.data.sources import cells, columns
 from headspec.errors import DataError, shown
 from headspec.tasks.data import Data, check_varied
+from headspec.tasks.labels import joined
 from headspec.tasks.labels.sets import parsed, written
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 #: values of columns of 0 and 1, as text
 FLAGS = {"0": False, "false": False, "1": True, "true": True}
+#: between the labels of a cell, unless the config names another
 SEPARATOR = ","
+LISTS = (list, tuple, np.ndarray)
 BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
@@ -82,8 +85,8 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
     return pd.Series([names[row].tolist() for row in chosen], index=frame.index, dtype=object)
 
 
-def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
-    """Return labels from the cells of a column: lists, texts with commas, or lists written as text."""
+def _listed(frame: pd.DataFrame, task: Any, key: str, where: str) -> pd.Series:
+    """Return labels from the cells of a column: lists, lists written as text, or texts with a separator."""
     stored = frame[str(task.label)]
     missing = stored.map(_missing)
     if missing.any():
@@ -94,25 +97,53 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
         listed = stored.astype(object).where(~bracketed, cells.parse_lists(stored[bracketed]))
     except ValueError as error:
         raise DataError(f"{key}.label: {where}: {error} in column '{task.label}'") from None
+    parts = {} if task.separator else _joined(listed, task, key, where)
     sets = []
     for row, cell, written_as in zip(frame.index, listed, stored, strict=True):
         try:
-            sets.append(_names(cell))
+            sets.append(_names(cell, _items(cell, task.separator, parts)))
         except ValueError as error:
             place = f"row {row + 1} of {where}"
             raise DataError(f"{key}.label: {place} has {shown(written_as)}, {error}") from None
     return pd.Series(sets, index=frame.index, dtype=object)
 
 
+def _joined(listed: pd.Series, task: Task, key: str, where: str) -> dict[str, list[str]]:
+    """Return `joined.split` of the names in texts; DataError if it is not clear which are several labels."""
+    texts = listed[listed.map(lambda cell: isinstance(cell, str))]
+    lists = listed.drop(texts.index).map(lambda cell: list(cell) if isinstance(cell, LISTS) else [cell])
+    try:
+        whole = {as_text(name) for names in (*lists, task.labels or ()) for name in names}
+        return joined.split({name for cell in texts.unique() for name in _items(cell)}, whole)
+    except joined.Joined as error:
+        name, separator = error.name, error.separator
+    row: Any = texts.map(lambda cell: name in _items(cell)).idxmax()
+    raise DataError(
+        f"{key}.label: row {row + 1} of {where} has {shown(name)}, which looks like several labels with "
+        f"'{separator}' between them, but not all of them are labels elsewhere; to split such cells, set "
+        f"{key}.separator to '{separator}', to keep them whole, to '{SEPARATOR}'"
+    )
+
+
 def _missing(cell: Any) -> bool:
     """Return whether a cell has neither a label nor an empty list."""
-    return not isinstance(cell, (list, tuple, np.ndarray)) and (pd.isna(cell) or not str(cell).strip())
+    return not isinstance(cell, LISTS) and (pd.isna(cell) or not str(cell).strip())
 
 
-def _names(cell: Any) -> list[str]:
-    """Return the labels of a cell; raise ValueError with a clause if they are not a set of names."""
-    items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) else str(cell).split(SEPARATOR)
-    if any(isinstance(item, (list, tuple, dict, bytes, np.ndarray)) for item in items):
+def _items(
+    cell: Any, separator: str | None = None, parts: Mapping[str, list[str]] | None = None
+) -> list[Any]:
+    """Return the items of a list, or the names in a text, some of which have `parts`."""
+    if isinstance(cell, LISTS):
+        return list(cell)
+    text, separator = str(cell).strip(), separator or SEPARATOR
+    found = text.split() if separator.isspace() else text.removesuffix(separator).split(separator)
+    return [part for name in map(as_text, found) for part in (parts or {}).get(name, [name])]
+
+
+def _names(cell: Any, items: list[Any]) -> list[str]:
+    """Return the `items` of a cell as labels; raise ValueError with a clause if they are no set of names."""
+    if any(isinstance(item, (*LISTS, dict, bytes)) for item in items):
         raise ValueError("expected a list of names")
     if any(map(_missing, items)):
         raise ValueError("of which a label is empty")

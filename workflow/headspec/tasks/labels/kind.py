@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from headspec.errors import listing, nearest
 from headspec.tasks.kind import Kind
-
-if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
 
 
 class Labels(Kind):
@@ -18,10 +17,20 @@ class Labels(Kind):
     metrics = ("micro_f1", "macro_f1", "lrap")
     label_columns = None
     classes = True
+    keys = {
+        "separator": (
+            Annotated[str, Field(min_length=1)] | None,
+            Field(
+                None,
+                description="between [several labels](tasks-and-models.md#several-labels) in a cell; by "
+                "default a comma, or what joins names that are labels elsewhere",
+            ),
+        )
+    }
     unused = ("test",)
     refuses = frozenset({"prompted", "transfer"})
 
-    def problems(self, key: str, task: Task) -> Iterator[str]:
+    def problems(self, key: str, task: Any) -> Iterator[str]:
         """Yield problems of single labels, and of `labels` that are not the columns of 0 and 1."""
         columns = task.label if isinstance(task.label, list) else []
         if len(columns) == 1:
@@ -29,6 +38,8 @@ class Labels(Kind):
                 f"{key}.label: got the list {listing(columns)}, expected a column of lists of labels, or at "
                 "least two columns of 0 and 1."
             )
+        if columns and task.separator:
+            yield f"{key}.separator: got {task.separator!r}, but {key}.label names columns of 0 and 1."
         if task.labels is None:
             return
         if len({*task.labels.values()}) < 2:

@@ -1,0 +1,68 @@
+"""Cells that name several labels, joined by a character that no name has, or by spaces."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+#: joins labels, and is hardly part of a name; some programs also write one after the last label
+JOINT = re.compile(r"\s*([,;|，；｜、])\s*")
+
+
+class Joined(ValueError):
+    """A `name` looks like several labels between a `separator`, one of which is no label elsewhere."""
+
+    def __init__(self, name: str, separator: str) -> None:
+        super().__init__(name)
+        self.name, self.separator = name, separator
+
+
+def split(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Return the parts of each name that is several labels, all of which are labels elsewhere.
+
+    Parameters
+    ----------
+    names : what cells hold
+    whole : names that are one label each, in which parts may be found, too
+
+    Raises
+    ------
+    Joined
+        A name has a `JOINT`, or spaces between words that other names have, too, but some parts are no labels
+        elsewhere. Other spaces belong to names.
+    """
+    whole = {*whole}
+    names = {*names} - whole
+    jointed = {name: match[1] for name in names if (match := JOINT.search(name))}
+    parts = {name: _parts(name) for name in jointed}
+    single = whole | (names - {*jointed}) | {found[0] for found in parts.values() if len(found) == 1}
+    for name in sorted(parts):
+        if not {*parts[name]} <= single:
+            raise Joined(name, jointed[name])
+    return parts | _at_spaces(single - whole, whole)
+
+
+def combinations(names: Iterable[str]) -> list[str]:
+    """Return the names that are several of the others, joined."""
+    known = {*names}
+
+    def combined(found: list[str]) -> bool:
+        return len(found) > 1 and known.issuperset(found)
+
+    return sorted(name for name in known if combined(_parts(name)) or combined(name.split()))
+
+
+def _parts(name: str) -> list[str]:
+    found = JOINT.split(name)[::2]
+    return found if found[-1] else found[:-1]
+
+
+def _at_spaces(names: set[str], whole: set[str]) -> dict[str, list[str]]:
+    words = {name: found for name in names if len(found := name.split()) > 1}
+    single = whole | (names - {*words})
+    parts = {name: found for name, found in words.items() if {*found} <= single}
+    n = Counter(word for found in words.values() for word in {*found})
+    for name, found in sorted(words.items()):
+        elsewhere = [word in single or n[word] > 1 for word in found]
+        if name not in parts and (all(elsewhere) or (parts and not single.isdisjoint(found))):
+            raise Joined(name, " ")
+    return parts
