@@ -12,6 +12,7 @@ from headspec.explorer.sources import Run, Sources
 from headspec.explorer.values import HEAD_DIGITS, Columns, listed
 from headspec.heads.ranking import importance_map
 from headspec.statistics.atlas.majority import majority
+from headspec.statistics.verdicts import decisive
 
 #: measures of the table 'heads' that the page has, beside importance
 MEASURES = (
@@ -138,7 +139,7 @@ def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
             "task": task,
             "against": against,
             "difference": _every(rows["difference"]),
-            "p_holm": _every(rows["p_holm"]),
+            "p": _every(decisive(rows)),
         }
         for (measure, task, against), rows in groups
     ]

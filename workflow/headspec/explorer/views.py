@@ -8,10 +8,10 @@ import pandas as pd
 from headspec.explorer.heads import GROUP, heads
 from headspec.explorer.sources import Sources
 from headspec.explorer.values import Columns, columns
-from headspec.statistics.training.improvement import decisive
 from headspec.statistics.training.sharing import between_pairs
+from headspec.statistics.verdicts import decisive, of_seeds
 
-INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
+INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
 D += ["case", "distinct"]
 
@@ -28,7 +28,7 @@ TABLES = {
     "belief": [
         *GROUP, "task", "ranking", "n_seeds",
         *_bounded("ablation_spearman", "ablation_size_spearman", "area", "difference", "dissociation"),
-        "difference_p_holm", "dissociation_p_holm", "at_chance", "unpruned_at_chance",
+        "difference_p", "dissociation_p", "p_of", "at_chance", "unpruned_at_chance",
     ],
     "pruning_curves": [
         *GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high",
@@ -40,7 +40,7 @@ TABLES = {
     "sharing": [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance"],
     "budgets": [
         *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
-        "n_seeds", *_bounded("value"), "difference", "ci_low", "ci_high", "p_holm", "unpruned_at_chance",
+        "n_seeds", *_bounded("value"), "difference", *INTERVAL, "unpruned_at_chance",
     ],
     "gain_prediction_scores": [
         "model", "predictor", "held_out", *_bounded("spearman"), "p_value", "p_holm",
@@ -48,6 +48,15 @@ TABLES = {
         "reliability",
     ],
 }  # fmt: skip
+
+
+def decided(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add `p`, the corrected p that decides, and `p_of`, what it is about: `other seeds` or `these runs`."""
+    names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_holm" in frame]
+    if not names or "n_seeds" not in frame:
+        return frame
+    about = of_seeds(frame).map({True: "other seeds", False: "these runs"})
+    return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
 
 
 def pruning(sources: Sources) -> Columns:
@@ -75,11 +84,11 @@ def similarity(sources: Sources) -> Columns:
 
 
 def improvement(sources: Sources) -> Columns:
-    """Changes by IAT and its controls, over all metrics of a task; p_holm is the p that decides."""
+    """Changes by IAT and its controls, over all metrics of a task."""
     frame = sources.tables.get("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names.append("unpruned_at_chance")
-    return {} if frame is None else columns(frame.assign(p_holm=decisive(frame)), names)
+    return {} if frame is None else columns(decided(frame), names)
 
 
 def probes(sources: Sources) -> Columns:
@@ -93,7 +102,7 @@ def gains(sources: Sources) -> Columns:
     """What tasks gain in pairs."""
     frame = sources.tables.get("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
-    return {} if frame is None else columns(between_pairs(frame), [*names, "unpruned_at_chance"])
+    return {} if frame is None else columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
 
 
 def gain_predictions(sources: Sources) -> Columns:
@@ -113,6 +122,7 @@ MADE: Mapping[str, Callable[[Sources], Any]] = {
 def views(sources: Sources) -> dict[str, Any]:
     """The parts of the page's data, empty where the study has no such tables."""
     tables = {
-        name: columns(sources.tables.get(name, pd.DataFrame()), names) for name, names in TABLES.items()
+        name: columns(decided(sources.tables.get(name, pd.DataFrame())), names)
+        for name, names in TABLES.items()
     }
     return tables | {name: make(sources) for name, make in MADE.items()}

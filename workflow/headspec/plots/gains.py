@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 
 from headspec.plots.drawing.kinds import shade_gaps
 from headspec.plots.drawing.style import SIGNED, in_order, number, points, styled
-from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.statistics.training.sharing import between_pairs
+from headspec.statistics.verdicts import clear_of_seeds
 from headspec.tasks.metrics import metric
 
 #: the predictions that are shown
@@ -31,15 +31,15 @@ def draw(
 ) -> Figure:
     """A matrix of measured gains (rows: targets, columns: sources) and, if there are any, of predicted ones.
 
-    Cells: gain in points, mean over seeds; a star where p_holm is below `SIGNIFICANCE`, × where the target is
-    no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group stand together,
-    in an outline.
+    Cells: gain in points, mean over seeds; a star where it is clear for other seeds too, × where the
+    target is no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group stand
+    together, in an outline.
     """
     pairs = between_pairs(gains[gains["metric"] == gains["task"].map(metrics)])
     measured = [task for task in metrics if task in {*pairs["target"]}]
     blocks = [[task for task in measured if task in group] for group in groups or []]
     tasks = in_order(measured, list(itertools.chain(*blocks)))
-    marks = {"×": pairs["unpruned_at_chance"].eq(True), "*": pairs["p_holm"] < SIGNIFICANCE}
+    marks = {"×": pairs["unpruned_at_chance"].eq(True), "*": clear_of_seeds(pairs)}
     marked = np.select(list(marks.values()), list(marks), "")
     shown = {"measured": pairs.assign(gain=pairs["difference"], mark=marked)}
     if predictions is not None:

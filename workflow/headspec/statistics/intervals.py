@@ -97,8 +97,10 @@ def over_seeds_and_examples(
     return Interval(*bounds, "seeds, examples and orders" if orders else "seeds and examples")
 
 
-def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
-    """Two-sided p (...), covering seeds and examples, of a mean over three or more seeds that is 0 in truth.
+def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders | None = None) -> Floats:
+    """Two-sided p (...), covering seeds and examples, of a mean over seeds that is 0 in truth.
+
+    It is nan with one or two seeds. If the estimates are means over random orders, it covers `orders` too.
 
     It is the larger of two. One is the level at which the interval of `over_seeds_and_examples` just misses
     0. It is too small far below 0.05, because a few seeds are alike by chance now and then. The other is the
@@ -110,7 +112,11 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
     to 2.8, 1.7 and 1.3 times, and at most 0.001 up to 8, 3.5 and 1.7 times; three seeds that vary up to twice
     as much keep the level.
     """
-    return p_of_moments(len(values), values.mean(axis=0), values.var(axis=0, ddof=1), *_components(bootstrap))
+    n, mean = len(values), values.mean(axis=0)
+    if n < FEWEST:
+        return np.full_like(mean, np.nan)
+    parts = _components(bootstrap, orders.variance if orders else 0.0)
+    return p_of_moments(n, mean, values.var(axis=0, ddof=1), *parts)
 
 
 def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interaction: Floats) -> Floats:

@@ -256,7 +256,7 @@ def _change(
         resampled.append(sampled)
     estimates, bootstrap = np.stack(values), np.stack(resampled, axis=1)
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
-    p = p_over_seeds_and_examples(estimates, bootstrap) if len(values) >= FEWEST else np.nan
+    p = p_over_seeds_and_examples(estimates, bootstrap)
     n = after[0].found.n.sum(axis=1).astype(int)
     frame = pd.DataFrame(
         {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),

@@ -111,7 +111,7 @@ const comparable = (values, measure) => (AS_SHARES.includes(measure) ? shares(va
 function difference(map, measure, a, b) {
   for (const [task, against, sign] of [[a, b, 1], [b, a, -1]]) {
     const found = (map.differences || []).find((each) => each.measure === measure && each.task === task && each.against === against);
-    if (found) return { value: found.difference.map((value) => sign * value), p: found.p_holm };
+    if (found) return { value: found.difference.map((value) => sign * value), p: found.p };
   }
   const [of, less] = [a, b].map((task) => measured(map, measure, task));
   if (!of || !less) return null;
@@ -154,7 +154,7 @@ function headsView() {
   const unit = AS_SHARES.includes(shown) ? "Shares of the sum over heads" : "Means over seeds";
   if (differs) rowA.push(draw("map-difference", `${isolated(state.a)} less ${isolated(state.b)}`,
     `${unit}: + more for the first task, − less.${differs.p ? " Signs: p < 0.05, corrected over heads." : ""}`, differs.value,
-    { atOnce: true, signed: true, sign: differs.p && ((i) => differs.p[i] < 0.05), more: differs.p ? { p_holm: differs.p } : {} }));
+    { atOnce: true, signed: true, sign: differs.p && ((i) => differs.p[i] < 0.05), more: differs.p ? { p: differs.p } : {} }));
 
   const rowB = [];
   if (before) rowB.push(...pair.map((task, k) => {

@@ -12,6 +12,9 @@ const given = (row) => GROUP.every((name) => row[name] === state[name]);
 const chance = (row) => (row.unpruned_at_chance ? "×" : row.at_chance ? "†" : "");
 const chanceWords = (row) => (row.unpruned_at_chance ? ", unpruned model at chance" : row.at_chance ? ", at chance" : "");
 const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing.";
+/** A corrected p, and whether it is about other seeds; only then is a difference between ways of training clear. */
+const tested = (row, name = "p") => `corrected p ${row.p_of === "these runs" ? "of these runs " : ""}${number(row[name])}`;
+const sure = (row) => row.p_of !== "these runs" && !missing(row.p) && row.p < 0.05;
 const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
 
 /** Keep model, mixture and, if `group` has it, method among those that there are. */
@@ -143,11 +146,11 @@ function similarityView() {
 
 /** A panel of differences in points; of each row `group` and `name` say what it is. */
 function differences(of, id, title, note, group, name) {
-  const clear = (row) => !row.unpruned_at_chance && (row.ci_low > 0 || row.ci_high < 0) && (missing(row.p_holm) || row.p_holm < 0.05);
-  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05 where there is one. ×: neither is better than chance.`,
+  const clear = (row) => !row.unpruned_at_chance && (row.ci_low > 0 || row.ci_high < 0) && sure(row);
+  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05, also for other seeds (three or more). ×: neither is better than chance.`,
     picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
       value: row.difference, low: row.ci_low, high: row.ci_high, printed: `${points(row.difference, 2)} ${chance(row)}`,
-      detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) });
+      detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, ${tested(row)}` })), "difference, points"), ...lined(of) });
 }
 /** A task with the metric that its value is of. */
 const ofMetric = (row) => (row.task === "mean" ? "mean over tasks" : `${row.task}, ${row.metric}`);
@@ -204,11 +207,11 @@ function groupingView() {
   const shown = by ? guesses.filter((row) => row.predictor === by) : measured, value = (row) => (by ? row.predicted : row.difference);
   const largest = Math.max(0.01, ...[...shown.map(value), ...measured.map((row) => row.difference)].map(Math.abs));
   const found = new Map(shown.filter((row) => !missing(value(row))).map((row) => [pair(row), row]));
-  const told = (row) => `${points(row.difference)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}; ` +
+  const told = (row) => `${points(row.difference)} points ${interval(row.ci_low, row.ci_high, points)}, ${tested(row)}; ` +
     `${worded(row.metric)} ${percent(row.alone)} alone, ${percent(row.value)} in the pair${row.unpruned_at_chance ? ", no better than chance" : ""}`;
   const at = (target, source) => {
     const row = found.get(`${target}\n${source}`), of = truth.get(`${target}\n${source}`);
-    const clear = !by && row && (chance(row) || (!missing(row.p_holm) && row.p_holm < 0.05 ? "*" : ""));
+    const clear = !by && row && (chance(row) || (sure(row) ? "*" : ""));
     return row && { value: value(row), share: -value(row) / largest, printed: `${points(value(row), PHONE.matches ? 0 : 1)}${clear || ""}`,
       words: `${isolated(target)} with ${isolated(source)}: ${by ? `predicted ${points(row.predicted)} points` : ""}${by && of ? "; measured " : ""}${of ? told(of) : ""}` };
   };
@@ -218,7 +221,7 @@ function groupingView() {
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (name) => show({ model: name })),
     predictors.length ? choice("choose-predictor", "gains", [["", "measured"], ...predictors.map((name) => [name, `predicted by ${worded(name)}`])], by, (name) => show({ predictor: name || null })) : null),
   panel({ id: "gains", title, note: "Rows: the task that gains or loses; columns: the task that it is trained with. Points over the row's task trained alone. Orange: gained; blue: lost. " +
-      (by ? "Predicted from pairs without one of the two tasks." : "*: corrected p < 0.05; ×: neither is better than chance."),
+      (by ? "Predicted from pairs without one of the two tasks." : "*: corrected p < 0.05, also for other seeds (three or more); ×: neither is better than chance."),
     picture: pairs(tasks, at, title, (words) => hint.replaceChildren(h("p", {}, words))), ...lined(shown) }), hint,
   scores.some((row) => !missing(row.spearman)) ? panel({ id: "predictors", title: "How well gains are predicted",
     note: "Rank correlation of predicted and measured gains of tasks that were left out, with its interval. Filled: corrected p < 0.05 with tasks permuted.",

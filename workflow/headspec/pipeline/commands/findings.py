@@ -8,7 +8,7 @@ from headspec.config.methods import NAMED
 from headspec.config.table_values import MEAN
 from headspec.statistics.dissociation.scores import CHANCE
 from headspec.statistics.resampling import SIGNIFICANCE
-from headspec.statistics.training.improvement import decisive
+from headspec.statistics.verdicts import decisive, of_seeds
 
 CASES = ("double", "single", "inverted", "none", CHANCE)
 AT_CHANCE = "†"
@@ -64,7 +64,7 @@ def describe(
     if (improvement := frames.get("improvement")) is not None:
         iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
         iat = shown["improvement"] = learnt(iat)
-        found += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat)))]
+        found += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
     if (specialization := frames.get("specialization")) is not None:
         shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
         found += [_specialized(row) for row in row_dicts(shown["specialization"])]
@@ -180,8 +180,8 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
 
 def _improved(row: dict[str, Any]) -> str:
     """``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
-    value = f"{100 * row['value']:.1f} %"
-    return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, p {p_text(row['p'])}"
+    value, p = f"{100 * row['value']:.1f} %", f"{row['p_name']} {p_text(row['p'])}"
+    return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, {p}"
 
 
 def _specialized(row: dict[str, Any]) -> str:
@@ -203,12 +203,12 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     measures = rankings.drop(index="random")
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
-    clear = int(((own["difference"] < 0) & (own["difference_p_holm"] < SIGNIFICANCE)).sum())
+    clear = int(((own["difference"] < 0) & (decisive(own, "difference_p") < SIGNIFICANCE)).sum())
     area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
     like = [f"{of} {values.idxmax()} {values.max():.2f}" for of, values in nearest.items() if len(values)]
     return [
-        f"smallest area ({method}): {area}, p < {SIGNIFICANCE} in {clear} of {len(own)}",
+        f"smallest area ({method}): {area}, {p_name(own)} < {SIGNIFICANCE} in {clear} of {len(own)}",
         *([f"most like {', like '.join(like)}"] if like else []),
     ]
 
@@ -219,7 +219,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
 def _ablated(single_heads: pd.DataFrame) -> list[str]:
     """``single heads, ablation: the metric is lower in 12 of 288 rows (p < 0.05), higher in 1``"""
     return [
-        f"single heads, {measure}: the metric is {_tested(rows['change'], rows['p_holm'], 'rows')}"
+        f"single heads, {measure}: the metric is {_tested(rows, 'change', 'rows')}"
         for measure, rows in single_heads.groupby("measure")
     ]
 
@@ -236,7 +236,7 @@ def _kept(budgets: pd.DataFrame) -> list[str]:
     has_mean = means_over_tasks(budgets).groupby(group).transform("any")
     rows = budgets[means_over_tasks(budgets) | ~has_mean]
     return [
-        f"fewer heads, against {against}: the metric is {_tested(own['difference'], own['p_holm'], 'rows')}"
+        f"fewer heads, against {against}: the metric is {_tested(own, 'difference', 'rows')}"
         for against, own in rows.groupby("against")
     ]
 
@@ -247,8 +247,7 @@ def _shared(sharing: pd.DataFrame) -> list[str]:
     if rows.empty:
         return []
     return [
-        "tasks together, against each alone: the mean metric is "
-        + _tested(rows["difference"], rows["p_holm"], "mixtures")
+        "tasks together, against each alone: the mean metric is " + _tested(rows, "difference", "mixtures")
     ]
 
 
@@ -263,17 +262,18 @@ def _learnt(changes: pd.DataFrame) -> list[str]:
     """``what the best heads know, against pretrained: lower in 0 of 5 probes (p < 0.05), higher in 3``"""
     rows = changes[changes["label"].isna() & (changes["heads"] == "best")]
     return [
-        f"what the best heads know, against {before}: {_tested(own['change'], own['p_holm'], 'probes')}"
+        f"what the best heads know, against {before}: {_tested(own, 'change', 'probes')}"
         for before, own in rows.groupby("before")
     ]
 
 
-def _tested(difference: pd.Series, p: pd.Series, what: str) -> str:
+def _tested(rows: pd.DataFrame, column: str, what: str) -> str:
     """``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
+    p, difference = decisive(rows), rows[column]
     if not (n := int(p.notna().sum())):
         return f"not tested in {len(p)} {what}, with fewer than three seeds"
     lower, higher = (int((side & (p < SIGNIFICANCE)).sum()) for side in (difference < 0, difference > 0))
-    return f"lower in {lower} of {n} {what} (p < {SIGNIFICANCE}), higher in {higher}"
+    return f"lower in {lower} of {n} {what} ({p_name(rows)} < {SIGNIFICANCE}), higher in {higher}"
 
 
 # --- words and numbers
@@ -293,6 +293,11 @@ def _change(row: dict[str, Any]) -> str:
     """``0.8 [-0.1, 1.7]``"""
     ends = f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if pd.notna(row["ci_low"]) else ""
     return f"{100 * row['difference']:.1f}{ends}"
+
+
+def p_name(rows: pd.DataFrame) -> str:
+    """Return what the decisive p of rows is called: with one or two seeds it ignores how seeds vary."""
+    return "p" if of_seeds(rows).all() else "p of these runs"
 
 
 def p_text(value: Any) -> str:

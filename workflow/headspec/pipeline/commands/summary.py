@@ -24,20 +24,24 @@ from headspec.pipeline.commands.findings import (
     shown_means,
 )
 from headspec.pipeline.current import Results, other_versions
+from headspec.statistics.verdicts import decisive, of_seeds
 
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
-D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
+D = f"{'D %':>6}   {'[  low,   high]'}  "
 FIXED = "\N{NO-BREAK SPACE}"
 
-#: tables that say which models learnt nothing
-MARKED = ("combined", "fractions", "areas", "improvement", "specialization", "budgets", "sharing")
+#: columns that tables of an older headspec lack
+NEEDED = {
+    UNLEARNT: ("combined", "fractions", "areas", "improvement", "specialization", "budgets", "sharing"),
+    "p_seeds_holm": ("combined", "areas", "single_heads"),
+    "difference_p_seeds_holm": ("belief",),
+}
 
 NOTES = f"""\
 D          dissociation: how much more of its unpruned metric a task loses when its own heads are
            pruned than when the heads of other tasks are; mean over tasks and seeds, largest first
 {{interval}}
-p          permutation test of that mean, whether it matters whose heads are pruned, Holm-corrected
-           over the study
+{{p}}
 {AT_CHANCE}          a pruned model is no better than chance at some task, so D means little
 case       of the tasks one by one, whatever the p of their mean; double: every task clearly above
            0, distinct if the mean reaches the threshold; single: some task, all tested together;
@@ -69,9 +73,9 @@ def summarize(folder: Path, width: int | None = None) -> tuple[str, bool]:
 
 def _table(name: str, path: Path) -> pd.DataFrame:
     table = tables.read(path.absolute())  # so that results in a renamed folder can be summarised
-    if name in MARKED and UNLEARNT not in table:
+    if lacking := [column for column, names in NEEDED.items() if name in names and column not in table]:
         raise HeadspecError(
-            f"{path}: no column '{UNLEARNT}', so an older headspec made it; run snakemake again"
+            f"{path}: no column '{lacking[0]}', so an older headspec made it; run snakemake again"
         )
     return table
 
@@ -86,7 +90,7 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
     lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", found)]
     if len(means):
         lines += ["", *_table_of(means, areas)]
-        lines += ["", *NOTES.format(interval=_interval(means)).splitlines()]
+        lines += ["", *NOTES.format(interval=_interval(means), p=_p(means)).splitlines()]
     places = {"figures": "figures", "report": "report.html", "explorer": "explorer.html", "tables": "tables"}
     places = {name: path for name, path in places.items() if (results / path).exists()}
     lines += ["", *_labelled("not shown", left_out)]
@@ -102,15 +106,16 @@ def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
     models = [str(model) for model in means["model"].unique()]
     whole = {} if areas is None else {run_key(row): row for row in row_dicts(areas)}
     rows = []
-    for (model, mixture), own in means.groupby(["model", "mixture"]):
+    for (model, mixture), own in means.assign(p=decisive(means)).groupby(["model", "mixture"]):
         name = f"{model}, {mixture}" if len(models) > 1 else str(mixture)
         lines = [(row["method"], _numbers(row, whole.get(run_key(row)))) for row in _in_order(own)]
         rows.append((next(_in_order(own))["dissociation"], name, lines))
     first = models[0] if len(models) == 1 else ""
     wide = max(NAME, *(len(each) + 1 for each in (first, *(name for _, name, _ in rows))))
+    test = f"{'p' if of_seeds(means).all() else 'p runs':>6}  {'case':<9}"
     both = areas is not None
-    yield f"{first:<{wide + METHOD}}{share(means) + ' pruned':<{len(D + TEST)}}" + "all fractions" * both
-    yield f"{'mixture':<{wide}}{'method':<{METHOD}}{D}{TEST}" + D * both
+    yield f"{first:<{wide + METHOD}}{share(means) + ' pruned':<{len(D + test)}}" + "all fractions" * both
+    yield f"{'mixture':<{wide}}{'method':<{METHOD}}{D}{test}" + D * both
     for _, name, lines in sorted(rows, key=lambda row: row[0], reverse=True):
         for i, (method, numbers) in enumerate(lines):
             yield f"{'' if i else name:<{wide}}{method:<{METHOD}}{numbers}"
@@ -125,7 +130,7 @@ def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
     """``   3.0   [  0.2,    5.8]   0.348  none          4.6   [  2.5,    6.6]``"""
     mark = AT_CHANCE if row["at_chance"] else " "
     case = "distinct" if row["distinct"] else row["case"] or ""
-    text = f"{100 * row['dissociation']:6.1f}{mark}  {_range(row)}  {p_text(row['p_holm']):>6}  {case:<9}"
+    text = f"{100 * row['dissociation']:6.1f}{mark}  {_range(row)}  {p_text(row['p']):>6}  {case:<9}"
     return text if area is None else f"{text}{100 * area['area']:6.1f}   {_range(area)}"
 
 
@@ -137,6 +142,16 @@ def _interval(means: pd.DataFrame) -> str:
     over = " or ".join(sorted(means["ci_over"].dropna().unique()))
     alone = " alone: one or two seeds do not show how others vary" if over == "examples" else ""
     return f"[ ]        interval over {over}{alone}"
+
+
+def _p(means: pd.DataFrame) -> str:
+    """Return the note on what p is about."""
+    if of_seeds(means).all():
+        return """\
+p          of that mean for other seeds and examples, Holm-corrected over the study"""
+    return """\
+p runs     of that mean for these runs on other examples, by permutation of whose heads are pruned,
+           Holm-corrected over the study: it says nothing about other seeds"""
 
 
 def _range(row: dict[str, Any]) -> str:

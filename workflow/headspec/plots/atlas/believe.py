@@ -16,6 +16,7 @@ from headspec.config.table_values import MEAN, RANDOM
 from headspec.plots.drawing.marks import mark_chance
 from headspec.plots.drawing.style import PAGE, in_order, interval_label, legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.verdicts import decisive, of_seeds
 
 #: column of the table: title of its panel, and factor to the unit there
 PANELS = {
@@ -67,7 +68,8 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
     random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
     _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
     hollow = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
-    panels[0].plot([], [], label="hollow: no clear difference", **hollow)
+    here = "" if of_seeds(means).all() else " in these runs"
+    panels[0].plot([], [], label=f"hollow: no clear difference{here}", **hollow)
     legend(figure)
     return figure
 
@@ -75,11 +77,11 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
 def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
     """Columns of a panel for one method: value, low, high, clear (whether a marker is filled), at chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
-    p = {"area": "difference_p_holm", "dissociation": "dissociation_p_holm"}.get(column)
+    p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
     apart = (low > 0) | (high < 0)
-    clear = means[p] < SIGNIFICANCE if p else apart
+    clear = decisive(means, p) < SIGNIFICANCE if p else apart
     if column == "dissociation":
-        clear &= apart  # p is about these seeds, the interval of three or more about others
+        clear &= apart
     nothing, dissociates = means["unpruned_at_chance"].eq(True), column == "dissociation"
     shown = means[[*KEYS, "ci_over"]].assign(
         value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,

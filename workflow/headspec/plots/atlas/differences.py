@@ -11,6 +11,7 @@ from headspec.attention import Layers, as_array
 from headspec.plots.atlas.measures import BAR, draw_signed, heat_maps, panel_size
 from headspec.plots.drawing.style import legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.verdicts import decisive
 
 #: measure: unit of its difference, and factor to it
 UNITS = {
@@ -49,7 +50,7 @@ def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers
 
 def _mark(axes: Axes, heads: pd.DataFrame, longest: float) -> None:
     """Mark heads whose difference is clear by its sign."""
-    clear = heads[heads["p_holm"] < SIGNIFICANCE]
+    clear = heads[decisive(heads) < SIGNIFICANCE]
     for sign, (marker, label) in MARKS.items():
         chosen = clear[np.sign(clear["difference"]) == sign]
         axes.scatter(

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import SIGNED, points, styled
-from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.verdicts import clear_of_seeds
 from headspec.tasks.metrics import metric
 
 #: name of training on the task alone
@@ -20,7 +20,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     """A row for each task, a column for the task alone, for each partner of a pair, and for each group.
 
     Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star where
-    its p_holm is below `SIGNIFICANCE`, × where neither is better than chance. Blue: lost; orange: gained.
+    it is clear for other seeds too, × where neither is better than chance. Blue: lost; orange: gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
@@ -29,6 +29,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     main = main.assign(
         column=[_column(row, members) for row in main.itertuples()],
         nothing=main["unpruned_at_chance"].eq(True),
+        clear=clear_of_seeds(main),
     )
     pairs = [SINGLE, *(f"+ {task}" for task in tasks)]
     others = [name for name in main["column"].unique() if name not in pairs]
@@ -45,7 +46,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     for _, row in main.iterrows():
         text = f"{100 * row['value']:.1f}{' ×' if row['nothing'] else ''}"
         if pd.notna(row["difference"]):
-            star = "*" if row["p_holm"] < SIGNIFICANCE and not row["nothing"] else ""
+            star = "*" if row["clear"] and not row["nothing"] else ""
             text += f"\n{points(row['difference'])}{star}"
         at = columns.index(row["column"]), tasks.index(row["task"])
         axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)

@@ -13,9 +13,10 @@ AGREEMENT = [
 ]
 AREA = {"value": "area", "ci_low": "area_low", "ci_high": "area_high"}
 DIFFERENCE = {"value": "difference", "ci_low": "difference_low", "ci_high": "difference_high",
-              "p_holm": "difference_p_holm"}  # fmt: skip
+              "p_holm": "difference_p_holm", "p_seeds_holm": "difference_p_seeds_holm"}  # fmt: skip
 DISSOCIATION = {"dissociation": "dissociation", "ci_low": "dissociation_low",
                 "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
+                "p_seeds_holm": "dissociation_p_seeds_holm",
                 "at_chance": "at_chance", "unpruned_at_chance": "unpruned_at_chance"}  # fmt: skip
 ROW = [*KEY, "task", "ranking"]
 
@@ -33,7 +34,8 @@ ablation_spearman, ablation_size_spearman: rank correlation over heads with that
 ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads
 area: under the pruning curve
 difference: area less the mean of random orders
-difference_p_holm, dissociation_p_holm: corrected p
+difference_p_holm, dissociation_p_holm: corrected p of these runs
+difference_p_seeds_holm, dissociation_p_seeds_holm: corrected p for other seeds; null with one or two
 dissociation: D by the ranking; null if all tasks share it
 ci_over: of the area; the difference also over orders
 """

@@ -15,8 +15,9 @@ from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, are
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.resampled import PrunedPredictions
-from headspec.statistics.intervals import Orders, over_seeds_and_examples
-from headspec.statistics.resampling import holm, p_value
+from headspec.statistics.intervals import Orders, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.resampling import p_value
+from headspec.statistics.verdicts import TESTED, corrected
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
@@ -33,8 +34,7 @@ SCHEMAS = {
     # against: null for the area itself, else the ranking whose area is subtracted; small areas mean that
     # pruning in this order hurts soon; task and metric "mean": the mean over tasks
     "pruning_areas": Schema(
-        ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
-        | {"p_value": FLOAT, "p_holm": FLOAT},
+        ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL | TESTED,
         keys=7,
     ),
     # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
@@ -115,9 +115,12 @@ def _area_rows(
             null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
         else:
             null = Orders.estimate(difference).null(resampled)
+        here = p_value(difference.mean(axis=(0, 1)), null)
+        orders = Orders.estimate(difference) if difference.shape[1] > 1 else None
+        seeds = p_over_seeds_and_examples(difference.mean(axis=1), resampled, orders)
         compared = _interval_rows(tasks, difference, resampled, confidence)
-        for row, p in zip(compared, p_value(difference.mean(axis=(0, 1)), null), strict=True):
-            rows.append(row | {"against": other, "p_value": float(p)})
+        for row, p, p_seeds in zip(compared, here, seeds, strict=True):
+            rows.append(row | {"against": other, "p_value": float(p), "p_seeds": float(p_seeds)})
     return rows
 
 
@@ -132,9 +135,9 @@ def pruning_curves(
     and of paired differences from it, also cover orders.
 
     p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
-    are for the expected area of all random orders, for these models (see `intervals.Orders`). p_holm corrects
-    over rankings compared with the same one in a model, mixture, method and order, separately for the mean
-    and for all tasks.
+    are for the expected area of all random orders, for these models (see `intervals.Orders`). p_seeds covers
+    other seeds, against `random` also orders. Both are corrected over rankings compared with the same one in
+    a model, mixture, method and order, separately for the mean and for all tasks.
 
     `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.
@@ -160,8 +163,7 @@ def pruning_curves(
                 rows[name] += [names | {"n_seeds": len(seeds)} | row for row in found]
     result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
     areas = result["pruning_areas"]
-    areas["p_holm"] = areas.groupby(_family(areas, "against", "order"))["p_value"].transform(holm)
-    return result
+    return result | {"pruning_areas": corrected(areas, _family(areas, "against", "order"))}
 
 
 def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredictions]]:
@@ -205,7 +207,7 @@ def ranking_dissociation(
 ) -> pd.DataFrame:
     """Return the table `ranking_dissociation`: D when a task's pruned heads are the top ones of a ranking.
 
-    Only rankings that differ between tasks have D. p_holm corrects over rankings, as in `pruning_curves`,
+    Only rankings that differ between tasks have D. p is corrected over rankings, as in `pruning_curves`,
     which describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
     """
     frames = []
@@ -218,7 +220,7 @@ def ranking_dissociation(
     if not frames:
         return pd.DataFrame(columns=columns)
     table = pd.concat(frames, ignore_index=True)[columns]
-    return table.assign(p_holm=table.groupby(_family(table))["p_value"].transform(holm))
+    return corrected(table, _family(table))
 
 
 def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:

@@ -10,16 +10,18 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import PrunedPredictions
-from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.predictions import Predictions, task_predictions, unique_keys
-from headspec.statistics.resampling import holm, p_value, paired_differences
+from headspec.statistics.resampling import p_value, paired_differences
+from headspec.statistics.verdicts import TESTED, corrected
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import scores
 
 SINGLE_HEADS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "measure": TEXT, "layer": INT,
      "head": INT, "n_seeds": INT, "metric": TEXT, "base": FLOAT, "change": FLOAT, "ci_low": FLOAT,
-     "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+     "ci_high": FLOAT, "ci_over": TEXT}
+    | TESTED,
     keys=7,
 )  # fmt: skip
 """Table `single_heads`: a row for each task, measure and head.
@@ -53,7 +55,8 @@ def single_heads(
     """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 
     Intervals are paired. p_value: in each example the two predictions are swapped or not, for all seeds
-    together (see `paired_differences`); p_holm corrects over the heads of the same task and measure.
+    together (see `paired_differences`); p_seeds covers other seeds. Both are corrected over the heads of the
+    same task and measure.
     `evaluations` have the tables `ablated` as predictions; DataError if some are missing or seeds differ in
     examples.
     """
@@ -90,11 +93,11 @@ def single_heads(
             )
             change = values[:, i] - values[:, plain]
             low, high, over = over_seeds_and_examples(change, bootstrap, confidence)
-            p = float(p_value(change.mean(), null.mean(axis=1)))
+            here = float(p_value(change.mean(), null.mean(axis=1)))
+            p_seeds = float(p_over_seeds_and_examples(change, bootstrap))
             rows.append(
                 (*key, *column, len(seeds), metric, values[:, plain].mean(), change.mean(), low, high, over)
-                + (p, np.nan)
+                + (here, np.nan, p_seeds, np.nan)
             )
     table = pd.DataFrame(rows, columns=list(SINGLE_HEADS.columns))
-    family = table.groupby(["model", "mixture", "method", "task", "measure"])
-    return table.assign(p_holm=family["p_value"].transform(holm))
+    return corrected(table, [table[name] for name in ("model", "mixture", "method", "task", "measure")])

@@ -12,7 +12,8 @@ from scipy.special import stdtr
 from headspec.config.runs import Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.measures import KEY, fold_interval, fold_values, resampled_means, unbiased
-from headspec.statistics.resampling import holm
+from headspec.statistics.intervals import p_over_seeds_and_examples
+from headspec.statistics.verdicts import TESTED, corrected
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,8 @@ OTHERS = "others"
 TASK_DIFFERENCES = Schema(
     dict.fromkeys((*KEY, "task", "against", "measure"), TEXT)
     | {"layer": INT, "head": INT, "n_seeds": INT, "value": FLOAT, "other": FLOAT, "difference": FLOAT,
-       "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+       "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
+    | TESTED,
     keys=8,
 )  # fmt: skip
 """Table `task_differences`: a row for each task, measure and head.
@@ -49,8 +51,8 @@ def task_differences(
     ablation has no such sum and is left out.
 
     Intervals and p are from a bootstrap of folds, independent for each task: t intervals and t tests with one
-    degree of freedom fewer than there are folds. From three seeds on, intervals cover seeds too; p-values are
-    about these models on other examples. p_holm corrects over the heads of a model, mixture, method, task and
+    degree of freedom fewer than there are folds. From three seeds on, intervals and p_seeds, which is at
+    least p_value, cover seeds too. Both p are corrected over the heads of a model, mixture, method, task and
     measure. In simulations without a difference, with skewed values on different scales, 2 to 7 % of maps
     have a head with p_holm below 0.05, and 95 % intervals cover 94 to 98 %.
 
@@ -67,7 +69,10 @@ def task_differences(
         if (seeds[0][1]["measure"] == measure).any()
     ]
     columns = list(TASK_DIFFERENCES.columns)
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    table = pd.concat(frames, ignore_index=True)
+    return corrected(table, [table[name] for name in (*KEY, "task", "against", "measure")])[columns]
 
 
 def _differences(
@@ -92,7 +97,8 @@ def _differences(
         row |= {"measure": measure, "n_seeds": len(seeds)}
         row |= {"value": value.mean(axis=0), "other": other.mean(axis=0)}
         row |= {"difference": difference, "ci_low": interval.low, "ci_high": interval.high}
-        frames.append(heads.assign(**row, ci_over=interval.over, p_value=p, p_holm=holm(p)))
+        p_seeds = np.maximum(p_over_seeds_and_examples(value - other, resampled), p)
+        frames.append(heads.assign(**row, ci_over=interval.over, p_value=p, p_seeds=p_seeds))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -17,7 +17,7 @@ from headspec.statistics.dissociation.resampled import (
 )
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
-from headspec.statistics.resampling import holm
+from headspec.statistics.verdicts import TESTED, corrected
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 #: key columns that all tables share
@@ -42,20 +42,17 @@ SCHEMAS = {
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
         COMBINED_KEY | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
-        | {"p_value": FLOAT, "p_holm": FLOAT, "at_chance": FLAG, "case": TEXT, "distinct": FLAG}
-        | UNPRUNED,
+        | TESTED | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG} | UNPRUNED,
         keys=4,
     ),
     # combined over seeds, at every fraction
     "fractions": Schema(
         dict.fromkeys(KEY, TEXT) | {"task": TEXT, "fraction": FLOAT, "n_seeds": INT, "dissociation": FLOAT}
-        | INTERVAL | {"p_value": FLOAT, "at_chance": FLAG} | UNPRUNED,
+        | INTERVAL | {"p_value": FLOAT, "p_seeds": FLOAT, "at_chance": FLAG} | UNPRUNED,
         keys=5,
     ),
     # area: mean dissociation over fractions, from 0 to the largest
-    "areas": Schema(
-        COMBINED_KEY | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT} | UNPRUNED, keys=4
-    ),
+    "areas": Schema(COMBINED_KEY | {"area": FLOAT} | INTERVAL | TESTED | UNPRUNED, keys=4),
 }  # fmt: skip
 """Table `dissociation`: a row for each run, fraction and task.
 tables/dissociation.parquet, tables/iat_dissociation.parquet
@@ -81,7 +78,7 @@ def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: floa
     low, high, over = sampled.interval(confidence)
     columns = {
         "task": tasks, "base": sampled.base, "chance": sampled.chance, "dissociation": sampled.mean,
-        "ci_low": low, "ci_high": high, "p_value": sampled.p_value,
+        "ci_low": low, "ci_high": high, "p_value": sampled.p_value, "p_seeds": sampled.p_seeds,
         "at_chance": sampled.at_chance, "unpruned_at_chance": sampled.unpruned_at_chance,
     }  # fmt: skip
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -147,7 +144,7 @@ def dissociation_tables(
     families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
     for name, column in families.items():
         family = result[name][column] if column == "fraction" else result[name][column] == MEAN
-        result[name]["p_holm"] = result[name].groupby(family)["p_value"].transform(holm)
+        result[name] = corrected(result[name], family)
     return result
 
 

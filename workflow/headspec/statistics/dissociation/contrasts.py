@@ -19,7 +19,7 @@ from headspec.statistics.dissociation.resampled import (
     combine,
     resample_runs,
 )
-from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -177,12 +177,11 @@ def _row(
     bootstrap, without = (np.mean([mean.bootstrap for mean in side], axis=0) for side in sides)
     difference, resampled = values - less, bootstrap - without
     low, high, over = over_seeds_and_examples(difference, resampled, confidence)
-    tested = len(difference) >= FEWEST
     return row | {
         "dissociation": values.mean(),
         "difference": difference.mean(),
         "ci_low": float(low),
         "ci_high": float(high),
         "ci_over": over,
-        "p_value": float(p_over_seeds_and_examples(difference, resampled)) if tested else np.nan,
+        "p_value": float(p_over_seeds_and_examples(difference, resampled)),
     }

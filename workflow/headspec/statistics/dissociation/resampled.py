@@ -18,7 +18,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import dissociation
-from headspec.statistics.intervals import Interval, over_seeds_and_examples
+from headspec.statistics.intervals import Interval, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import Units, p_value, permuted_scores
 from headspec.tasks import metrics
@@ -88,6 +88,11 @@ class ResampledDissociation:
     @property
     def p_value(self) -> Floats:
         return p_value(self.mean, self.null)
+
+    @property
+    def p_seeds(self) -> Floats:
+        """The p for other seeds too, nan with one or two."""
+        return p_over_seeds_and_examples(self.d, self.bootstrap)
 
     def interval(self, confidence: float) -> Interval:
         return over_seeds_and_examples(self.d, self.bootstrap, confidence)

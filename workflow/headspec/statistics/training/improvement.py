@@ -18,8 +18,9 @@ from headspec.statistics.intervals import (
     over_seeds_and_examples,
     p_over_seeds_and_examples,
 )
-from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
+from headspec.statistics.resampling import holm, p_value
 from headspec.statistics.training.comparison import compare, predicted
+from headspec.statistics.verdicts import clear_of_seeds
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import score
 
@@ -186,16 +187,11 @@ def improvement(
     return result
 
 
-def decisive(improvement: pd.DataFrame) -> pd.Series:
-    """Corrected p of each difference for other seeds, or with one or two for other examples alone."""
-    return improvement["p_seeds_holm"].fillna(improvement["p_holm"])
-
-
 def clear(improvement: pd.DataFrame) -> pd.Series:
-    """Whether each difference has a decisive p below 0.05, an interval without 0, and a side that learnt."""
+    """Whether each difference is clear for other seeds, has an interval without 0, and a side that learnt."""
     outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
     learnt = ~improvement["unpruned_at_chance"].eq(True)
-    return outside & learnt & (decisive(improvement) < SIGNIFICANCE)
+    return outside & learnt & clear_of_seeds(improvement)
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
@@ -204,8 +200,8 @@ def _tested(differences: Floats, samples: Floats, null: Floats, confidence: floa
     low, high, over = over_seeds_and_examples(differences, samples, confidence)
     row = {"difference": mean, "ci_low": low, "ci_high": high, "ci_over": over}
     row["p_value"] = float(p_value(mean, null))
+    row["p_seeds"] = float(p_over_seeds_and_examples(differences, samples))
     if len(differences) >= FEWEST:
-        row["p_seeds"] = float(p_over_seeds_and_examples(differences, samples))
         parts = components(differences, samples)._asdict()
         row |= {f"sd_{name}": float(sd) for name, sd in parts.items()}
     return row
