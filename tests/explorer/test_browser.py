@@ -258,7 +258,7 @@ def test_differences_of_tasks_are_the_tested_ones_in_either_order(page, table):
         for name, task in zip("ab", tasks[::sign], strict=True):
             choose(page, name, task)
         lines = saved_csv(page, "map-difference")
-        for column, expected in (("confidence", sign * rows["difference"]), ("p_holm", rows["p_holm"])):
+        for column, expected in (("confidence", sign * rows["difference"]), ("p", rows["p_holm"])):
             np.testing.assert_allclose([float(line[column]) for line in lines], expected, rtol=1e-3)
         clear = np.sign(sign * rows["difference"])[rows["p_holm"] < 0.05]
         for kind, expected in (("plus", (clear > 0).sum()), ("minus", (clear < 0).sum())):

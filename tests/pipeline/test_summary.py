@@ -15,7 +15,7 @@ from headspec.pipeline.commands import summary
 from support.figures import LARGE, frame, made
 from support.schemas import SCHEMAS
 
-RUN = {"model": "m", "mixture": "a+b", "method": "tuned"}
+RUN = {"model": "m", "mixture": "a+b", "method": "tuned", "n_seeds": 3}
 BOTH = ["tuned", "frozen"]
 PAIRS = ["+".join(pair) for pair in itertools.combinations(LARGE, 2)]
 #: differences that are lower, higher, and not tested well enough to say
@@ -81,6 +81,8 @@ def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monke
         ["frozen", "0.0", "[", "-2.0,", "2.0]", "1.000", "none"],
     ]
     assert len({line.index("[") for line in lines[4:8]}) == 1  # columns in line
+    assert lines[3].split()[-3:] == ["p", "runs", "case"]
+    assert "p runs     of that mean for these runs on other examples" in "\n".join(lines)
     assert "[ ]        interval over examples alone: one or two seeds do not show how others vary" in lines
     assert lines[-4:] == [
         "not shown  2 rows by task: tables/combined.parquet",
@@ -88,6 +90,10 @@ def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monke
         "report     results/demo/report.html",
         "tables     results/demo/tables",
     ]
+    seeds = dict(n_seeds=3, ci_over="seeds and examples", p_seeds_holm=0.5)
+    lines = lines_of(frame("combined", [row | seeds for row in rows]))
+    assert lines[3].split()[-2:] == ["p", "case"] and {line.split()[-2] for line in lines[4:8]} == {"0.500"}
+    assert "p          of that mean for other seeds and examples, Holm-corrected over the study" in lines
 
 
 def test_no_model_that_learnt_nothing_is_counted():
@@ -166,7 +172,7 @@ def test_a_large_study_has_every_mixture_and_method_under_its_whole_name():
 
 def test_rankings_of_heads():
     """Means over mixtures of the tuned models; the best by its smallest area."""
-    names = ["mixture", "method", "ranking", "area", "difference_p_holm", "ablation_spearman",
+    names = ["mixture", "method", "ranking", "area", "difference_p_seeds_holm", "ablation_spearman",
              "ablation_size_spearman"]  # fmt: skip
     values = [
         ("x", "tuned", "importance", 0.5, 0.01, 0.1, 0.9), ("y", "tuned", "importance", 0.6, 0.2, 0.3, 0.8),
@@ -174,7 +180,7 @@ def test_rankings_of_heads():
         ("x", "frozen", "confidence", 0.1, 0.01, 1.0, 1.0),
     ]  # fmt: skip
     rows = [
-        dict(zip(names, each, strict=True), model="m", task="mean", difference=each[3] - 0.8)
+        dict(zip(names, each, strict=True), model="m", task="mean", n_seeds=3, difference=each[3] - 0.8)
         for each in values
     ]
     lines = lines_of(belief=[*rows, *(row | dict(task="a", area=0.0) for row in rows)])
@@ -205,13 +211,14 @@ def test_correlations():
         assert found(lines_of(correlation=table)) == said
 
 
-def test_iat_of_every_mixture():
+@pytest.mark.parametrize(("n_seeds", "p"), [(2, "p of these runs 0.021"), (3, "p 0.043")])
+def test_iat_of_every_mixture(n_seeds, p):
     iat = dict(method="iat", value=0.7234, against="tuned", difference=0.0084, ci_low=-0.001, ci_high=0.0171,
-               ci_over="seeds and examples", p_holm=0.0213)  # fmt: skip
+               ci_over="seeds and examples", p_holm=0.0213, p_seeds_holm=0.043)  # fmt: skip
     single = dict(method="single", value=0.7, against="tuned", difference=-0.015, ci_low=-0.02,
                   ci_high=-0.01, p_holm=0.0002)  # fmt: skip
     means = [
-        {"model": "m", "mixture": mixture} | MEAN | row
+        {"model": "m", "mixture": mixture, "n_seeds": n_seeds} | MEAN | row
         for mixture in ("a+b", "a+c")
         for row in (iat, dict(method="tuned", value=0.715), single)
     ]
@@ -224,8 +231,8 @@ def test_iat_of_every_mixture():
     improvement = [*means, *(row | dict(task="a", metric="f1") for row in means)]
     lines = lines_of(improvement=improvement, specialization=special)
     assert found(lines) == [
-        "m, a+b: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021",
-        "m, a+c: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021",
+        f"m, a+b: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], {p}",
+        f"m, a+c: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], {p}",
         "m, a+b: D after IAT 14.2 %†, change 4.2 [1.0, 7.0]",
     ]
     assert [line[11:] for line in lines[-2:]] == [
@@ -270,7 +277,7 @@ def test_sharing_probes_single_heads_and_contrasts():
         sharing=[shared, shared | {"task": "a", "metric": "f1", "difference": -1.0}, alone],
         probes=[probe | each for each in ({}, *others)],
         probe_changes=[change | {"before": "pretrained", "p_holm": 0.01}, change | {"before": "random"}],
-        single_heads=[head | {"head": i, "p_holm": 0.03 * i} for i in range(4)],
+        single_heads=[head | {"head": i, "p_holm": 0.0, "p_seeds_holm": 0.03 * i} for i in range(4)],
         head_roles=[RUN | {"seed": 0, "layer": 0, "head": i, "role": role} for i, role in roles],
     )
     assert found(lines) == [
@@ -298,10 +305,11 @@ def test_results_that_were_copied_or_renamed_are_taken_as_they_are(tmp_path):
         assert finished and said.startswith("found      tasks together")
 
 
-def test_tables_of_an_older_headspec_are_refused(tmp_path):
+@pytest.mark.parametrize("column", ["unpruned_at_chance", "p_seeds_holm"])
+def test_tables_of_an_older_headspec_are_refused(tmp_path, column):
     path = tmp_path / "tables" / "combined.parquet"
     tables.write(path, SCHEMAS["combined"], dissociation(), {})
-    tables.save(path, pq.read_table(path).drop_columns("unpruned_at_chance"))
-    message = "combined.parquet: no column 'unpruned_at_chance'.*; run snakemake again"
+    tables.save(path, pq.read_table(path).drop_columns(column))
+    message = f"combined.parquet: no column '{column}'.*; run snakemake again"
     with pytest.raises(HeadspecError, match=message):
         summary.summarize(tmp_path)

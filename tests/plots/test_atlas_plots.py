@@ -222,8 +222,9 @@ def test_change_is_after_minus_before_with_marked_decreases():
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6]), "no change is white"
 
 
-def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_each_task():
-    table = differences_table(SMALL)
+@pytest.mark.parametrize(("n_seeds", "p"), [(2, "p_holm"), (3, "p_seeds_holm")])
+def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_each_task(n_seeds, p):
+    table = differences_table(SMALL).assign(n_seeds=n_seeds)
     figure = differences.draw(table, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
     assert [axes.get_title() for axes in maps] == [LABELS[measure] for measure in differences.UNITS]
@@ -236,7 +237,7 @@ def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_
         assert low == -high == pytest.approx(-np.abs(expected).max())
         for label, sign in (("more, p < 0.05", 1), ("less, p < 0.05", -1)):
             (marks,) = labelled(axes, label)
-            clear = rows[(rows["p_holm"] < 0.05) & (np.sign(rows["difference"]) == sign)]
+            clear = rows[(rows[p] < 0.05) & (np.sign(rows["difference"]) == sign)]
             assert {*map(tuple, marks.get_offsets())} == {*zip(clear["head"], clear["layer"], strict=True)}
             assert len(clear) > 1
     figure = differences.draw(differences_table(LONG), LABELS)
@@ -262,8 +263,11 @@ def belief_table(*mixtures: str) -> pd.DataFrame:
     return table.assign(at_chance=table["at_chance"] & table["dissociation"].notna())
 
 
-def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
-    table = belief_table("a+b", "c")
+@pytest.mark.parametrize(
+    ("n_seeds", "p", "key"), [(2, "_p_holm", " in these runs"), (3, "_p_seeds_holm", "")]
+)
+def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area(n_seeds, p, key):
+    table = belief_table("a+b", "c").assign(n_seeds=n_seeds)
     figure = believe.draw(table, LABELS, ["c", "a+b"])
     means, expected = table[table["task"] == "mean"], []
     for mixture in ("c", "a+b"):
@@ -271,12 +275,13 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
         expected += [LABELS[ranking] for ranking in block["ranking"]]
     assert words(figure.axes[0].get_yticklabels()) == expected
     assert words(figure.texts) == ["minilm, c", "minilm, a+b"]
+    assert f"hollow: no clear difference{key}" in words(figure.legends[0].get_texts())
     for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
         shown = means.dropna(subset=column)
         if "spearman" in column:
             clear = (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
         else:
-            clear = shown[{"area": "difference"}.get(column, column) + "_p_holm"] < 0.05
+            clear = shown[{"area": "difference"}.get(column, column) + p] < 0.05
             if column == "dissociation":
                 clear &= (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
         dots = [line for line in axes.lines if line.get_markersize() == 4 and line.get_xdata().size]

@@ -188,6 +188,7 @@ def test_dissociation_has_bars_intervals_dots_and_marks_of_chance(mixtures):
 def test_fractions_show_every_value_of_the_table():
     mixtures = PAIR | {"all": SMALL}
     table = by_mixture("fractions", mixtures, fraction=FRACTIONS)
+    table.loc[table["fraction"] == FRACTIONS[-1], ["at_chance", "unpruned_at_chance"]] = True, False
     areas = by_mixture("areas", mixtures)
     figure = fractions.draw(table, areas, mixtures, FRACTION, "tuned")
     for axes, mixture in zip(figure.axes, mixtures, strict=True):

@@ -85,9 +85,13 @@ def test_cells_are_scores_and_differences_by_partner():
     columns = ["mixture", "method", "task", "value", "difference", "p_holm"]
     table = pd.DataFrame(rows, columns=columns).astype({"difference": float, "p_holm": float})
     table = table.assign(
-        metric="las", unpruned_at_chance=table["mixture"].eq("pos+dep") & table["task"].eq("pos")
+        metric="las", n_seeds=3, unpruned_at_chance=table["mixture"].eq("pos+dep") & table["task"].eq("pos")
     )
-    axes = sharing.draw(table, dict.fromkeys(["pos", "dep", "ner"], "las")).axes[0]
+    metrics = dict.fromkeys(["pos", "dep", "ner"], "las")
+    assert not any(
+        "*" in text for text in words(sharing.draw(table.assign(n_seeds=2), metrics).axes[0].texts)
+    )
+    axes = sharing.draw(table, metrics).axes[0]
     columns = words(axes.get_xticklabels())
     assert columns == ["single-task", "+ pos", "+ dep", "all", "all\neven"]
     cells = {(columns[int(t.get_position()[0])], int(t.get_position()[1])): t.get_text() for t in axes.texts}

@@ -23,7 +23,8 @@ def belief() -> str:
     areas = found["difference"].unstack()[mixtures].mean(axis=1).sort_values()
 
     def area(row: Any) -> str:
-        star = " *" if row["difference_p_holm"] < 0.05 else ""
+        apart = row["difference_low"] > 0 or row["difference_high"] < 0
+        star = " *" if apart and row["difference_p_holm"] < 0.05 else ""
         return points(row["difference"], row["difference_low"], row["difference_high"]) + star
 
     def lines() -> Iterator[list[str]]:

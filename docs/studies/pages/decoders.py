@@ -103,7 +103,8 @@ def rankings() -> str:
     def rows() -> Iterator[list[str]]:
         yield ["`importance`", "", *pruned_at_once("importance")]
         for _, area in areas.sort_values("value").iterrows():
-            star = " *" if area["p_holm"] <= SIGNIFICANCE else ""
+            apart = area["ci_low"] > 0 or area["ci_high"] < 0
+            star = " *" if apart and area["p_holm"] <= SIGNIFICANCE else ""
             difference = points(area["value"], area["ci_low"], area["ci_high"]) + star
             yield [f"`{area['ranking']}`", difference, *pruned_at_once(area["ranking"])]
 

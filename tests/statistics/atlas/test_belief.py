@@ -27,7 +27,8 @@ def rows() -> pd.DataFrame:
             areas.append(row | dict(value=value, ci_low=value - 0.01, ci_high=value + 0.02))
             areas.append(areas[-1] | dict(order="bottom", value=0.9))
             if ranking != "random":
-                less = dict(against="random", value=-0.1, ci_low=-0.2, ci_high=0.1 * j, p_holm=0.01 * (j + 1))
+                less = dict(against="random", value=-0.1, ci_low=-0.2, ci_high=0.1 * j, p_holm=0.01 * (j + 1),
+                            p_seeds_holm=0.1 * (j + 1))  # fmt: skip
                 areas.append(row | less)
                 areas.append(row | less | dict(against="importance", value=9.0))
             if j < 2:
@@ -47,7 +48,8 @@ def rows() -> pd.DataFrame:
             "ablation_top_overlap": 0.1, "ablation_top_overlap_high": 0.6,
             "ablation_size_spearman": 0.95,  # as the second of two measures
             "area": 0.6, "area_low": 0.59, "area_high": 0.62, "difference": -0.1, "difference_low": -0.2,
-            "difference_high": 0, "difference_p_holm": 0.01, "dissociation": 0.06, "dissociation_low": 0,
+            "difference_high": 0, "difference_p_holm": 0.01, "difference_p_seeds_holm": 0.1,
+            "dissociation": 0.06, "dissociation_low": 0,
             "dissociation_high": 0.1, "dissociation_p_holm": 0.5, "at_chance": False,
         }),
         # agreement of the mean over tasks is the mean of agreement

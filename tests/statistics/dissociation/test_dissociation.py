@@ -236,7 +236,7 @@ def test_intervals_of_three_seeds_are_over_seeds_and_of_two_over_examples(accura
 
 @pytest.mark.parametrize("copies", [2, 3])
 def test_copies_of_a_seed_add_no_information(copies):
-    """Neither to the interval nor to the test: errors on shared examples do not average out."""
+    """Neither to the interval nor to the tests: errors on shared examples do not average out."""
     one = pair(same=0.74, rng=np.random.default_rng(10))
     runs = [replace(one, run=replace(one.run, seed=s)) for s in range(copies)]
     alone, together = (study(*part)["combined"] for part in ([one], runs))
@@ -246,6 +246,7 @@ def test_copies_of_a_seed_add_no_information(copies):
     else:
         widths = [(frame["ci_high"] - frame["ci_low"]).to_numpy() for frame in (alone, together)]
         np.testing.assert_allclose(*widths, rtol=0.1)
+    assert together["p_seeds"].notna().all() == (copies > 2)
 
 
 def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
@@ -273,6 +274,33 @@ def test_p_values_of_combined_seeds_hold_their_level(correlation):
     p = np.array(found)  # (repeats, two tasks and their mean)
     assert 0.015 < (p <= 0.05).mean() < 0.08
     assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_seeds", "sd", "fragile"), [(3, 0.03, 0), (3, 0.03, 0.2), (5, 0.03, 0), (3, 0, 0)]
+)
+def test_p_for_other_seeds_holds_where_only_runs_vary(n_seeds, sd, fragile):
+    """Accuracy of every mask varies by `sd`; task `a` loses by `fragile` more, whose heads are pruned or not.
+
+    Three pairs, of which none dissociates: p of these runs says that some does, p for other seeds does not.
+    """
+    rng, found, shares = np.random.default_rng(n_seeds), [], []
+    for repeat in range(60):
+        runs = []
+        for tasks, seed in itertools.product(("ab", "ac", "bc"), range(n_seeds)):
+            masks = {mask: 0.8 + sd * rng.normal(size=2) for mask in tasks}
+            accuracy = {
+                task: {"none": 0.9} | {mask: masks[mask][t] - fragile * (task == "a") for mask in tasks}
+                for t, task in enumerate(tasks)
+            }
+            runs.append(evaluation(accuracy, rng, n=500, seed=seed))
+        means = study(*runs, resamples=120, seed=repeat)["combined"].query("task == 'mean'")
+        found.append((means[["p_holm", "p_seeds_holm"]] <= 0.05).any())
+        shares.append((means["p_seeds"] <= 0.05).mean())
+    by_runs, by_seeds = np.mean(found, axis=0)
+    assert by_seeds < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60) and np.mean(shares) < 0.08
+    assert by_runs > 0.3 or sd == 0
 
 
 @pytest.mark.slow

@@ -15,14 +15,21 @@ from headspec.provenance.files import atomic
 #: columns whose meaning the glossary has
 TERMS = (
     "dissociation", "at_chance", "unpruned_at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over",
-    "p_value", "p_holm", "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way",
+    "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way",
     "similarity", "difference", "value",
 )  # fmt: skip
 
 
+#: columns that only the page has
+OWN = {
+    "p": "corrected p that decides: in tables `p_seeds_holm` from three seeds on, else `p_holm`",
+    "p_of": "what p is about: other seeds and examples, or with one or two seeds these runs alone",
+}
+
+
 def glossary() -> dict[str, str]:
     """Return the meaning of columns, in the words of the reference of tables."""
-    return {term: COLUMNS[term] for term in TERMS}
+    return {term: COLUMNS[term] for term in TERMS} | OWN
 
 
 def write_explorer(results: Path, output: Path | None = None) -> Path:

@@ -11,7 +11,7 @@ TESTED = dict.fromkeys(("p_value", "p_holm", "p_seeds", "p_seeds_holm"), FLOAT)
 
 
 def corrected(table: pd.DataFrame, family: pd.Series | list[pd.Series]) -> pd.DataFrame:
-    """Return `table` with p of these runs and, where it has one, p for other seeds corrected in a `family`."""
+    """Return `table` with p of these runs and p for other seeds, if it has that, corrected in a `family`."""
     groups, columns = table.groupby(family), {"p_value": "p_holm", "p_seeds": "p_seeds_holm"}
     return table.assign(**{columns[p]: groups[p].transform(holm) for p in columns if p in table})
 
