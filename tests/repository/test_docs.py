@@ -80,8 +80,9 @@ def test_the_readme_has_the_summary_of_the_demo():
         rows.append([mixture, method, bool(mark), float(p), case, *values])
     columns = ["mixture", "method", "at_chance", "p_holm", "case", "dissociation", "ci_low", "ci_high"]
     combined = pd.DataFrame(rows, columns=[*columns, "area", "area_low", "area_high"]).assign(
-        model=next(iter(study.models)), task="mean", fraction=study.pruning.fraction, ci_over="examples"
-    )
+        model=next(iter(study.models)), task="mean", n_seeds=len(study.seeds),
+        fraction=study.pruning.fraction, ci_over="examples",
+    )  # fmt: skip
     combined["distinct"], combined["unpruned_at_chance"] = (
         combined["case"] == case for case in ("distinct", "chance")
     )
