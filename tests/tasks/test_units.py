@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 
+from headspec.config.sections.task import Task
 from headspec.errors import DataError
+from headspec.tasks import data
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from headspec.tasks.roles.units import TASK as ROLES
+from headspec.tasks.spans import positions
 from headspec.tasks.spans.units import TASK as SPANS
 from headspec.tasks.tags.data import DATA
 from headspec.tasks.words import bio, bio_classes
@@ -153,6 +156,82 @@ def test_consistent_tags_are_read_and_others_refused(sentence):
         assert units == loose(sentence)
         dicts = [{"start": first, "end": last + 1, "type": label} for first, last, label in units]
         assert SPANS.units(words, dicts[::-1]) == units
+
+
+# --- spans counted in characters of a text
+
+PLACES = {
+    "Ann met (Bob Ray), in Paris.": [(0, 3, 0, 1), (9, 16, 2, 4), (22, 27, 5, 6), (22, 28, 5, 6)],
+    "  In Rome  and New\tYork": [(2, 9, 0, 1), (15, 23, 2, 4), (9, 14, 1, 2)],
+    "I": [(0, 1, 0, 1)],
+}
+
+
+def spans_of(*places):
+    return [{"start": start, "end": end, "type": "X"} for start, end in places]
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_characters_are_the_words_that_they_are_in(text):
+    for start, end, first, last in PLACES[text]:
+        (found,) = positions.to_words(text, spans_of((start, end)))
+        assert found == {"start": first, "end": last, "type": "X"}
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ((0, 2), "span 1 is 'An', a part of 'Ann'; expected whole words"),
+        ((1, 7), "is 'nn met', a part of 'Ann met.'"),
+        ((3, 4), "span 1 has start 3 and end 4, but there are 8 characters"),
+        ((4, 9), "span 1 has start 4 and end 9, but there are 8 characters"),
+        ((-3, 3), "span 1 has start -3"),
+        ((3, 3), "span 1 has start 3 and end 3"),
+    ],
+)
+def test_characters_that_are_no_words_are_refused(place, said):
+    with pytest.raises(ValueError, match=said):
+        positions.to_words("Ann met.", spans_of(place))
+
+
+def sentences(cells, texts="Ann met Bob in town today again", as_lists=False):
+    """The units of rows with spans, as `prepare` reads them."""
+    texts = [texts] * len(cells) if isinstance(texts, str) else texts
+    words = [text.split() for text in texts] if as_lists else texts
+    frame = pd.DataFrame({"words": words, "names": pd.Series(cells, dtype=object)})
+    task = Task(source="x.jsonl", type="spans", text_a="words")
+    return [parsed(label) for label in data.reader("spans").rows(frame, task, "tasks.t", "x.jsonl")["label"]]
+
+
+FIRST, BOTH = spans_of((0, 3)), spans_of((0, 3), (8, 11))
+
+
+def test_spans_of_texts_are_in_characters_where_they_have_words_there():
+    ann, bob = (0, 0, "X"), (2, 2, "X")
+    assert sentences([FIRST] * 10) == [[ann]] * 10
+    assert sentences([str(FIRST)] * 10 + ["[]"]) == [*[[ann]] * 10, []]
+    assert sentences([FIRST, BOTH, []]) == [[ann], [ann, bob], []]  # there are no 11 words
+    # lists say what the words are
+    assert sentences([FIRST] * 10, as_lists=True) == [[(0, 2, "X")]] * 10
+    # some have no word there
+    assert sentences([spans_of((0, 2), (3, 7))] * 2) == [[(0, 1, "X"), (3, 6, "X")]] * 2
+    assert sentences([FIRST] * 10 + [spans_of((1, 2))]) == [*[[(0, 2, "X")]] * 10, [(1, 1, "X")]]
+    # both are the same
+    assert sentences([spans_of((0, 1))], "I saw") == [[(0, 0, "X")]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([FIRST] * 9, "x.jsonl: the spans of all 9 rows with spans may be counted in words or in characters"),
+        ([BOTH, spans_of((8, 10))], "row 2: span 1 is 'Bo', a part of 'Bob'"),
+        ([BOTH, [{"start": 0, "type": "X"}]], "row 2: span 1 is .* expected start, end and type"),
+        ([spans_of((0, 2)), spans_of((1, 9))], "row 2: span 1 has start 1 and end 9, but there are 7"),
+    ],
+)
+def test_spans_that_are_neither_are_refused(cells, said):
+    with pytest.raises(DataError, match=rf"^tasks\.t\.label: .*{said}"):
+        sentences(cells)
 
 
 # --- spans as classes of words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -21,6 +21,9 @@ SHOWN = 3  # problems in a message
 #: largest share of units in an evaluated split whose labels training may lack
 UNSEEN = 0.05
 
+#: reads units from the cell of words, the words, and the cells of annotation
+Reader = Callable[..., Units]
+
 
 class Sentences(Data):
     """Sentences of annotated words."""
@@ -30,18 +33,19 @@ class Sentences(Data):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return sentences, words joined by spaces, with their units as labels (`base.written`)."""
-        columns, read_units = self.columns(task), word_task(task.type).units
+        columns = self.columns(task)
         texts, labels, problems = [], [], []
         lines = frame.get(conll.LINE)
         try:
             stored = [parse_lists(frame[column]) for column in [task.text_a, *columns]]
+            read_units = self.reader(task, stored)
         except ValueError as error:
             raise DataError(f"{key}.label: {where}: {error}") from None
         cells = zip(*stored, strict=True)
         for row, (words, *annotation) in zip(frame.index, cells, strict=True):
             try:
                 sentence = _words(words)
-                units = read_units(sentence, *annotation)
+                units = read_units(words, sentence, *annotation)
                 _check_annotated(units, columns[0])
                 labels.append(written(units))
                 texts.append(" ".join(sentence))
@@ -55,6 +59,14 @@ class Sentences(Data):
                 f"{listing(columns)}: {'; '.join(problems[:SHOWN])}{more}"
             )
         return pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=frame.index)
+
+    def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
+        """Return what reads the units of a sentence; ValueError if columns can be read in several ways.
+
+        `stored` are the columns of words and of annotation.
+        """
+        read_units = word_task(task.type).units
+        return lambda cell, words, *annotation: read_units(words, *annotation)
 
     def distinct(self, labels: pd.Series) -> list[str]:
         return label_names(labels)

@@ -1,0 +1,78 @@
+"""Whether spans are counted in words, or in characters of texts, and the words of characters."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headspec.data.sources.cells import SPACES, list_items
+
+WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
+#: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the
+#: characters with their own numbers
+ENOUGH = 10
+
+
+def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
+    """Return whether the spans in `cells` are counted in characters of `texts`, which are not lists of words.
+
+    They are if more texts have whole words there. If all texts have both words and characters there, they are
+    characters, too; ValueError if these are fewer than `ENOUGH`.
+    """
+    both = by_words = by_characters = 0
+    for text, cell in zip(texts, cells, strict=True):
+        if isinstance(text, str) and (spans := _spans(cell)):
+            words, characters = _counted_in_words(text, spans), _counted_in_characters(text, cell)
+            by_words += words is not None
+            by_characters += characters is not None
+            both += None not in (words, characters) and words != characters
+    if by_words != by_characters or not both:
+        return by_characters > by_words
+    if both < ENOUGH:
+        raise ValueError(
+            f"the spans of all {by_words} rows with spans may be counted in words or in characters; expected "
+            "BIO tags, or lists of words instead of texts"
+        )
+    return True
+
+
+def to_words(text: str, cell: Any) -> Any:
+    """Return spans counted in characters as spans counted in words; ends are exclusive in both.
+
+    Cells without spans are unchanged. Raise ValueError with a clause if a span has a part of a word; it may
+    leave out punctuation around words.
+    """
+    places = [match.span() for match in WORDS.finditer(text)]
+    found = []
+    for number, (start, end, span) in enumerate(_spans(cell), 1):
+        own = [i for i, (first, last) in enumerate(places) if first < end and start < last]
+        if not own or not 0 <= start < end <= len(text):
+            raise ValueError(
+                f"span {number} has start {start} and end {end}, but there are {len(text)} characters"
+            )
+        first, last = places[own[0]][0], places[own[-1]][1]
+        if any(character.isalnum() for character in text[first:start] + text[end:last]):
+            part, whole = text[start:end], text[first:last]
+            raise ValueError(f"span {number} is {part!r}, a part of {whole!r}; expected whole words")
+        found.append({**span, "start": own[0], "end": own[-1] + 1})
+    return found or cell
+
+
+def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:
+    """Return start, end and mapping of the spans in a cell, or nothing if it has something else."""
+    try:
+        return [(int(span["start"]), int(span["end"]), span) for span in list_items(cell)]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _counted_in_words(text: str, spans: list[Any]) -> list[tuple[int, int]] | None:
+    length = len(list_items(text))
+    fit = all(0 <= start < end <= length for start, end, _ in spans)
+    return [(start, end) for start, end, _ in spans] if fit else None
+
+
+def _counted_in_characters(text: str, cell: Any) -> list[tuple[int, int]] | None:
+    try:
+        return [(span["start"], span["end"]) for span in to_words(text, cell)]
+    except ValueError:
+        return None
