@@ -53,8 +53,10 @@ rule gain_predictions:
     conda:
         "../../envs/analysis.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        # measured with 15 measures: 20, 30 and 40 tasks take 0.3, 1 and 3 GB, and of two busy cores
+        # a quarter of an hour, one hour and ten for each model
+        mem_mb=max(4000, round(4000 * (len(LAYOUT.compared) / 40) ** 4)),
+        runtime=60 + round(120 * len(STUDY.models) * (len(LAYOUT.compared) / 30) ** 6),
     params:
         study=STUDY.study,
         models=list(STUDY.models),

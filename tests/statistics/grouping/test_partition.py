@@ -1,10 +1,12 @@
 """Partitions of tasks: closed forms, brute force, and coverage of intervals."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chisquare
 
 from headspec.statistics.grouping import partition as parts
 
@@ -76,10 +78,19 @@ def test_many_tasks_are_annealed():
     assert not exact and {*best} == {tuple(range(0, 14, 2)), tuple(range(1, 14, 2))}
 
 
-def test_random_partitions_have_no_empty_group():
-    drawn = parts.random_partitions(5, 3, 400, 0)
-    assert len(drawn) == 400 and {len(partition) for partition in drawn} == {3}
-    assert len({frozenset(map(frozenset, partition)) for partition in drawn}) == 25  # Stirling number S(5, 3)
+def test_every_partition_without_an_empty_group_is_as_likely():
+    drawn = parts.random_partitions(5, 3, 5000, 0)
+    assert {len(partition) for partition in drawn} == {3}
+    counts = Counter(frozenset(map(frozenset, partition)) for partition in drawn)
+    assert len(counts) == 25  # Stirling number S(5, 3)
+    assert chisquare([*counts.values()]).pvalue > 0.01
+
+
+@pytest.mark.parametrize(("tasks", "groups"), [(12, 12), (20, 20), (40, 30), (7, 1), (1, 1)])
+def test_partitions_into_many_groups_are_drawn_at_once(tasks, groups):
+    """Random labels would leave a group of 20 empty in all but 2e-8 of draws."""
+    for drawn in parts.random_partitions(tasks, groups, 50, 0):
+        assert len(drawn) == groups and sorted(itertools.chain(*drawn)) == list(range(tasks))
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.95])

@@ -1,5 +1,7 @@
 """Gains predicted without a task: against loops, planted predictors, levels under simulated nulls."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +70,20 @@ def test_regressions_are_those_of_loops(held_out, effects):
         for change, columns in ((together[0, fold], x), (each[1, 0, fold], x[1:2])):
             expected = by_hand(columns.T, y, out, effects)[pairs]
             assert model.base[fold] + change == pytest.approx(expected)
+
+
+def test_memory_does_not_grow_with_the_sets_of_tasks_that_are_left_out():
+    """Sixteen tasks have 680 sets of one to three; matrices of pairs for each would take 300 MB."""
+    k, rng = 16, np.random.default_rng(9)
+    gains, features = rng.normal(size=(2, k * (k - 1)))
+    features = standardised(features[None], False)
+    relabelled = np.tile(np.arange(k * (k - 1)), (40, 1))
+    tracemalloc.start()
+    try:
+        LeaveTasksOut(gains, k, 2, effects=False).changes(features, relabelled)
+        assert tracemalloc.get_traced_memory()[1] < 120e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition():

@@ -120,14 +120,30 @@ def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
 
 
 def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Partition]:
-    """Random partitions of k tasks into exactly `encoders` groups: labels are uniform, no group empty."""
+    """Random partitions of k tasks into exactly `encoders` groups; each such partition is as likely."""
     rng = np.random.default_rng(seed)
-    found: list[Partition] = []
-    while len(found) < number:
-        labels = rng.integers(encoders, size=k)
-        if len(np.unique(labels)) == encoders:
-            found.append(partition(labels))
+    ways = _stirling_numbers(k, encoders)
+    found = []
+    for _ in range(number):
+        left, first = encoders, []  # whether a task is the first of its group, from the last task on
+        for task in reversed(range(k)):
+            first.append(rng.random() < ways[task][left - 1] / ways[task + 1][left])
+            left -= first[-1]
+        labels: list[int] = []
+        for begins in reversed(first):
+            groups = max(labels, default=-1) + 1
+            labels.append(groups if begins else int(rng.integers(groups)))
+        found.append(partition(labels))
     return found
+
+
+def _stirling_numbers(k: int, encoders: int) -> list[list[int]]:
+    """Numbers of partitions of 0 to k tasks into 0 to `encoders` groups."""
+    rows = [[1] + [0] * encoders]
+    for _ in range(k):
+        last = rows[-1]
+        rows.append([0] + [last[m - 1] + m * last[m] for m in range(1, encoders + 1)])
+    return rows
 
 
 def trained(gains: pd.DataFrame, groups: Sequence[Collection[str]]) -> Value | None:

@@ -17,8 +17,8 @@ Indices = NDArray[np.intp]
 PENALTIES = np.logspace(-2, 3, 11)
 #: largest variance of a feature, relative to its square, that is rounding error
 ROUNDING = 1e-18
-#: relabellings at a time
-BLOCK = 16
+#: numbers in memory at a time
+CHUNK = 2**21
 
 
 def directed_pairs(k: int) -> tuple[Indices, Indices]:
@@ -34,8 +34,8 @@ def _base(k: int, effects: bool) -> Floats:
     return np.hstack([ones, np.eye(k)[source], np.eye(k)[target]]) if effects else ones
 
 
-def _residual_makers(base: Floats, train: Flags) -> Floats:
-    """Matrices (sets, pairs, pairs): values minus their least-squares fit of `base` to pairs in `train`.
+def _fits(base: Floats, train: Flags) -> Floats:
+    """Matrices (sets, q, pairs): coefficients of the least-squares fit of `base` to values in `train`.
 
     `train` is (sets, pairs). Effects of sources sum to 0 over those that are trained, and so do effects of
     targets. Other tasks have the effect 0.
@@ -47,8 +47,7 @@ def _residual_makers(base: Floats, train: Flags) -> Floats:
         seen = np.zeros(normal.shape[:2])
         seen[:, columns] = np.diagonal(normal, axis1=1, axis2=2)[:, columns] > 0
         normal = normal + seen[:, :, None] * seen[:, None]
-    fit = base @ np.linalg.pinv(normal, hermitian=True) @ weighted.transpose(0, 2, 1)
-    return np.eye(len(base)) - fit
+    return np.linalg.pinv(normal, hermitian=True) @ weighted.transpose(0, 2, 1)
 
 
 def standardised(features: Floats, effects: bool) -> Floats:
@@ -58,7 +57,8 @@ def standardised(features: Floats, effects: bool) -> Floats:
     """
     pairs = features.shape[1]
     k = round((1 + np.sqrt(1 + 4 * pairs)) / 2)
-    rest = features @ _residual_makers(_base(k, effects), np.ones((1, pairs), dtype=bool))[0].T
+    base = _base(k, effects)
+    rest = features - features @ _fits(base, np.ones((1, pairs), dtype=bool))[0].T @ base.T
     variance = (rest**2).mean(axis=1, keepdims=True)
     enough = variance > ROUNDING * (features**2).mean(axis=1, keepdims=True)
     return np.divide(rest, np.sqrt(variance), out=np.full_like(rest, np.nan), where=enough)
@@ -89,8 +89,9 @@ class LeaveTasksOut:
         sets = [*folds, *itertools.combinations(range(k), held_out + 1)]
         out = np.array([np.isin(np.arange(k), tasks) for tasks in sets])
         self.train = ~out[:, source] & ~out[:, target] & known  # (sets, pairs)
-        self.makers = _residual_makers(_base(k, effects), self.train)
-        self.rest = self.makers @ gains  # (sets, pairs)
+        self.columns = _base(k, effects)
+        self.fits = _fits(self.columns, self.train)  # (sets, q, pairs)
+        self.rest = gains - (self.fits @ gains) @ self.columns.T  # (sets, pairs)
         every = np.arange(len(source))
         if held_out == 1:
             self.pairs = np.array([[*every[target == task], *every[source == task]] for (task,) in folds])
@@ -130,28 +131,31 @@ class LeaveTasksOut:
         each : (p, n, folds, r), by each feature alone
         together : (n, folds, r), by all of them
         """
-        starts = range(0, len(relabelled), BLOCK)
-        blocks = [self._changes(features.T[relabelled[start : start + BLOCK]]) for start in starts]
+        block = max(1, CHUNK // (self.counted.size * len(features)))
+        starts = range(0, len(relabelled), block)
+        blocks = [self._changes(features.T[relabelled[start : start + block]]) for start in starts]
         each, together = zip(*blocks, strict=True)
         return np.concatenate(each, axis=1), np.concatenate(together)
 
     def _changes(self, features: Floats) -> tuple[Floats, Floats]:
         """The same for features (n, pairs, p)."""
         n, pairs, p = features.shape
-        rest = (self.makers.reshape(-1, pairs) @ features).reshape(n, -1, pairs, p)  # of all sets
-        trained = rest * self.train[..., None]
+        sets, q = self.fits.shape[:2]
         number = np.maximum(self.train.sum(axis=1), 1)[:, None]
-        gram = features.transpose(0, 2, 1)[:, None] @ trained / number[..., None]  # (n, sets, p, p)
-        cross = np.einsum("nsip,si->nsp", trained, self.rest) / number
+        # residuals are made where they are needed: those of all sets and pairs would grow with k to the fifth
+        fits = (self.fits.reshape(-1, pairs) @ features).reshape(n, sets, q, p)
+        squared = (features[..., None] * features[..., None, :]).reshape(n, pairs, -1)
+        gram = (self.train.astype(float) @ squared).reshape(n, sets, p, p)
+        gram = (gram - self._trained_columns(features).swapaxes(-1, -2) @ fits) / number[..., None]
+        cross = (self.train * self.rest) @ features / number  # (n, sets, p)
 
-        inner = (
-            rest[:, self.inner[..., None], self.inner_pairs] * self.counted[..., None]
-        )  # (n, folds, ., m, p)
+        inner = self._residuals(features, fits, self.inner[..., None], self.inner_pairs)
+        inner *= self.counted[..., None]  # (n, folds, ., m, p)
         error = self.rest[self.inner[..., None], self.inner_pairs]
         squares = inner.swapaxes(-1, -2) @ inner  # (n, folds, ., p, p)
         products = np.einsum("nfvmp,fvm->nfvp", inner, error)
         fold = np.arange(len(self.pairs))[:, None]
-        left_out = rest[:, fold, self.pairs]  # (n, folds, r, p)
+        left_out = self._residuals(features, fits, fold, self.pairs)  # (n, folds, r, p)
 
         variance = np.diagonal(gram, axis1=-2, axis2=-1)
         weights = cross[..., None] / (variance[..., None] + PENALTIES)  # (n, sets, p, penalties)
@@ -167,6 +171,14 @@ class LeaveTasksOut:
         loss = (inside * (squares @ inside - 2 * products[..., None])).sum(axis=(2, 3))
         best = _best(weights[:, : len(fold)], loss[:, :, None])
         return each.transpose(3, 0, 1, 2), (left_out @ best[..., None])[..., 0]
+
+    def _residuals(self, features: Floats, fits: Floats, sets: Indices, pairs: Indices) -> Floats:
+        """Residuals (n, ..., p) of `pairs` (...) by the fits (n, sets, q, p) of `sets`, of the same shape."""
+        return features[:, pairs] - self.columns[pairs] @ fits[:, sets[..., 0]]
+
+    def _trained_columns(self, features: Floats) -> Floats:
+        """Sums (n, sets, q, p) of columns times features (n, pairs, p) over the pairs of each set."""
+        return np.stack([(self.train * column) @ features for column in self.columns.T], axis=2)
 
 
 def _best(weights: Floats, loss: Floats) -> Floats:
