@@ -7,6 +7,7 @@ import pytest
 from headspec.per_example import columns
 from headspec.plots.drawing.unlearnt import unlearnt
 from headspec.statistics.chance import learnt_nothing, task_chances, warnings
+from headspec.tasks.metrics import chance
 
 
 def test_tasks_of_which_nothing_is_learnt_are_named():
@@ -38,6 +39,31 @@ def test_tasks_of_which_nothing_is_learnt_are_named():
     assert guessed.startswith("guessed: word_accuracy 0.4")
     assert unlearnt({0: table}, metrics) == {"frequent", "unrelated", "guessed"}
     assert task_chances(table, metrics)["read"] == (units // 2).sum() / units.sum()
+
+
+def test_labels_below_chance_after_a_short_training_say_what_helps():
+    """Probabilities in the right order, but below a half, as they are when training begins."""
+    rng = np.random.default_rng(5)
+    label = (rng.random((300, 6)) < 0.3).astype(float)
+    ranked = 0.1 + 0.2 * label + 0.1 * rng.random(label.shape)
+
+    def line(metric, predicted):
+        frame = pd.DataFrame({"task": "moods", "pruned_for": "none"}, index=range(300))
+        rows = frame.assign(**columns("label", label), **columns("prediction", predicted))
+        (found,) = warnings(rows, {"moods": [metric, "lrap"]})
+        return found
+
+    nothing = "the model has learnt nothing of it, and counts in no finding"
+    for metric in ("micro_f1", "macro_f1"):
+        told = line(metric, ranked)
+        assert told.startswith(f"moods: {metric} 0.000 without pruning is no better than chance (0.")
+        assert told.endswith(
+            "the model gives few labels a probability of 0.5 yet, and counts in no finding. Raise the "
+            "method's learning_rate, then its epochs; lrap, here 1.000 (chance "
+            f"{chance('lrap', label):.3f}), shows learning first"
+        )
+        assert line(metric, np.ones_like(label)).endswith(nothing)  # at chance, not below
+    assert line("lrap", np.zeros_like(label)).endswith(nothing)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "spearman"])

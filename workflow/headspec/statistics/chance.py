@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.seeds import derive
-from headspec.tasks.metrics import bootstrap_counts, chance, score
+from headspec.tasks.metrics import bootstrap_counts, chance, metric, score
 
 Floats = NDArray[np.float64]
 
@@ -39,14 +39,25 @@ def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield a line for each task that the unpruned model has not learnt, by the first of its `metrics`."""
     for task, rows in evaluation.groupby("task", sort=False):
-        metric = metrics[str(task)][0]
+        by = metrics[str(task)][0]
         label, prediction = per_example.labels_and_predictions(rows)
-        if learnt_nothing(metric, label, prediction):
+        if learnt_nothing(by, label, prediction):
+            value, blind = score(by, label, prediction), chance(by, label)
+            why, advice = "the model has learnt nothing of it", ""
+            if value < blind and (early := metric(by).early):
+                why, advice = early[0], _advice(early[1], label, prediction)
             yield (
-                f"{task}: {metric} {score(metric, label, prediction):.3f} without pruning is no better than "
-                f"chance ({chance(metric, label):.3f}, the best constant prediction): the model has learnt "
-                "nothing of it, and counts in no finding"
+                f"{task}: {by} {value:.3f} without pruning is no better than chance ({blind:.3f}, the best "
+                f"constant prediction): {why}, and counts in no finding{advice}"
             )
+
+
+def _advice(first: str, label: Floats, prediction: Floats) -> str:
+    """Return what to do where training was too short for all metrics but `first`."""
+    return (
+        f". Raise the method's learning_rate, then its epochs; {first}, here "
+        f"{score(first, label, prediction):.3f} (chance {chance(first, label):.3f}), shows learning first"
+    )
 
 
 def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:

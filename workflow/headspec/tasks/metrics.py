@@ -42,6 +42,7 @@ class Metric:
     blind : the best constant prediction for labels, (n,) or (n, values)
     several : whether labels and predictions have several values for each example
     ranked : whether `summed` gets ranks within the sample, (resamples, n), of labels and predictions
+    early : for metrics that stay below chance in a short training: why, and the metric that rises first
     """
 
     name: str
@@ -50,6 +51,7 @@ class Metric:
     blind: Callable[[Floats], Floats]
     several: bool = False
     ranked: bool = False
+    early: tuple[str, str] | None = None
 
 
 def kinds() -> Iterator[ModuleType]:

@@ -78,9 +78,11 @@ def _good_ranking(label: Floats) -> Floats:
     return np.broadcast_to(scores, label.shape)
 
 
+#: why F1 is below chance at first, and the metric without a threshold
+EARLY = f"the model gives few labels a probability of {THRESHOLD:g} yet", "lrap"
 METRICS = {
-    "micro_f1": Metric("micro F1", _together, f1, _most_frequent, several=True),
-    "macro_f1": Metric("macro F1", _per_label, _macro, np.ones_like, several=True),
+    "micro_f1": Metric("micro F1", _together, f1, _most_frequent, several=True, early=EARLY),
+    "macro_f1": Metric("macro F1", _per_label, _macro, np.ones_like, several=True, early=EARLY),
     "lrap": Metric("LRAP", _ranked, mean, _good_ranking, several=True),
 }
 """Sets of labels.
