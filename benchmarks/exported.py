@@ -63,7 +63,7 @@ def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) 
     exists = model.gates.exists
     n = prune_count(fraction, exists.size)
     kept = random_heads(exists, n, np.random.default_rng(0))
-    model.gates.remove()
+    model.gates.values = None
     model.encoder = remove_heads(model.encoder, exists & ~kept)
     onnx_file.write(model, sentences, path)
     return f"{n} of {exists.size} heads"

@@ -12,7 +12,6 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 import headspec
 from headspec.errors import EncoderError
-from headspec.models.attention.interface import WATCHERS
 from support import pages
 from support.model_types import any_model
 from support.model_types.any_model import KINDS, QUICK
@@ -47,7 +46,6 @@ def without(kind: str, heads: np.ndarray) -> torch.Tensor:
     """The logits of a model whose columns of W_O are zero for these heads."""
     model = any_model.model(kind)
     gates = headspec.HeadGates(model)
-    gates.remove()
     with torch.no_grad():
         for site in gates.sites:
             (row,) = site.rows
@@ -249,7 +247,6 @@ def test_gates_of_examples_and_tokens_have_gradients():
     with gates.closed(closed):
         changed = (logits(model, kind) - plain).abs().amax(1)
     assert changed[[0, 2]].max() < 1e-5 < changed[1]
-    assert WATCHERS not in {name for module in model.modules() for name in vars(module)}
 
 
 def test_the_heat_map_has_scores_and_outlines():

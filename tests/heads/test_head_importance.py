@@ -22,7 +22,6 @@ def test_importance_is_the_product_of_weights_and_their_gradients(kind):
     """dL/dxi_h = sum(W_O[:, h] * dL/dW_O[:, h]) of the model's own loss of each example."""
     model = any_model.model(kind).eval()
     gates = headspec.HeadGates(model)
-    gates.remove()
     expected = np.full((3, gates.layers, gates.heads), np.nan)
     for example in range(3):
         model.zero_grad()

@@ -1,6 +1,7 @@
 """Gates of examples, decoders, copies, and layers of several kinds; `test_every_type` has all heads."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from headspec.errors import EncoderError
+from headspec.heads.head_importance import head_importance
 from headspec.heads.importance import gate_gradients
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
@@ -130,11 +132,18 @@ def test_a_copy_is_gated_by_the_copy_of_its_gates(kind):
     plain, closed = states(model), states(model, gates, values)
     assert not torch.equal(plain, closed)
     assert torch.equal(states(other, others, values), closed)
+    for mine, its, another in ((gates, model, other), (others, other, model)):
+        mine.values = values
+        assert torch.equal(states(another), plain) and torch.equal(states(its), closed)
+        copied = copy.deepcopy((its, mine))
+        mine.values = None
+        assert torch.equal(states(its), plain) and torch.equal(states(copied[0]), closed)
+        copied[1].values = None
     with gates.at(values):
-        assert torch.equal(states(other), plain)
-    with others.at(values):
-        assert torch.equal(states(model), plain)
-    assert torch.equal(states(other), plain)
+        states(model)
+        inside = copy.deepcopy((model, gates))
+        assert torch.equal(states(inside[0]), plain)
+    assert torch.equal(states(inside[0], inside[1], values), closed)
     assert torch.equal(states(model, gates, values), closed)
     with torch.no_grad():
         next(iter(others.model.parameters())).zero_()
@@ -151,11 +160,99 @@ def test_two_gates_act_and_each_is_undone(kind):
     assert torch.equal(both, states(model, first, values * other))
     assert len({tuple(each.flatten().tolist()) for each in (plain, one, two, both)}) == 4
     first.values = values
-    first.remove()
+    assert torch.equal(states(model, second, other), both)
+    first.values = None
     assert torch.equal(states(model, second, other), two)
-    second.values = other
-    second.remove()
     assert torch.equal(states(model), plain)
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "albert"])
+def test_blocks_may_be_left_in_any_order(kind):
+    """The gates of the block that was entered last act, while it is open."""
+    model = encoder(kind)
+    gates, heads = HeadGates(model), np.eye(LAYERS, HEADS, dtype=bool)
+    plain = states(model)
+    closed = [states(model, gates, torch.from_numpy(~h).float()) for h in (heads, heads[::-1].copy())]
+    one, two = gates.closed(heads), gates.closed(heads[::-1].copy())
+    one.__enter__()
+    assert torch.equal(states(model), closed[0])
+    two.__enter__()
+    assert torch.equal(states(model), closed[1])
+    one.__exit__(None, None, None)
+    assert torch.equal(states(model), closed[1])
+    two.__exit__(None, None, None)
+    assert torch.equal(states(model), plain)
+
+
+def test_a_block_in_which_gates_do_not_act_is_an_error():
+    """As around a program that was exported before, or a generator that is not run yet."""
+    model = encoder("bert")
+    program = torch.export.export(model, (IDS,)).module()
+    gates = HeadGates(model)
+    for run in (lambda: program(IDS), lambda: map(model, [IDS])):
+        with (
+            pytest.raises(EncoderError, match="gates of this bert did not act: nothing in the block called"),
+            gates.closed(np.eye(LAYERS, HEADS, dtype=bool)),
+        ):
+            run()
+
+
+# --- compiled models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["called before", "another of its class", "in place", "function"])
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "mpnet", "albert"])
+def test_gates_act_on_compiled_models(how, kind):
+    torch.compiler.reset()
+    model, values = encoder(kind), closing(1, 2)
+    plain, expected = states(model), states(model, HeadGates(model), values)
+    compiled: Any = torch.compile(model, backend="eager")
+    if how == "another of its class":
+        gates = HeadGates(model)
+        states(torch.compile(encoder(kind), backend="eager"))
+    elif how == "in place":
+        compiled = model
+        model.compile(backend="eager")
+        states(model)
+        gates = HeadGates(model)
+    elif how == "function":
+        compiled = torch.compile(lambda ids: model(ids), backend="eager")
+        states(compiled)
+        gates = HeadGates(model)
+    else:
+        states(compiled)
+        gates = HeadGates(compiled)
+    assert torch.equal(states(compiled, gates, values), expected)
+    assert torch.equal(states(compiled), plain) and not torch.equal(plain, expected)
+
+
+@pytest.mark.slow
+def test_a_model_that_was_compiled_and_called_is_scored():
+    torch.compiler.reset()
+    model = encoder("gpt2")
+
+    def scores() -> np.ndarray:
+        return head_importance(
+            model, [{"input_ids": IDS}], lambda outputs, _: outputs[0].square().mean((1, 2))
+        )
+
+    expected = scores()
+    model.compile(backend="eager")
+    states(model)
+    np.testing.assert_array_equal(scores(), expected)
+    assert expected.min() > 0
+
+
+def test_gates_are_not_set_in_a_compiled_function():
+    gates = HeadGates(encoder("bert"))
+
+    @torch.compile(backend="eager")
+    def gated() -> torch.Tensor:
+        return states(gates.model, gates, closing(1, 2))
+
+    with pytest.raises(EncoderError, match="in a function that is compiled; compile the model instead"):
+        gated()
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "gpt2", "qwen3", "deberta"])
@@ -188,11 +285,13 @@ def test_shared_layers_are_counted_from_where_they_are_called():
     torch.manual_seed(0)
     config = AutoConfig.for_model("albert", **_SIZE, embedding_size=16)
     model = AutoModelForSequenceClassification.from_config(config).eval()
-    assert HeadGates(model).sites[0].rows == list(range(LAYERS))
-    for body in (model.base_model, model, model.base_model, model):
-        body(IDS)
-    with pytest.raises(EncoderError, match="Gradient checkpointing cannot be used where layers share a mod"):
-        model.base_model.encoder(torch.zeros(1, 3, 16), None)
+    gates = HeadGates(model)
+    assert gates.sites[0].rows == list(range(LAYERS))
+    with gates.at(torch.ones(LAYERS, HEADS)):
+        for body in (model.base_model, model, model.base_model, model):
+            body(IDS)
+        with pytest.raises(EncoderError, match="Gradient checkpointing cannot be used where layers share a "):
+            model.base_model.encoder(torch.zeros(1, 3, 16), None)
 
 
 # --- rows with other numbers of heads, and layers without attention

@@ -36,11 +36,8 @@ def captured(model, inputs, receive: Receiver | None = None) -> list[torch.Tenso
     """The maps of all rows, unless they are for `receive`."""
     maps: dict[int, torch.Tensor] = {}
     gates = HeadGates(model)
-    try:
-        with attention_maps(gates, receive or maps.__setitem__):
-            model(**inputs)
-    finally:
-        gates.remove()
+    with attention_maps(gates, receive or maps.__setitem__):
+        model(**inputs)
     assert len(maps) == gates.layers
     return [maps[layer] for layer in range(gates.layers)]
 
@@ -108,7 +105,6 @@ def test_no_map_is_held(model, inputs):
     gates = HeadGates(model)
     with attention_maps(gates, receive):
         output = model(**inputs)
-    gates.remove()
     assert most == 1 and not any(output.get("attentions") or ())
 
 

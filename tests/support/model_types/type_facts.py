@@ -125,7 +125,6 @@ def check_study(model: PreTrainedModel) -> None:
     closed = exists & ~np.tri(*exists.shape, dtype=bool)
     masks = [Mask("none", "top", 0.0, None, np.zeros_like(closed)), Mask("a", "top", 0.5, None, closed)]
     assert np.isfinite(under_masks(net, "a", texts, rows, masks, CPU).values).all()
-    net.gates.remove()
 
 
 def check_maps(model: PreTrainedModel, gates: HeadGates, given: dict[str, Any]) -> None:
@@ -183,7 +182,6 @@ def check_removed(model: PreTrainedModel, given: dict[str, Any]) -> None:
     closed = gates.exists & (np.random.default_rng(0).random(gates.exists.shape) < 0.5)
     with torch.no_grad():
         expected = states(model, given, gates, 1 - torch.from_numpy(closed).float())
-        gates.remove()
         smaller = remove_heads(model, closed)
         output = smaller(**given)
     assert same(output.logits if model.config.is_encoder_decoder else output[0], expected)
@@ -212,7 +210,6 @@ def found(kind: str) -> dict[str, bool]:
         "rows for IAT": works(check_rows, gates),
         "relevance": works(check_relevance, model, gates, given),
     }
-    gates.remove()
     check_study(model)
     return what | {"removal": works(check_removed, model, given)}
 

@@ -77,18 +77,14 @@ def head_importance(
         raise ValueError("batches: got one batch; expected several, such as [batch]")
     gates: HeadGates | None = None
     found: list[torch.Tensor] = []
-    try:
-        with scoring(model), torch.enable_grad():
-            for batch in batches:
-                batch = on(model.device, batch)
-                if gates is None:
-                    gates = HeadGates(model, _inputs(model, batch))
-                    loss = loss or own_loss(model, batch)
-                assert loss is not None
-                found.append(_derivatives(gates, batch, loss))
-    finally:
-        if gates is not None:
-            gates.remove()
+    with scoring(model), torch.enable_grad():
+        for batch in batches:
+            batch = on(model.device, batch)
+            if gates is None:
+                gates = HeadGates(model, _inputs(model, batch))
+                loss = loss or own_loss(model, batch)
+            assert loss is not None
+            found.append(_derivatives(gates, batch, loss))
     if gates is None:
         raise ValueError("batches: got none")
     derivatives = torch.cat(found).cpu().numpy()
@@ -120,7 +116,4 @@ def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
             raise ValueError(f"loss: returned {tuple(found.shape)}, expected ({n},), one for each example")
         return found
 
-    try:
-        return gate_derivatives(gates, losses, n).detach()
-    finally:
-        gates.values = None
+    return gate_derivatives(gates, losses, n).detach()

@@ -55,11 +55,11 @@ def gate_derivatives(
     (batch, layers, heads), signed, and 0 where there is no head. `losses` runs the model on a batch of `n`
     and returns each example's loss, (batch,); gates of heads in `closed`, bool (layers, heads), are at 0.
     """
-    values = open_gates(gates, n)
+    values = torch.ones(n, *gates.exists.shape, device=next(gates.model.parameters()).device)
     if closed is not None:
-        with torch.no_grad():
-            values[:, torch.from_numpy(closed).to(values.device)] = 0
-    return torch.autograd.grad(losses().sum(), values)[0]
+        values[:, torch.from_numpy(closed).to(values.device)] = 0
+    with gates.at(values.requires_grad_()):
+        return torch.autograd.grad(losses().sum(), values)[0]
 
 
 def open_gates(gates: HeadGates, *shape: int) -> torch.Tensor:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.hooks import RemovableHandle
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention import gate_checks
-from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.interface import Attended, Attention, as_written, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
 from headspec.models.attention.sites import Site, find, stacks
 from headspec.models.modes import evaluating
@@ -51,18 +51,15 @@ class HeadGates:
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens takes the first.
+        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens takes the first. They act
+        until they are set to None, or in a block of `at`.
     layers, heads : number of rows up to the last with heads, and largest number of heads in a row
     exists : bool (layers, heads), False in layers without attention (hybrid models) and past a row's heads
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
     sequences : sequences of an example there, such as choices, which its gates act on
-    edit : called with the context vectors of every row, after the gates
-    receive : called with the attention weights of every row, which attention must then return
-    given : row: context vectors that replace its attention, which is not computed
-    first : the first row of the next pass, where earlier ones are not called
-    attending : whether the attention of a row is being computed
+    attending : in a block, whether the attention of a row is being computed
 
     Raises
     ------
@@ -76,14 +73,12 @@ class HeadGates:
     def __init__(self, model: PreTrainedModel, inputs: Mapping[str, Any] | None = None) -> None:
         check_model(model)
         self.model = model
-        self._values: torch.Tensor | None = None
-        self.edit: Edit | None = None
-        self.receive: Receiver | None = None
-        self.given: dict[int, torch.Tensor] = {}
-        self.first, self.attending = 0, False
         self.sites: list[Site] = []
-        self._watching = False
-        self._hooks: list[RemovableHandle] = []
+        self.attending = False
+        #: what gates do: outside blocks, and in each block that is open, the last one last
+        self._blocks: dict[object, dict[str, Any]] = {None: {"values": None}}
+        self._acting: ExitStack | None = None
+        self._acted = 0  # calls of attention
         self._calls: dict[str, int] = {}  # calls in this pass, for sites that several layers share
         try:
             given = probe_inputs(model) if inputs is None else inputs
@@ -95,12 +90,18 @@ class HeadGates:
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
                     self.exists[site.rows, : site.heads] = True
-                self.watch()
                 gate_checks.check(self)
         except EncoderError as error:
-            self.remove()
             kind = model.config.model_type
             raise EncoderError(f"the heads of this {kind} cannot be gated: {error}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy has the gates that were set, and no part in blocks that it will not see the end of
+        return vars(self) | {"_blocks": {None: dict(self._blocks[None])}, "_acting": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._act()
 
     def kind(self, layer: int) -> str:
         """Return the kind of attention of a row."""
@@ -110,15 +111,61 @@ class HeadGates:
         """Return the module that computes a row."""
         return next(site for site in self.sites if layer in site.rows)
 
+    def _now(self, name: str, usual: Any = None) -> Any:
+        """Return a setting of the last block that has it."""
+        return next((block[name] for block in reversed(self._blocks.values()) if name in block), usual)
+
     @property
     def values(self) -> torch.Tensor | None:
-        return self._values
+        return self._now("values")
 
     @values.setter
     def values(self, values: torch.Tensor | None) -> None:
-        self._values = values
-        if values is not None:
-            self.watch()
+        next(block for block in reversed(self._blocks.values()) if "values" in block)["values"] = values
+        self._act()
+
+    @contextmanager
+    def _block(self, **settings: Any) -> Iterator[None]:
+        """Act with these settings; blocks may be left in any order."""
+        key = object()
+        self._blocks[key] = settings
+        try:
+            self._act()
+            yield
+        finally:
+            del self._blocks[key]
+            self._act()
+
+    def _act(self) -> None:
+        """Watch the model while something is set, and leave it alone otherwise."""
+        wanted = len(self._blocks) > 1 or self.values is not None
+        if self._acting is not None and not wanted:
+            acting, self._acting = self._acting, None
+            acting.close()
+        elif self._acting is None and wanted:
+            with ExitStack() as stack:
+                self._watch(stack)
+                self._acting = stack.pop_all()
+
+    def _watch(self, stack: ExitStack) -> None:
+        stack.enter_context(as_written())
+        takers: dict[nn.Module, Callable[..., tuple | None]] = {}
+        for site in self.sites:
+            if site.own:
+                assert site.output is not None
+                takers[site.output] = functools.partial(self._project, site)
+            else:
+                stack.enter_context(watched(site.attention, functools.partial(self._attend, site)))
+        for module, kinds in stacks(self.model).items():
+            shared = [site for site in self.sites if site.kind in kinds and len(site.rows) > 1]
+            if shared:
+                takers[module] = functools.partial(self._begin, shared)
+
+        def take(module: nn.Module, args: tuple) -> Any:
+            return takers[module](args) if module in takers else None
+
+        if takers:  # a hook of a module would be copied with it
+            stack.callback(register_module_forward_pre_hook(take).remove)
 
     @contextmanager
     def at(self, values: torch.Tensor | np.ndarray | Sequence[Any]) -> Iterator[HeadGates]:
@@ -126,6 +173,7 @@ class HeadGates:
 
         `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor. Raises
         ValueError if they have another shape; so does a pass with another number of examples, or more tokens.
+        EncoderError at the end of the block if nothing in it called attention.
 
         Examples
         --------
@@ -138,14 +186,14 @@ class HeadGates:
         if values.shape[-2:] != self.exists.shape or values.dim() > MOST:
             expected = f"([batch, [tokens,]] {self.layers}, {self.heads})"
             raise ValueError(f"gates: got {tuple(values.shape)}, expected {expected}")
-        before, device = self.values, next(self.model.parameters()).device
-        self.values = values.to(device)
-        try:
+        device, acted = next(self.model.parameters()).device, self._acted
+        with self._block(values=values.to(device)):
             yield self
-        finally:
-            self.values = before
-            if before is None:
-                self.remove()
+            if self._acted == acted:
+                raise EncoderError(
+                    f"gates of this {self.model.config.model_type} did not act: nothing in the block called "
+                    "its attention. Exported programs, and those compiled ahead of time, cannot be gated"
+                )
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
         """Run passes without these heads; afterwards the model is as before.
@@ -160,34 +208,10 @@ class HeadGates:
         """
         return self.at(torch.from_numpy(~head_choice.mask(heads, self.exists, "closed heads", MOST)).float())
 
-    def remove(self) -> None:
-        """Take the gates off the model, until they are set again."""
-        for hook in self._hooks:
-            hook.remove()
-        for site in self.sites:
-            unwatch(site.attention, self._attend)
-        self._hooks, self._watching = [], False
-
-    def watch(self) -> None:
-        """Act on the model again, after `remove`."""
-        if self._watching:
-            return
-        self._watching = True
-        for site in self.sites:
-            watch(site.attention, self._attend)  # an own attention does not call it, but is copied with it
-            if site.own:
-                assert site.output is not None
-                self._hooks.append(
-                    site.output.register_forward_pre_hook(functools.partial(self._project, site))
-                )
-        for stack, kinds in stacks(self.model).items():
-            shared = [site for site in self.sites if site.kind in kinds and len(site.rows) > 1]
-            if shared:
-                self._hooks.append(stack.register_forward_pre_hook(functools.partial(self._begin, shared)))
-
-    def _begin(self, shared: list[Site], *_: Any) -> None:
+    def _begin(self, shared: list[Site], args: tuple) -> None:
+        first = self._now("first", 0)
         for site in shared:
-            self._calls[site.name] = sum(row < self.first for row in site.rows)
+            self._calls[site.name] = sum(row < first for row in site.rows)
 
     def _row(self, site: Site) -> int:
         """Return the row of a site that is called now."""
@@ -202,38 +226,39 @@ class HeadGates:
         self._calls[site.name] = number + 1
         return site.rows[number]
 
-    def _attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
-        """Watch modules: compute attention and gate its heads."""
-        site = next(site for site in self.sites if site.attention is module)
-        if site.own:
-            return attention(*states)
+    def _attend(self, site: Site, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
+        """Watch a module: compute attention and gate its heads."""
         layer = self._row(site)
-        if layer in self.given:
-            return self.given[layer], None
+        given, receive = self._now("given", {}), self._now("receive")
+        if layer in given:
+            return given[layer], None
         self.attending = True
         try:
             context, weights = attention(*states)
         finally:
             self.attending = False
-        if self.receive is not None:
+        if receive is not None:
             if weights is None:
                 raise EncoderError(
                     f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
                 )
-            self.receive(layer, weights)
+            receive(layer, weights)
             weights = None  # otherwise the model would collect the weights of all layers
         return self._gated(layer, context), weights
 
-    def _project(self, site: Site, output: nn.Module, args: tuple) -> tuple | None:
+    def _project(self, site: Site, args: tuple) -> tuple | None:
         """Return the arguments of a W_O whose heads are gated."""
-        layer, context = self._row(site), args[0].unflatten(-1, (site.heads, site.size))
-        gated = self.given[layer] if layer in self.given else self._gated(layer, context)
+        layer, given = self._row(site), self._now("given", {})
+        context = args[0].unflatten(-1, (site.heads, site.size))
+        gated = given[layer] if layer in given else self._gated(layer, context)
         return None if gated is context else (gated.flatten(-2), *args[1:])
 
     def _gated(self, layer: int, context: torch.Tensor) -> torch.Tensor:
         """Return context vectors (batch, tokens, heads, size) times the gates, as edited."""
-        if self.values is not None:
-            gate = self.values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
+        self._acted += 1
+        values, edit = self.values, self._now("edit")
+        if values is not None:
+            gate = values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
             if gate.dim() == 3:
                 gate = gate[:, None]  # (batch, 1, heads, 1)
             elif gate.dim() == 4:
@@ -242,7 +267,7 @@ class HeadGates:
                 gate = self._matched(gate, context)
             # layers of one model may be on several devices; gradients are summed in the precision of the gate
             context = (context * gate.to(context.device)).to(context.dtype)
-        return context if self.edit is None else self.edit(layer, context)
+        return context if edit is None else edit(layer, context)
 
     def _matched(self, gate: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         """Return gates (batch, tokens, heads, 1) of the sequences of a pass; else ValueError."""
@@ -258,15 +283,21 @@ class HeadGates:
             f"({self.layers}, {self.heads}) for all, such as where beams repeat examples"
         )
 
-    @contextmanager
-    def edited(self, edit: Edit) -> Iterator[None]:
-        """Run passes whose context vectors `edit` sees, and may replace."""
-        self.watch()
-        before, self.edit = self.edit, edit
-        try:
-            yield
-        finally:
-            self.edit = before
+    def edited(self, edit: Edit) -> AbstractContextManager[None]:
+        """Run passes whose context vectors `edit` sees, after the gates, and may replace."""
+        return self._block(edit=edit)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Run passes in which `attending` says whether attention is being computed."""
+        return self._block()
+
+    def received(self, receive: Receiver) -> AbstractContextManager[None]:
+        """Run passes whose attention weights are given to `receive`; attention must return them."""
+        return self._block(receive=receive)
+
+    def resumed(self, layer: int, context: torch.Tensor) -> AbstractContextManager[None]:
+        """Run passes that call rows from `layer` on, whose attention is not computed: it is `context`."""
+        return self._block(first=layer, given={layer: context})
 
     @contextmanager
     def recorded(self) -> Iterator[dict[int, torch.Tensor]]:

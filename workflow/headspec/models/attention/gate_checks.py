@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import TARGETS
 from headspec.models.attention.sites import is_linear
 from headspec.models.modes import unfused
@@ -111,12 +111,8 @@ def _own_values(gates: HeadGates, site: Site) -> None:
                 mixing |= found != [head * groups // heads]
         return context.detach(), weights
 
-    watch(site.attention, attend)
-    try:
-        with torch.no_grad():
-            gates.model(**gates.inputs)
-    finally:
-        unwatch(site.attention, attend)
+    with watched(site.attention, attend), torch.no_grad():
+        gates.model(**gates.inputs)
     if mixing:
         raise EncoderError(f"a head of '{site.name}' is computed from the values of another")
 

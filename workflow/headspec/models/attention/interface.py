@@ -1,19 +1,27 @@
 """The attention interface of transformers, and functions that replace a module's attention.
 
-Nearly every model gets its attention function from `AttentionInterface`. It returns the context vectors of
-all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is wrapped instead of
-registering functions: some models compare their names (GPT-2's eager attention, DeepSeek's sparse masks), and
-a model must stay watched if another implementation is chosen later.
+Nearly every model gets its attention function from `AttentionInterface` of transformers. It returns the
+context vectors of all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is
+replaced instead of registering functions: some models compare their names (GPT-2's eager attention,
+DeepSeek's sparse masks), and a model must stay watched if another implementation is chosen later.
+
+Modules are not changed, so copies of a model are not watched. While one is watched, functions that
+`torch.compile` compiled run as they are written: their graphs do not depend on watchers, and the graph of
+another model of the class would be taken as well. After the last watcher everything is as before.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+
+from headspec.errors import EncoderError
 
 if TYPE_CHECKING:
     from transformers import AttentionInterface
@@ -25,24 +33,63 @@ Attention = Callable[..., Attended]
 #: takes the usual attention, its module, queries, keys and values; called instead of that attention
 Watcher = Callable[..., Attended]
 
-#: the attribute of a module that lists its watchers; a copied model has copies of methods that watch it
-WATCHERS = "head_watchers"
+_watchers: dict[nn.Module, list[Watcher]] = {}
+_open = 0  # blocks in which modules are watched
+_undo = ExitStack()
+#: attention of GPT-2 beside the interface (`reorder_and_upcast_attn`)
+BESIDE = "_upcast_and_reordered_attn"
 
 
-def watch(module: nn.Module, watcher: Watcher) -> None:
-    """Call `watcher` instead of a module's attention, or GPT-2's eager one (`reorder_and_upcast_attn`)."""
-    _install()
-    if "reorder_and_upcast_attn" in vars(module):
-        vars(module)["reorder_and_upcast_attn"] = False
-    module.__dict__.setdefault(WATCHERS, []).append(watcher)
+@contextmanager
+def watched(module: nn.Module, watcher: Watcher) -> Iterator[None]:
+    """Call `watcher` instead of a module's attention."""
+    with as_written():
+        kind = type(module)
+        usual = getattr(kind, BESIDE, None)
+        if usual and not hasattr(usual, "__wrapped__") and "get_interface" in _names(kind.forward):
+
+            @functools.wraps(usual)
+            def beside(self: nn.Module, *states: torch.Tensor, **kwargs: Any) -> Attended:
+                return _attend(usual, self, *states, **kwargs)
+
+            _undo.enter_context(_replaced(kind, BESIDE, beside))
+        _watchers.setdefault(module, []).append(watcher)
+        try:
+            yield
+        finally:
+            _watchers[module].remove(watcher)
+            if not _watchers[module]:
+                del _watchers[module]
 
 
-def unwatch(module: nn.Module, watcher: Watcher) -> None:
-    """Undo `watch`."""
-    watchers = module.__dict__.get(WATCHERS, [])
-    watchers[:] = [other for other in watchers if other != watcher]
-    if not watchers:
-        module.__dict__.pop(WATCHERS, None)
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Run models as they are written, not as they were compiled."""
+    global _open
+    if not _open:
+        _install()
+    _open += 1
+    try:
+        yield
+    finally:
+        _open -= 1
+        if not _open:
+            _undo.close()
+
+
+def _install() -> None:
+    from transformers import AttentionInterface  # slow to import
+
+    if torch.compiler.is_compiling():
+        raise EncoderError("gates are set in a function that is compiled; compile the model instead")
+    _undo.enter_context(torch.compiler.set_stance("force_eager"))
+    usual = AttentionInterface.get_interface
+
+    @functools.wraps(usual)
+    def get_interface(self: AttentionInterface, attn_implementation: str, default: Callable) -> Callable:
+        return functools.partial(_attend, usual(self, attn_implementation, default))
+
+    _undo.enter_context(_replaced(AttentionInterface, "get_interface", get_interface))
 
 
 def _attend(
@@ -57,19 +104,23 @@ def _attend(
     def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
         return function(module, query, key, value, *args, **kwargs)
 
-    for watcher in module.__dict__.get(WATCHERS, ()):
+    for watcher in _watchers.get(module, ()):
         attention = functools.partial(watcher, attention, module)
     return attention(query, key, value)
 
 
-@functools.cache
-def _install() -> None:
-    from transformers import AttentionInterface  # slow to import
+@contextmanager
+def _replaced(kind: type, name: str, function: Callable) -> Iterator[None]:
+    own = vars(kind).get(name)
+    setattr(kind, name, function)
+    try:
+        yield
+    finally:
+        if own is None:  # inherited
+            delattr(kind, name)
+        else:
+            setattr(kind, name, own)
 
-    usual = AttentionInterface.get_interface
 
-    @functools.wraps(usual)
-    def get_interface(self: AttentionInterface, attn_implementation: str, default: Callable) -> Callable:
-        return functools.partial(_attend, usual(self, attn_implementation, default))
-
-    AttentionInterface.get_interface = get_interface
+def _names(function: Callable) -> tuple[str, ...]:
+    return inspect.unwrap(function).__code__.co_names

@@ -14,7 +14,7 @@ from torch import nn
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
-from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import sequences
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
 
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
-            watch(module, attend)
-            stack.callback(unwatch, module, attend)
+            stack.enter_context(watched(module, attend))
             if is_linear(module):
                 stack.callback(module.register_forward_pre_hook(take).remove)
         model(**inputs)

@@ -71,7 +71,7 @@ def export(
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)
-    model.gates.remove()
+    model.gates.values = None
     model.encoder = remove_heads(model.encoder, model.gates.exists & ~kept)
     with complete(folder) as temporary:
         onnx_file.write(model, next(iter(texts.values())), temporary / "model.onnx")

@@ -16,14 +16,13 @@ from transformers.pytorch_utils import Conv1D
 from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
-from headspec.models.attention.interface import WATCHERS
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.sites import Site
 from headspec.models.export import head_numbers, position_biases
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import Slice, head_slices
-from headspec.models.modes import evaluating
+from headspec.models.modes import evaluating, unfused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,8 +67,6 @@ def remove_heads(
     """
     check_model(model)
     smaller = copy.deepcopy(model)
-    for watcher in [watcher for module in smaller.modules() for watcher in vars(module).get(WATCHERS, ())]:
-        watcher.__self__.remove()  # a copy of gates on the model
     gates = HeadGates(smaller, inputs)
     heads = head_choice.mask(heads, gates.exists)
     with gates.closed(heads):
@@ -83,7 +80,6 @@ def remove_heads(
         if any(len(np.unique(heads[site.rows], axis=0)) > 1 for site in gates.sites):
             gates = _unshared(gates)
         slices = head_slices(gates, "qkvo")
-        gates.remove()
         parts = {site.attention: head_numbers.parts(site.attention) for site in gates.sites}
         with (
             head_numbers.noted(itertools.chain(*parts.values())) as read,
@@ -110,22 +106,17 @@ def _outputs(gates: HeadGates) -> list[torch.Tensor]:
     They read different attributes: fused attention may infer from shapes how many heads share a key.
     """
     model = gates.model
-    chosen = model.config._attn_implementation
     with evaluating(model), torch.no_grad():
         found = [first(model(**gates.inputs))]
-        if chosen != "eager" and not any(site.own for site in gates.sites):
-            model.set_attn_implementation("eager")
-            try:
+        if model.config._attn_implementation != "eager" and not any(site.own for site in gates.sites):
+            with unfused(model):
                 found.append(first(model(**gates.inputs)))
-            finally:
-                model.set_attn_implementation(chosen)
     return found
 
 
 def _unshared(gates: HeadGates) -> HeadGates:
     """Give each layer of an ALBERT a group of its own, with its own attention weights; return new gates."""
     model, own = gates.model, {id(part.parameter) for part in head_slices(gates, "qkvo")}
-    gates.remove()
     stack: Any = next((module for module in model.modules() if hasattr(module, "albert_layer_groups")), None)
     if stack is None:
         name = next(site.name for site in gates.sites if len(site.rows) > 1)

@@ -48,12 +48,8 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
             stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
         stack.enter_context(unfused(model))
         stack.enter_context(evaluating(model))
-        gates.watch()
-        gates.receive = lambda row, weights: receive(row, weights.to(first))
-        try:
-            yield
-        finally:
-            gates.receive = None
+        stack.enter_context(gates.received(lambda row, weights: receive(row, weights.to(first))))
+        yield
 
 
 def _is_map(output: Any, site: Site) -> bool:

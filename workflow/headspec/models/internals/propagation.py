@@ -49,7 +49,7 @@ def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
     """Make gradients in this block follow `rules`; outputs stay the same, and attention is unfused."""
     activations = register_module_forward_hook(_scaled)
     try:
-        with unfused(gates.model), _Propagation(rules, gates):
+        with unfused(gates.model), gates.watched(), _Propagation(rules, gates):
             yield
     finally:
         activations.remove()

@@ -149,15 +149,14 @@ class Resuming:
         """
         context, finished = self._points[layer]
         self._expected = deque(finished)
-        self.gates.first, self.gates.given = layer, {layer: _replaced(context, head, instead)}
         try:
-            result = run()
+            with self.gates.resumed(layer, _replaced(context, head, instead)):
+                result = run()
             if self._expected:
                 raise self._refusal(f"it does not repeat its calls up to layer {layer}")
             return result
         finally:
             self._expected = deque()
-            self.gates.first, self.gates.given = 0, {}
 
     def _refusal(self, reason: str) -> EncoderError:
         kind = self.encoder.config.model_type
