@@ -53,5 +53,5 @@ def test_heads_that_others_listen_to_cannot_be_removed():
 
 
 def test_another_grid_of_heads_is_refused():
-    with pytest.raises(ValueError, match=r"got \(4, 3\), expected \(..., 3, 4\)"):
+    with pytest.raises(ValueError, match=r"heads: got \(4, 3\), expected \(3, 4\)"):
         remove_heads(encoder("bert"), np.ones((HEADS, LAYERS), dtype=bool))
