@@ -15,7 +15,7 @@ from sklearn import metrics as sk
 from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.answer.metrics import agreement
+from headspec.tasks.answer.agreement import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.paths import ROOT
@@ -287,6 +287,8 @@ def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
 def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finished, tmp_path):
     copy = finished.copy(tmp_path / "copy", "results")
     shutil.copytree(ROOT / "workflow/headspec/tasks/labels", copy.path / "kinds/emotions")
+    inherited = "from headspec.tasks.labels.kind import Labels\n\nKIND = Labels()\n"  # with its keys
+    (copy.path / "kinds/emotions/kind.py").write_text(inherited)
     copy.set("plugins", ["kinds/emotions"])
     copy.set("tasks.places.type", "emotions")
     run = "runs/bert/labels/tuned/seed0"

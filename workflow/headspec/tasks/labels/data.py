@@ -85,7 +85,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
     return pd.Series([names[row].tolist() for row in chosen], index=frame.index, dtype=object)
 
 
-def _listed(frame: pd.DataFrame, task: Any, key: str, where: str) -> pd.Series:
+def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
     """Return labels from the cells of a column: lists, lists written as text, or texts with a separator."""
     stored = frame[str(task.label)]
     missing = stored.map(_missing)
@@ -97,11 +97,12 @@ def _listed(frame: pd.DataFrame, task: Any, key: str, where: str) -> pd.Series:
         listed = stored.astype(object).where(~bracketed, cells.parse_lists(stored[bracketed]))
     except ValueError as error:
         raise DataError(f"{key}.label: {where}: {error} in column '{task.label}'") from None
-    parts = {} if task.separator else _joined(listed, task, key, where)
+    separator = getattr(task, "separator", None)  # which a plugin's kind may lack
+    parts = {} if separator else _joined(listed, task, key, where)
     sets = []
     for row, cell, written_as in zip(frame.index, listed, stored, strict=True):
         try:
-            sets.append(_names(cell, _items(cell, task.separator, parts)))
+            sets.append(_names(cell, _items(cell, separator, parts)))
         except ValueError as error:
             place = f"row {row + 1} of {where}"
             raise DataError(f"{key}.label: {place} has {shown(written_as)}, {error}") from None
