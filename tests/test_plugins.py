@@ -16,6 +16,7 @@ from headspec.config import plugged
 from headspec.config.loading import load
 from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
+from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
 from headspec.training.pruned.gated import Sets
@@ -159,6 +160,10 @@ def test_missing_modules_files_and_names_that_cannot_be_imported_are_named(plugi
         plugin(GOOD, "statistics.py"): "plugins.0: statistics.py: 'statistics' is the module ",
         str(space): "__init__.py",
         f"{space}.mine": "__init__.py",
+        "sys": "plugins.0: sys: 'sys' is no file; expected a module, or a package with __init__.py",
+        "": "plugins.0: ",
+        "~nobody-here/mine.py": "plugins.0: ",
+        "a\tb.py": "plugins.0: ",
     }.items():
         assert told in refused(name)
 
@@ -187,6 +192,133 @@ def test_the_former_name_of_pruning_methods_is_read_with_a_warning(plugin):
         load(study(path, gates={"ways": ["first"], "sets": ["own"]}))
     assert PRUNING_METHODS["first"].function == f"{path}:first"
 
+
+# --- kinds of tasks
+
+KIND = """
+from headspec.tasks.{base}.kind import {kind}
+from pydantic import Field
+
+class Mine({kind}):
+    keys = {{**{kind}.keys, "{key}": (float | None, Field(None, gt=0, description="the largest score"))}}
+
+KIND = Mine()
+"""
+#: parts of a kind that are those of another
+PARTS = {
+    f"{part}.py": f"from headspec.tasks.{{base}}.{part} import {name}\n"
+    for part, name in {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}.items()
+}
+
+
+@pytest.fixture
+def kind(plugin) -> Callable[..., str]:
+    """Writes a kind of task that is another one with a `key`, with other files, or without some (None)."""
+
+    def write(base: str = "regression", key: str = "bound", files: Any = ()) -> str:
+        folder = f"kind{next(NUMBERS)}"
+        parts = {"kind.py": KIND.replace("{kind}", base.capitalize()).replace("{key}", key), **PARTS} | dict(
+            files
+        )
+        for name, text in parts.items():
+            if text is not None:
+                plugin(text.format(base=base) if name not in files else text, f"{folder}/{name}")
+        return folder
+
+    return write
+
+
+def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
+    tokens = {"tokens.py": "from headspec.tasks.translation.tokens import *"}
+    scored, written = kind(), kind("translation", "least", tokens)
+    tasks = {
+        "a": {"source": "a.csv", "type": scored, "bound": "2.5"},
+        "b": {"source": "b.csv", "type": written, "prefix": "so: ", "beams": 3, "least": 1},
+        "c": {"source": "c.csv"},
+    }
+    mixtures = {"single": ["a", "b", "c"]}
+    loaded = load(study(scored, written, tasks=tasks, mixtures=mixtures, methods=["tuned"])).tasks
+    assert loaded["a"].bound == 2.5 and (loaded["b"].prefix, loaded["b"].beams) == ("so: ", 3)
+    assert plugged.KINDS[written].beams(loaded["b"]) == 3
+    assert determinants(loaded["a"])["bound"] == 2.5 and "prefix" not in determinants(loaded["a"])
+    assert determinants(loaded["b"])["prefix"] == "so: " and "beams" not in determinants(loaded["b"])
+    assert not {"bound", "prefix"} & determinants(loaded["c"]).keys()
+    for changed, told in {
+        ("a", "bound", -1): "tasks.a.bound: got -1, expected number > 0.",
+        ("a", "bund", 1): "Did you mean 'bound'?",
+        (
+            "a",
+            "prefix",
+            "x",
+        ): f"has no effect for a {scored} task; expected tasks.a.type: translation or {written}",
+        (
+            "c",
+            "bound",
+            1,
+        ): f"has no effect for a classification task; expected tasks.c.type: {scored}.",
+    }.items():
+        name, key, value = changed
+        other = copy.deepcopy(tasks)
+        other[name][key] = value
+        assert told in refused(scored, written, tasks=other, mixtures=mixtures, methods=["tuned"])
+    assert "no key 'bound' in tasks.a" in refused(tasks=tasks, mixtures=mixtures, methods=["tuned"])
+
+
+#: a file of the kind and its text, or what to replace in it
+WRONG_KINDS = {
+    ("data.py", None): "/data.py: missing, expected a module that defines DATA",
+    ("data.py", "READER = 3"): "/data.py: defines no DATA, expected one",
+    ("head.py", "def f(:"): "/head.py, line 1: SyntaxError",
+    ("metrics.py", "METRIC = {}"): "/metrics.py: defines no METRICS, expected one",
+    ("metrics.py", "METRICS = {}\nMETRICS['mine']"): "/metrics.py, line 2: KeyError: 'mine'",
+    ("__init__.py", "FAMILY = 'word'"): "/__init__.py: got FAMILY 'word', expected one of ",
+    ("kind.py", "KIND = 3"): "/kind.py: got 3 as KIND, expected a Kind",
+    ("kind.py", ("KIND = Mine()", "KIND = Mine")): " as KIND, expected a Kind",
+    (
+        "kind.py",
+        ("class Mine(Regression)", "class Mine(Regression.__base__)"),
+    ): "/kind.py: KIND has no about, metrics; expected them",
+    (
+        "kind.py",
+        ("keys =", "metrics = ('spaerman',)\n    keys ="),
+    ): "/kind.py: got metric 'spaerman', expected one "
+    "of METRICS in metrics.py, or of another type. Did you mean 'spearman'?",
+    ("kind.py", ('"bound"', '"source"')): "/kind.py: key 'source' is there already",
+    ("kind.py", ('"bound"', '"prefix"')): "/kind.py: key 'prefix' is there already",
+    ("kind.py", ('"bound"', '"copy"')): "/kind.py: key 'copy' is there already",
+    ("kind.py", ('"bound"', '"my-key"')): "/kind.py: key 'my-key' cannot be a key; expected letters, digits",
+    ("kind.py", ("Field(None", "Field(...")): "/kind.py: key 'bound' has no default; expected one",
+    ("kind.py", ("(float | None, ", "(")): "/kind.py: key 'bound' has ",
+    (
+        "kind.py",
+        ("float | None, Field(None, gt=0,", "Regression, Field(None,"),
+    ): "/kind.py: key 'bound' has a type that a config cannot have: Unable to generate",
+}
+
+
+@pytest.mark.parametrize(("file", "text"), WRONG_KINDS)
+def test_what_is_wrong_with_a_kind_is_said_with_its_file(kind, file, text):
+    if isinstance(text, tuple):
+        good = KIND.format(base="regression", kind="Regression", key="bound")
+        assert text[0] in good
+        new = good.replace(*text)
+    else:
+        new = text
+    folder = kind(files={file: new})
+    told = refused(folder)
+    assert told.startswith("plugins.0: ") and WRONG_KINDS[file, text] in told and folder in told
+
+
+def test_metrics_of_a_kind_may_be_those_of_another(kind):
+    load(study(kind(files={"metrics.py": None})))
+
+
+def test_all_parts_that_a_kind_lacks_are_named(kind):
+    told = refused(kind(files={"data.py": None, "head.py": "", "metrics.py": ""}))
+    assert re.findall(r"/(\w+)\.py: ", told) == ["data", "head", "metrics"]
+
+
+# --- pruning methods
 
 FIXED = np.array([False, True, False])
 MAPS = {"a": np.arange(12.0).reshape(3, 4), "b": -np.arange(12.0).reshape(3, 4)}

@@ -6,7 +6,7 @@ import pytest
 from snakemake.iocontainers import Wildcards
 
 from headspec.config.loading import load
-from headspec.config.sections.task import LATER, Task
+from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
@@ -28,18 +28,20 @@ def test_every_folder_with_a_kind_is_listed():
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
     kind, task = KINDS[name], STUDY.tasks[name]
-    assert {*kind.metrics} == {*load_part(name, "metrics").METRICS}
+    assert {*kind.metrics} == {*load_part(name, "metrics")}
     assert {*kind.usual} <= {*kind.metrics} and kind.all_metrics(task) == [*(kind.usual or kind.metrics)]
-    read = load_part(name, "data").DATA
+    read = load_part(name, "data")
     assert kind.label_columns in (None, len(read.columns(task)))
     assert counts(task).tokens(None, 10, task, None) is None
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
-    fields, kind = Task.model_fields, KINDS[name]
+    fields, kind, task = Task.model_fields, KINDS[name], STUDY.tasks[name]
     assert {*kind.keys, *kind.unused, *kind.defaults} <= {*fields}
-    assert {*kind.evaluated} <= {*kind.keys} and {*kind.evaluated} <= LATER
+    others = {key for other in KINDS.values() for key in other.keys} - {*kind.keys}
+    assert {*kind.evaluated} <= {*kind.keys}
+    assert {*kind.keys} - {*determinants(task)} == {*kind.evaluated} and not others & {*determinants(task)}
     assert {key: fields[key].default for key in kind.defaults} != kind.defaults or not kind.defaults
 
 

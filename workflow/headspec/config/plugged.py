@@ -7,15 +7,17 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headspec import plugins, tasks
-from headspec.config import pruning_methods
+from headspec.config import plugged_kind, pruning_methods
 from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.measures.similarity import SimilarityMeasure
 from headspec.config.pruning_method import PruningMethod
 from headspec.config.sections.base import NAME_RULE, Name
+from headspec.config.sections.task import renew_keys
 from headspec.config.sources import locate
+from headspec.config.study import Study
 from headspec.config.table_values import ALL, BASELINE, SIZE
-from headspec.errors import ConfigError, DataError, listing, shown
+from headspec.errors import ConfigError, DataError, lines, listing, shown
 from headspec.plugins import HEADS, SIMILARITY
 from headspec.redaction import redacted
 from headspec.registry import unknown
@@ -38,6 +40,7 @@ class Entries:
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
         KINDS.plug(self.kinds)
+        renew_keys(Study, *Study.__subclasses__())
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
@@ -71,8 +74,8 @@ class Entries:
         kind = plugins.attempted(str(folder), f"{tasks.__name__}.{name}.kind")
         if not isinstance(found := getattr(kind, "KIND", None), Kind):
             raise ConfigError(f"{folder}/kind.py: got {shown(found)} as KIND, expected a Kind")
-        if found.keys:
-            raise ConfigError(f"{folder}/kind.py: got keys {listing(found.keys)}, expected none of a plugin")
+        if problems := [*plugged_kind.problems(folder, found, KINDS | self.kinds)]:
+            raise ConfigError(lines(problems))
         self.kinds[name] = found
 
     def _head_names(self) -> set[str]:
@@ -101,8 +104,9 @@ def named(config: Any) -> list[str]:
 
 
 def names() -> tuple[str, ...]:
-    """Return all names in the lists that plugins add to."""
-    return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS)
+    """Return all names in the lists that plugins add to, and the keys of their kinds of tasks."""
+    keys = [f"{name}.{key}" for name, kind in KINDS.items() for key in kind.keys]
+    return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS, *keys)
 
 
 def notice(config: Any) -> str:

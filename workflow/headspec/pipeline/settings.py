@@ -10,7 +10,7 @@ from headspec.config import variants
 from headspec.config.checks import prompt_keys
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
-from headspec.config.sections.task import LATER
+from headspec.config.sections.task import determinants
 from headspec.config.study import plain
 from headspec.data import planned
 from headspec.data.planned import Planned
@@ -66,8 +66,7 @@ class Settings:
 
     def task_settings(self, *without: str) -> Function:
         """Return a function for the settings of a task that affect its data, except the keys `without`."""
-        excluded = {"test", *LATER, *without}
-        return lambda wildcards: plain(self.study.tasks[wildcards.task].model_dump(exclude=excluded))
+        return lambda wildcards: plain(determinants(self.study.tasks[wildcards.task], "test", *without))
 
     def prompt_settings(self, wildcards: Any) -> Values:
         """Return the keys of a task for the method `prompted`."""
@@ -78,8 +77,7 @@ class Settings:
         """Return the settings of a task that affect one of its further splits or test sets."""
         task = self.study.tasks[wildcards.task]
         stored = getattr(task, wildcards.kind)[wildcards.name]
-        without = {"further", "test", "train_examples", *LATER}
-        values = plain(task.model_dump(exclude=without))
+        values = plain(determinants(task, "further", "test", "train_examples"))
         return values | {wildcards.kind: {wildcards.name: stored}}
 
     def text_sources(self, runs: list[Run]) -> Function:

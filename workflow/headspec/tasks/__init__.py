@@ -12,11 +12,22 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from headspec.errors import ConfigError
 
 #: environment variable with the folders of kinds of tasks from plugins
 FOLDERS = "HEADSPEC_TASKS"
+#: parts of a kind, and what each defines
+PARTS = {
+    "data": "DATA",
+    "tokens": "ENCODING",
+    "head": "HEAD",
+    "metrics": "METRICS",
+    "counts": "COUNTS",
+    "prompts": "PROMPTS",
+    "units": "TASK",
+}
 #: family of kinds that name none
 TEXTS = "texts"
 
@@ -30,11 +41,16 @@ def find_part(kind: str, part: str) -> ModuleSpec | None:
     return find_part(getattr(import_module(f"{__name__}.{kind}"), "FAMILY", TEXTS), part)
 
 
-def load_part(kind: str, part: str) -> ModuleType:
-    """Import the module found by `find_part`."""
-    found = find_part(kind, part)
-    assert found
-    return import_module(found.name)
+def load_part(kind: str, part: str) -> Any:
+    """Return what a part of a kind of task defines (`PARTS`); ConfigError if there is none."""
+    found, name = find_part(kind, part), PARTS[part]
+    if not found:
+        folder = plugged().get(kind, Path(__file__).with_name(kind))
+        raise ConfigError(f"{folder / part}.py: missing, expected a module that defines {name}")
+    module = import_module(found.name)
+    if not hasattr(module, name):
+        raise ConfigError(f"{found.origin}: defines no {name}; expected one")
+    return getattr(module, name)
 
 
 def plugged() -> dict[str, Path]:

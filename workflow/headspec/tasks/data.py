@@ -86,7 +86,7 @@ class Data:
 
 def reader(kind: str) -> Data:
     """Return `DATA` of a kind of task."""
-    return cast(Data, load_part(kind, "data").DATA)
+    return cast(Data, load_part(kind, "data"))
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:

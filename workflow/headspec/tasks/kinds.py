@@ -35,7 +35,7 @@ KINDS |= {name: import_module(f"headspec.tasks.{name}.kind").KIND for name in NA
 
 def counts(task: Task) -> Counts:
     """Return how planning counts the tokens of a task."""
-    return cast("Counts", load_part(task.type, "counts").COUNTS)
+    return cast("Counts", load_part(task.type, "counts"))
 
 
 def kind(task: Task) -> Kind:

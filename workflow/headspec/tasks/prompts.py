@@ -99,4 +99,4 @@ class Prompting:
 
 def prompting(kind: str) -> type[Prompting]:
     """Return `PROMPTS` of a kind of task."""
-    return cast(type[Prompting], load_part(kind, "prompts").PROMPTS)
+    return cast(type[Prompting], load_part(kind, "prompts"))

@@ -170,4 +170,4 @@ def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
 
 def head_class(classes: Classes) -> type[TaskHead]:
     """Return the class of heads for a task: `HEAD` of its kind."""
-    return cast(type[TaskHead], load_part(type_of(classes), "head").HEAD).for_classes(classes)
+    return cast(type[TaskHead], load_part(type_of(classes), "head")).for_classes(classes)

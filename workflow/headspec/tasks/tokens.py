@@ -59,4 +59,4 @@ class Encoding:
 
 def encoding(classes: Classes) -> Encoding:
     """Return `ENCODING` of the kind of a task."""
-    return cast(Encoding, load_part(type_of(classes), "tokens").ENCODING)
+    return cast(Encoding, load_part(type_of(classes), "tokens"))

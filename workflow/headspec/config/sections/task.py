@@ -7,11 +7,10 @@ from pydantic import ConfigDict, create_model, model_validator
 from pydantic.fields import FieldInfo
 
 from headspec.config.checks import prompt_keys
+from headspec.config.sections.base import Section
 from headspec.config.sections.task_keys import TaskKeys
+from headspec.tasks import kinds
 from headspec.tasks.kinds import KINDS
-
-#: keys of evaluations, and of the method `prompted`, on which the tables of a task do not depend
-LATER = {"metrics", *prompt_keys.KEYS, *(key for kind in KINDS.values() for key in kind.evaluated)}
 
 
 def metrics() -> list[str]:
@@ -48,6 +47,10 @@ class _Task(TaskKeys):
         return {**KINDS[name].defaults, **values} if name in KINDS else values
 
 
+def _keys_of_kinds() -> dict[str, tuple[Any, FieldInfo]]:
+    return {key: field for kind in KINDS.values() for key, field in kind.keys.items()}
+
+
 if TYPE_CHECKING:
     from headspec.config.sections.task_keys import (
         TaskKeys as Task,  # with keys that type checkers do not know
@@ -64,5 +67,31 @@ else:
             key: _described(key, f"; other defaults: {_defaults(key)}")
             for key in ("text_a", "text_b", "label")
         },
-        **{key: field for kind in KINDS.values() for key, field in kind.keys.items()},
+        **_keys_of_kinds(),
     )
+
+
+#: the keys that tasks have beside those of all types
+_given = _keys_of_kinds()
+
+
+def renew_keys(*holders: type[Section]) -> None:
+    """Give tasks, and the sections that hold some, the keys of the types that there are now."""
+    global _given
+    keys, fields = _keys_of_kinds(), Task.__pydantic_fields__
+    if keys == _given:
+        return
+    for key in _given:
+        del fields[key]
+    fields |= {key: FieldInfo.from_annotated_attribute(*definition) for key, definition in keys.items()}
+    _given = keys
+    sections: tuple[type[Section], ...] = (Task, *holders)
+    for section in sections:
+        section.model_rebuild(force=True)
+
+
+def determinants(task: Task, *without: str) -> dict[str, Any]:
+    """Return the keys of a task that affect its tables, without those of other types and `without`."""
+    own = kinds.kind(task).keys.keys() - kinds.kind(task).evaluated
+    others = _keys_of_kinds().keys() - own
+    return task.model_dump(exclude={"metrics", *prompt_keys.KEYS, *others, *without})

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import tables, tasks
-from headspec.config.sections.task import LATER, Task
+from headspec.config.sections.task import Task, determinants
 from headspec.config.sources import locate
 from headspec.config.study import plain
 from headspec.data import overlap, prepare, splits
@@ -59,7 +59,7 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
 
 def _determinants(task: Task, seed: int) -> list[Any]:
     """Return what the splits depend on besides the content of files."""
-    settings = plain(task.model_dump(exclude={"train_examples", *LATER}))
+    settings = plain(determinants(task, "train_examples"))
     return [
         settings,
         seed,

@@ -51,7 +51,7 @@ class WordTask(Protocol):
 
 def word_task(kind: str) -> WordTask:
     """Return `TASK` of ``units.py`` of a kind of task on words."""
-    return cast(WordTask, load_part(kind, "units").TASK)
+    return cast(WordTask, load_part(kind, "units"))
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:
