@@ -36,6 +36,8 @@ def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
     [
         ("layer,heads\n0,3\n", "key: no column head in heads.csv; it has layer, heads"),
         ("layer,head\n", "no rows; expected numbers of layers and heads, from 0"),
+        ("layer,head\n1e300,0\n", "key: heads.csv has layer 1e300, head 0; expected numbers"),
+        ("layer,head\n0,inf\n", "key: heads.csv has layer 0, head inf; expected numbers"),
         ("layer,head\n0,-1\n", "key: heads.csv has layer 0, head -1; expected numbers"),
         ("layer,head\n0,1.5\n", "layer 0, head 1.5"),
         ("layer,head\nfirst,1\n", "layer first, head 1"),

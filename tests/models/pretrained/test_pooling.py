@@ -108,6 +108,8 @@ def test_the_first_token_as_it_is_passes_no_pooler(model):
         (switched("max_tokens"), "says max, expected one of cls, mean, lasttoken"),
         (switched("cls_token", "mean_tokens"), "says mean, cls, expected one of"),
         ({"pooling_mode": "weightedmean"}, "says weightedmean"),
+        ({"pooling_mode": 5}, "says 5, expected one of"),
+        ({"pooling_mode": [["cls"], None]}, "says ['cls'], None, expected one of"),
         ("{", "cannot be read"),
         ("[]", "expected what sentence-transformers writes"),
     ],

@@ -6,9 +6,11 @@ import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
@@ -48,7 +50,7 @@ def refused(source: str = "m") -> str:
 def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
     folder = tmp_path_factory.getbasetemp() / "any-model"
     folder.mkdir(exist_ok=True)
-    (folder / "model.safetensors").touch()
+    save_file({"x": np.zeros(1)}, folder / "model.safetensors")
     if isinstance(config, dict):
         config = {"model_type": "bert"} | config
     (folder / "config.json").write_text(json.dumps(config))
@@ -70,7 +72,15 @@ def test_a_broken_config(model, text):
 
 @pytest.mark.parametrize(
     "index",
-    ["{", "[]", "{}", '{"weight_map": 1}', '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "part.bin"}}'],
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"weight_map": 1}',
+        '{"weight_map": {"a": 1}}',
+        '{"weight_map": {"a": "part.bin"}}',
+        '{"weight_map": {}}',
+    ],
 )
 def test_an_index_that_names_no_safetensors(model, index):
     (model / "model.safetensors").rename(model / "part.bin")
@@ -78,15 +88,80 @@ def test_an_index_that_names_no_safetensors(model, index):
     assert "no complete safetensors weights" in refused()
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json", "vocab.txt",
+     "modules.json", "1_Pooling/config.json", "tokenizer_config.json", "spiece.model"],
+)  # fmt: skip
 def test_a_pipe_in_place_of_a_file(model, name):
     """Reading it would wait for ever."""
-    (model / name.replace(".index.json", "")).unlink()
-    os.mkfifo(model / name)
-    problem = (
-        "no readable config.json (it is no file)" if name == "config.json" else "no complete safetensors"
-    )
-    assert f"models.m.source: 'm' has {problem}" in refused()
+    path = model / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert refused() == f"models.m.source: m/{name} is a pipe or device; expected a file"
+
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.mark.parametrize("place", [WEIGHTS, "part-2.safetensors"])
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (lambda data: b"", "cannot be read ("),
+        (lambda data: data[:100], "cannot be read ("),
+        (lambda data: data[: len(data) // 2], "cannot be read ("),
+        (lambda data: data.replace(b'[27,32]', b'[32,27,2]', 1) if b'[27,32]' in data else data[:-8],
+         "cannot be read ("),
+        (lambda data: (2).to_bytes(8, "little") + b"{}", "has no "),
+    ],
+    ids=["empty", "short", "half", "misshapen", "no tensors"],
+)  # fmt: skip
+def test_weights_that_cannot_be_loaded(model, place, content, told):
+    """Also where they are in several files."""
+    if place != WEIGHTS:
+        (model / WEIGHTS).unlink()
+        bert().save_pretrained(model, max_shard_size="3KB")
+        place = sorted(model.glob("*-of-*.safetensors"))[1].name
+    (model / place).write_bytes(content((model / place).read_bytes()))
+    message = refused()
+    assert message.startswith("models.m.source: 'm' cannot be loaded: ") and f"{place} {told}" in message
+    with pytest.raises(EncoderError, match="models.m.source: 'm' cannot be loaded"):
+        encoders.load(Model(source="m"), "models.m")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"model_type": "brt"},
+            "is of type brt, which is no type of transformers; expected one of docs/",
+        ),
+        ({"hidden_size": 30}, "has hidden_size 30 and num_attention_heads 4; expected a multiple of 4"),
+        (
+            {"num_attention_heads": 5},
+            "hidden_size 32 and num_attention_heads 5; expected a multiple of 5",
+        ),
+        (
+            {"hidden_size": 64},
+            "has hidden_size 64, but its weights have embeddings of width 32; exp",
+        ),
+        ({"num_hidden_layers": 10**7}, "(num_hidden_layers is 10000000, expected at most 10000)"),
+        ({"num_attention_heads": 10**9}, "(num_attention_heads is 1000000000, expected at most 10000)"),
+        (
+            {"_attn_implementation": "owner/kernel"},
+            "has _attn_implementation 'owner/kernel', a kernel",
+        ),
+        (
+            {"a": [{"attn_implementation": {"": "owner/k@v1:f"}}]},
+            "attn_implementation 'owner/k@v1:f'",
+        ),
+    ],
+)
+def test_settings_with_which_a_model_cannot_be_loaded(model, settings, told):
+    configure(model, **settings)
+    assert refused().startswith("models.m.source: ") and told in refused()
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.safetensors"])

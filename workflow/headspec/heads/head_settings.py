@@ -14,7 +14,7 @@ from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.heads.listed import closed
 from headspec.heads.ranking import prune_count
-from headspec.models.pretrained.config_json import heads_by_layer
+from headspec.models.pretrained.config_json import MOST, heads_by_layer
 from headspec.models.pretrained.described import content
 
 COLUMNS = ["layer", "head"]
@@ -83,7 +83,7 @@ def read_head_list(source: str, key: str) -> list[list[int]]:
 
     frame = registry.table([path], columns, Options(key))
     numbers = frame.apply(pd.to_numeric, errors="coerce").astype(float)
-    wrong = frame[(numbers.isna() | (numbers < 0) | (numbers % 1 != 0)).any(axis=1)]
+    wrong = frame[(numbers.isna() | (numbers < 0) | (numbers > MOST) | (numbers % 1 != 0)).any(axis=1)]
     if frame.empty or len(wrong):
         got = f"layer {wrong.iloc[0, 0]}, head {wrong.iloc[0, 1]}" if len(wrong) else "no rows"
         raise DataError(f"{key}: {path.name} has {got}; expected numbers of layers and heads, from 0")

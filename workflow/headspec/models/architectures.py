@@ -29,6 +29,15 @@ def types() -> dict[str, str]:
     return {name: row["family"] for name, row in _table().items()}
 
 
+def known(config: Mapping[str, Any]) -> bool:
+    """Return whether transformers can load a model with this config.json; only rare types import it."""
+    if config["model_type"] in types():
+        return True
+    from transformers import CONFIG_MAPPING
+
+    return config["model_type"] in CONFIG_MAPPING
+
+
 def refused(config: Mapping[str, Any]) -> str:
     """Return the reason why no study takes a model with this config.json; empty if there is none."""
     return _table().get(str(config.get("model_type")), {}).get("refused", "")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headspec.errors import EncoderError, listing, shown
-from headspec.models.architectures import family, refused
+from headspec.errors import EncoderError, listing, nearest, shown
+from headspec.models.architectures import family, known, refused, types
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.folders import weight_files
+from headspec.models.pretrained.folders import tensors, weight_files
 from headspec.models.pretrained.pooling import pooled
 
 if TYPE_CHECKING:
@@ -38,10 +39,20 @@ def architecture(path: Path, model: Model, key: str) -> str:
         )
     if config.get("model_type") is None:
         raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
+    if path.is_dir() and not known(config):
+        raise EncoderError(
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which is no type of "
+            f"transformers; expected one of docs/architectures.md.{nearest(config['model_type'], types())}"
+        )
     if reason := refused(config):
         raise EncoderError(
             f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, "
             f"because {reason}; docs/architectures.md lists the types that are taken"
+        )
+    for name in _kernels(config):
+        raise EncoderError(
+            f"{key}.source: config.json of '{model.source}' has {name}, a kernel that would be downloaded "
+            "and run; expected none"
         )
     if path.is_dir() and not weight_files(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
@@ -50,7 +61,24 @@ def architecture(path: Path, model: Model, key: str) -> str:
             f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
             f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
+    try:
+        tensors(path)
+    except EncoderError as error:
+        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return family(config)
+
+
+def _kernels(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield settings at any depth of a config that name an implementation on the hub, as ``owner/name``."""
+    nodes: list[tuple[str, Any]] = [("", config)]
+    while nodes:
+        key, node = nodes.pop()
+        if isinstance(node, Mapping):
+            nodes += [(key if "implementation" in key else str(name), node[name]) for name in node]
+        elif isinstance(node, list):
+            nodes += [(key, each) for each in node]
+        elif "implementation" in key and "/" in str(node):
+            yield f"{key} {shown(node)}"
 
 
 def verify(path: Path, model: Model, key: str) -> None:

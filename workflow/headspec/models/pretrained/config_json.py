@@ -1,6 +1,5 @@
 """Settings in a model's config.json, or at the start of a GGUF file."""
 
-import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError, shown
 from headspec.models.architectures import RESERVED, writes
+from headspec.models.pretrained.folders import read_json
 
 #: sizes in configs, under the names of different architectures
 SIZES = (
@@ -26,6 +26,9 @@ STACKS = {
         ("decoder_attention_heads", "num_heads"),
     ),
 }
+#: numbers of layers and heads; more than the most would fill the memory before a job fails
+COUNTED = {name for kinds in STACKS.values() for names in kinds for name in names}
+MOST = 10_000
 #: sizes in GGUF files, after the name of the architecture: their names in config.json
 GGUF_SIZES = {
     "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
@@ -48,8 +51,8 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
-        return _checked(_gguf(path) if path.is_file() else json.loads(_config(path).read_text()))
-    except (OSError, ValueError, RecursionError, struct.error) as error:
+        return _checked(_gguf(path) if path.is_file() else read_json(path / "config.json"))
+    except (OSError, ValueError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
         found = [] if path.is_file() else [*path.glob("*.gguf"), *path.glob("*/config.json")]
         files = sorted(file.relative_to(path).as_posix().removesuffix("/config.json") for file in found)
@@ -57,21 +60,16 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
         raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
 
 
-def _config(path: Path) -> Path:
-    """Return the config.json in a folder; ValueError if it is a pipe, which may never end."""
-    if (file := path / "config.json").exists() and not file.is_file():
-        raise ValueError("it is no file")
-    return file
-
-
 def _checked(config: Any) -> dict[str, Any]:
-    """Return a config.json; ValueError if it is no mapping, or a size in it is no number above 0."""
+    """Return a config.json; ValueError if it is no mapping, or a size in it cannot be one."""
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
         raise ValueError("it names no model type")
     for name in SIZES:
         value = config.get(name)
         if value is not None and not (isinstance(value, int) and value > 0):
             raise ValueError(f"{name} is {shown(value)}, expected a whole number above 0")
+        if value and name in COUNTED and value > MOST:
+            raise ValueError(f"{name} is {value}, expected at most {MOST}")
     return config
 
 

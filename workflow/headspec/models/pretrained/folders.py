@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headspec.config import hub
 from headspec.config.sources import locate
@@ -25,10 +25,14 @@ def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
     """Return the local path of a model, a folder or GGUF file; a hub model is downloaded if not cached.
 
     `files` are patterns of the files to download. Raises EncoderError if a hub model is not in the cache and
-    cannot be downloaded, DataError if there is no such package, file or folder.
+    cannot be downloaded, or a pipe is in place of a file, DataError if there is no such package, file or
+    folder.
     """
     if not model.source.startswith("hub:"):
-        return locate(model.source, f"{key}.source")
+        here = locate(model.source, f"{key}.source")
+        if pipe := next(_pipes(here), None):
+            raise EncoderError(f"{key}.source: {pipe} is a pipe or device; expected a file")
+        return here
     if path := cached(model):
         return path
     from huggingface_hub import errors, snapshot_download
@@ -91,38 +95,75 @@ def hub_name(model: Model) -> tuple[str, str | None]:
     return name, revision or None
 
 
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file; OSError or ValueError if it is none.
+
+    Opening a pipe would wait for ever.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    """Return the file of each tensor in the index of a folder; none if it is no index."""
+    try:
+        found = read_json(path / INDEX)["weight_map"]
+        return {str(name): str(file) for name, file in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def weight_files(path: Path) -> list[Path]:
     """Return the files of weights in a folder: one, or an index and its shards; none unless all are there."""
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
-    if not (path / INDEX).is_file():
-        return []
-    try:
-        names = {*json.loads((path / INDEX).read_text())["weight_map"].values()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no index
-        return []
-    shards = [path / str(name) for name in sorted(names, key=str)]
+    shards = [path / name for name in sorted({*_weight_map(path).values()})]
     complete = all(shard.suffix == ".safetensors" and shard.is_file() for shard in shards)
-    return [path / INDEX, *shards] if complete else []
+    return [path / INDEX, *shards] if shards and complete else []
 
 
 def tensors(path: Path) -> dict[str, list[int]]:
-    """Return the shape of each tensor in the weights of a folder; none where loading would fail."""
+    """Return the shape of each tensor in the weights of a folder, from their headers.
+
+    EncoderError if a file is damaged, or lacks tensors that it should have.
+    """
     from safetensors import SafetensorError, safe_open
 
     shapes: dict[str, list[int]] = {}
-    try:
-        for file in weight_files(path):
-            if file.suffix == ".safetensors":
-                with safe_open(file, framework="np") as weights:
-                    shapes |= {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
-    except (SafetensorError, OSError):
-        return {}
+    files = weight_files(path)
+    for file in files:
+        if file.suffix != ".safetensors":
+            continue
+        try:
+            with safe_open(file, framework="np") as weights:
+                found = {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
+        except (SafetensorError, OSError, ValueError) as error:
+            raise EncoderError(f"{file} cannot be read ({error}); expected safetensors") from None
+        named = [name for name, place in _weight_map(path).items() if place == file.name and len(files) > 1]
+        if lacking := [name for name in named if name not in found]:
+            raise EncoderError(f"{file} has no {lacking[0]}, which {INDEX} says is there")
+        shapes |= found
+    if files and not shapes:
+        raise EncoderError(f"{files[-1]} has no tensors; expected the weights of a model")
     return shapes
+
+
+def _texts(path: Path) -> set[Path]:
+    places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
+    return {file for place in places for kind in TEXTS for file in place.glob(kind)}
 
 
 def text_files(path: Path) -> list[Path]:
     """Return other files that transformers may open: in a model's folders, or beside a GGUF file."""
-    places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
-    found = {file for place in places for kind in TEXTS for file in place.glob(kind) if file.is_file()}
-    return sorted(found)
+    return sorted(file for file in _texts(path) if file.is_file())
+
+
+def _pipes(path: Path) -> Iterator[Path]:
+    """Yield what transformers would open in a model's folder, and wait for ever: pipes, and devices."""
+    for file in sorted({*_texts(path), *path.glob("*.safetensors")}):
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            yield file

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headspec.errors import EncoderError, listing, shown
 from headspec.models.architectures import CONTINUES, WRITES, family
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.folders import tensors
+from headspec.models.pretrained.folders import read_json, tensors
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -81,7 +81,9 @@ def _mode(file: Path) -> str:
     found = _read(file, dict)
     switches = (name for name, on in (SWITCHES | found).items() if on and name.startswith(f"{NAMED}_"))
     named = found.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]
-    modes = named.split("+") if isinstance(named, str) else list(named)
+    if isinstance(named, str):
+        named = named.split("+")
+    modes = list(named) if isinstance(named, Iterable) else [named]
     modes = [str(mode).removesuffix("_tokens").removesuffix("_token") for mode in modes]
     if len(modes) != 1 or modes[0] not in MODES:
         raise EncoderError(f"{file} says {listing(modes)}, expected one of {listing(MODES)}")
@@ -91,8 +93,8 @@ def _mode(file: Path) -> str:
 def _read(file: Path, kind: type) -> Any:
     """Read a JSON file whose content is of this kind."""
     try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(file)
+    except (OSError, ValueError) as error:
         raise EncoderError(f"{file} cannot be read ({error})") from None
     if not isinstance(content, kind):
         raise EncoderError(f"{file} has {shown(content)}, expected what sentence-transformers writes")

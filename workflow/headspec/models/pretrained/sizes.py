@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headspec.errors import EncoderError
-from headspec.models.pretrained.config_json import positions
+from headspec.errors import EncoderError, shown
+from headspec.models.pretrained.config_json import STACKS, positions
 from headspec.models.pretrained.described import content
-from headspec.models.pretrained.folders import present, tensors
+from headspec.models.pretrained.folders import present, read_json, tensors
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -20,6 +22,11 @@ EMBEDDINGS = {
     "max_position_embeddings": ("position_embeddings", "embed_positions", "positions_embed"),
     "n_positions": ("wpe",),
 }
+#: the width of a model, and its heads, which divide it unless a key of the config is a width of heads
+WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
+WIDTH = re.compile(r".*(hidden|embedding)_size.*|.*emb(ed)?_(proj_)?dim|d_model|d_embed|n_embd|dim")
+HEADS = sorted({heads for _, names in STACKS.values() for heads in names})
+HEAD_WIDTH = re.compile(r".*head_?(dim|size|width).*|d_kv|d_head|kv_channels")
 
 
 def check(model: Model, key: str) -> None:
@@ -37,14 +44,8 @@ def check(model: Model, key: str) -> None:
     path = present(model, key)
     if path is None or path.is_file():  # a GGUF file has tokens, sizes and weights
         return
-    rows = _rows(path)
-    for name, weights in EMBEDDINGS.items():
-        size = config.get(name)
-        if size and (found := [rows[weight] for weight in weights if weight in rows]) and min(found) < size:
-            raise EncoderError(
-                f"{key}.source: config.json of '{model.source}' has {name} {size}, but its weights have "
-                f"embeddings for {min(found)}; expected no more than that"
-            )
+    for problem in (*_undivided(config), *_unlike(config, tensors(path))):
+        raise EncoderError(f"{key}.source: config.json of '{model.source}' has {problem}")
     check_tokens(_tokens(path), config.get("vocab_size"), model, key)
 
 
@@ -58,14 +59,40 @@ def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) ->
         )
 
 
-def _rows(path: Path) -> dict[str, int]:
-    """Return rows of the embeddings in the weights of a folder, by the last part of their names."""
-    rows: dict[str, int] = {}
-    for name, shape in tensors(path).items():
+def _undivided(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield numbers of heads that do not divide a model's width, unless a key is the width of heads."""
+    if any(HEAD_WIDTH.fullmatch(name) for name in config):
+        return
+    for width, heads in itertools.product(WIDTHS, HEADS):
+        a, b = config.get(width), config.get(heads)
+        if isinstance(a, int) and isinstance(b, int) and b > 0 and a % b:
+            yield f"{width} {a} and {heads} {b}; expected a multiple of {b}"
+
+
+def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Iterator[str]:
+    """Yield sizes in a config that tensors do not have."""
+    embeddings = _embeddings(shapes)
+    for name, weights in EMBEDDINGS.items():
+        size, found = config.get(name), [embeddings[weight][0] for weight in weights if weight in embeddings]
+        if size and found and min(found) < size:
+            counted = f"{name} {size}, but its weights have embeddings for {min(found)}"
+            yield f"{counted}; expected no more than that"
+    widths = {name: config[name] for name in WIDTHS if name in config}
+    numbers = {value for name, value in config.items() if WIDTH.fullmatch(name) and isinstance(value, int)}
+    for weight in EMBEDDINGS["vocab_size"]:
+        if widths and weight in embeddings and (width := embeddings[weight][1]) not in numbers:
+            name, size = next(iter(widths.items()))
+            yield f"{name} {shown(size)}, but its weights have embeddings of width {width}; expected that"
+
+
+def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Return the smallest shape of matrices by the last part of their names."""
+    found: dict[str, list[int]] = {}
+    for name, shape in shapes.items():
         last = name.removesuffix(".weight").rpartition(".")[-1]
         if name.endswith(".weight") and len(shape) == 2:
-            rows[last] = min(shape[0], rows.get(last, shape[0]))
-    return rows
+            found[last] = min(shape, found.get(last, shape))
+    return found
 
 
 def _tokens(path: Path) -> int:
@@ -73,8 +100,8 @@ def _tokens(path: Path) -> int:
 
     def read(name: str) -> Any:
         try:
-            return json.loads((path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            return read_json(path / name)
+        except (OSError, ValueError):
             return {}
 
     fast = read("tokenizer.json")
@@ -84,6 +111,8 @@ def _tokens(path: Path) -> int:
             numbers = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
             return 1 + max([*numbers, *(token["id"] for token in fast.get("added_tokens", []))])
         if not (words := read("vocab.json")):  # other line separators are tokens
+            if not (path / "vocab.txt").is_file():
+                return 0
             words = (path / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
         return len(words) + len(read("added_tokens.json"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
