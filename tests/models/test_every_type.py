@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_model
 from transformers.models.auto import modeling_auto as mappings
 
 from headspec.config.sections.model import Model
@@ -12,7 +13,9 @@ from headspec.errors import EncoderError
 from headspec.models import architectures
 from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
+from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
+from headspec.models.pretrained.folders import WEIGHTS
 from support.model_types import every_type, type_facts
 from support.tiers import cases
 
@@ -28,6 +31,17 @@ QUICK = {
 def test_heads_are_gated_scored_pruned_and_evaluated(kind):
     """What else works, or why not, is what docs/architectures.md says."""
     assert type_facts.found(kind) == type_facts.stated()[kind]
+
+
+@pytest.mark.parametrize("kind", cases(TAKEN, QUICK.__contains__))
+def test_what_a_type_saves_is_taken_at_planning(kind, tmp_path):
+    """Its sizes agree with its tensors, by whatever names it has for them."""
+    saved = every_type.model(kind)
+    save_model(saved, str(tmp_path / WEIGHTS))
+    (tmp_path / "config.json").write_text(saved.config.to_json_string())
+    model = Model(source=str(tmp_path), max_length=8)
+    architecture(tmp_path, model, "models.a")
+    sizes.check(model, "models.a")
 
 
 @pytest.mark.parametrize("kind", every_type.UNGATED)
