@@ -72,6 +72,24 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nowhere(tmp_path_factory) -> Path:
+    """A folder without results and configs; hide what the user's environment says of headspec and Snakemake."""
+    for name in list(os.environ):
+        if name.startswith(("HEADSPEC_", "SNAKEMAKE_")):
+            del os.environ[name]
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    return tmp_path_factory.mktemp("nowhere")
+
+
+@pytest.fixture(autouse=True)
+def begin_nowhere(nowhere, monkeypatch) -> Iterator[None]:
+    """Begin each test outside the clone, whose results and caches would change what it sees."""
+    monkeypatch.chdir(nowhere)
+    yield
+    assert {path.name for path in nowhere.iterdir()} <= {".snakemake"}, "write to tmp_path"
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
     """A function of a name and of what fills a folder: the folder, filled by the process that is first."""

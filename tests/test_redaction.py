@@ -22,6 +22,7 @@ SECRETS = {
     "user and password": ("https://me:pa55word@host/x.csv", "https://***@host/x.csv"),
     "user": ("https://s3cr3t@host/x.csv", "https://***@host/x.csv"),
     "user of a database": ("postgres://me:pa55word@host/db", "postgres://***@host/db"),
+    "password with marks": ("https://me:p@ss:w0rd@host/x.csv", "https://***@host/x.csv"),
     "parameter": ("https://host/x.csv?a=1&access_token=s3cr3t", "https://host/x.csv?a=1&access_token=***"),
     "parameter auth": ("https://host/x?auth=s3cr3t&a=1", "https://host/x?auth=***&a=1"),
     "parameter pwd": ("https://host/x?pwd=s3cr3t", "https://host/x?pwd=***"),
@@ -35,6 +36,22 @@ SECRETS = {
     "shell, in part": ("DB_PASS=hunter2 GITHUB_PAT=s3cr3t x", "DB_PASS=*** GITHUB_PAT=*** x"),
     "shell, authentication": ("REDISCLI_AUTH=hunter2", "REDISCLI_AUTH=***"),
     "header": ("Authorization: Bearer 0a1b2c3d4e5f6a7b8c", "Authorization: Bearer ***"),
+    "header of another scheme": ("-H 'Authorization: token 0a1b2c3d4e5f'", "-H 'Authorization: token ***'"),
+    "header without a scheme": ("authorization: 0a1b2c3d4e5f", "authorization: ***"),
+    "option": ("db --password hunter2 x", "db --password *** x"),
+    "option of curl": ("curl -u me:hunter2 https://host", "curl -u *** https://host"),
+    "long option of curl": ("curl --user 'me:hunter2' x", "curl --user '***' x"),
+    "signature alone": ("sig=0a%2B1b", "sig=***"),
+    "web token of SLURM": ("export SLURM_JWT=s3cr3t", "export SLURM_JWT=***"),
+    "shell, ssh": ("SSHPASS=hunter2 sshpass -e", "SSHPASS=*** sshpass -e"),
+    "shell, key of Rails": ("SECRET_KEY_BASE=s3cr3t", "SECRET_KEY_BASE=***"),
+    "hook of Slack": ("https://hooks.slack.com/services/T0/B0/x1", "https://hooks.slack.com/services/***"),
+    "token of Groq": (f"gsk_{'aB3' * 17}x", "***"),
+    "token of Nvidia": (f"nvapi-{'aB3' * 21}x", "***"),
+    "token of DigitalOcean": (f"dop_v1_{'a3' * 32}", "***"),
+    "token of Google": (f"ya29.{'aB3' * 20}", "***"),
+    "token of an organization": (f"api_org_{'aBc' * 11}x", "***"),
+    "token of a service that is not known": (f"x newco_live-{'aB3' * 9}, y", "x ***, y"),
     "token of the hub": ("x hf_aBcDeFgHiJkLmNoPqRsT.", "x ***."),
     "token of GitHub": (f"x ghp_{'aB3' * 12}, y", "x ***, y"),
     "fine token of GitHub": (f"github_pat_{'aB3' * 7}_{'x1' * 20}", "***"),
@@ -50,6 +67,7 @@ SECRETS = {
         "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
     ),
     "variable": ("x/by-the-environment/y", "x/***/y"),
+    "password in a variable": ("x by@the:address y", "x *** y"),
 }
 CLEAN = [
     "hub:a/b@0123abc", "monkey=1", "tasks.t.label: row 3 (label is 'a@b')", "s@x.org https://h/a@b",
@@ -60,12 +78,16 @@ CLEAN = [
     "86b5e0934494bd15c9632b12f734a8a67f723594", "a3f3ab759b9d7018046ce361f115ef38276d2e1e", "1e-05", "3.14",
     "hub:me/sk-internationalization",
     "sk-learn-is-a-task-with-a-long-name", "basic internationalization", "task-hf_short", "risk-averse",
+    "facebook_Wav2Vec2ForSequenceClassification", "a-bert-base-uncased_XLMRobertaForSequenceClassification",
+    "--token-type ids", "--tokens 5 --user me", "a bypass=road", "Authorization: required",
+    "results/demo/runs/minilm/sentiment+topic/tuned/seed0", "by basic authorization of readers",
 ]  # fmt: skip
 #: variable: whether it holds a secret
 VARIABLES = {
     "HF_TOKEN": True, "PGPASSWORD": True, "DB_PASS": True, "GITHUB_PAT": True, "REDISCLI_AUTH": True,
     "api_key": True, "MYSQL_PWD": True, "AWS_SECRET_ACCESS_KEY": True, "REDISPASSWD": True,
     "OPENAI_API_KEY": True, "npm_config__auth": True, "AZURE_CLIENT_SECRET": True,
+    "SLURM_JWT": True, "SSHPASS": True, "SECRET_KEY_BASE": True,
     "PWD": False, "OLDPWD": False, "PATH": False, "SSH_AUTH_SOCK": False, "GIT_ASKPASS": False,
     "XDG_SESSION_PATH": False, "MONKEY": False, "HF_TOKEN_PATH": False, "COMPASS": False,
 }  # fmt: skip
@@ -74,6 +96,7 @@ VARIABLES = {
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "by-the-environment")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:by@the:address@host/db")
 
 
 @pytest.mark.parametrize("case", SECRETS)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +11,10 @@ import pytest
 
 from headspec import tables
 from headspec.errors import HeadspecError
+from headspec.explorer.finished import write_explorer
 from headspec.pipeline import state
 from headspec.pipeline.commands import summary
+from headspec.pipeline.commands.debug import run_job
 from support.figures import LARGE, frame, made
 from support.schemas import SCHEMAS
 
@@ -295,14 +298,53 @@ def test_sharing_probes_single_heads_and_contrasts():
 # --- of results
 
 
-def test_results_that_were_copied_or_renamed_are_taken_as_they_are(tmp_path):
+def begun(results: Path, study: str = "tiny", options: tuple[str, ...] = ()) -> None:
+    """Results of a study that was begun in their folder, with one table."""
+    path = results / "tables" / "sharing.parquet"
+    tables.write(path, SCHEMAS["sharing"], frame("sharing", [RUN | MEAN | DOWN]), {"study": study})
+    state.note_start(results, {"study": study}, ["snakemake", *options], ["all"])
+
+
+def test_results_that_were_renamed_are_taken_as_they_are(tmp_path):
     """Their config is of another place, in which nobody has to be asked."""
     for place in ("results/renamed", "elsewhere/tiny"):
-        path = tmp_path / place / "tables" / "sharing.parquet"
-        tables.write(path, SCHEMAS["sharing"], frame("sharing", [RUN | MEAN | DOWN]), {})
-        state.note_start(tmp_path / place, {"study": "tiny"}, ["snakemake"], ["all"])
+        begun(tmp_path / place)
         said, finished = summary.summarize(tmp_path / place)
-        assert finished and said.startswith("found      tasks together")
+        assert finished and "found      tasks together" in said
+
+
+@pytest.mark.parametrize("kind", ["of another user", "of another folder", "damaged"])
+def test_results_from_elsewhere_run_nothing_unless_they_are_trusted(tmp_path, monkeypatch, kind):
+    """Neither the Snakefile beside them, nor options in the first line of their config."""
+    results, ran = tmp_path / "results" / "tiny", tmp_path / "ran"
+    there = tmp_path / "there" / "results" / "tiny" if kind == "of another folder" else results
+    with monkeypatch.context() as other:
+        if kind == "of another user":
+            other.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        begun(there)
+    if there != results:
+        shutil.copytree(there, results)
+    config = results / "config.yaml"
+    if kind == "damaged":
+        config.write_bytes(config.read_bytes().replace(b"tiny", b"tiny: \xff'["))
+    else:
+        options = f"--cores all --snakefile {tmp_path}/other.smk"
+        config.write_text(config.read_text().replace("--cores all", options))
+    for name in ("Snakefile", "other.smk"):
+        (tmp_path / name).write_text(f"open({str(ran)!r}, 'a').write({name!r})\nrule all:\n    input: []\n")
+    said, finished = summary.summarize(results)
+    assert finished and "another user, machine or folder began the study" in said.replace("\n", " ")
+    assert "sharing.parquet" in said and not ran.exists()
+    with pytest.raises(HeadspecError, match="that you have begun in this folder"):
+        run_job(results / "tables" / "sharing.parquet")
+    write_explorer(results)
+    assert not ran.exists()
+    if kind == "damaged":
+        with pytest.raises(HeadspecError, match="config.yaml: expected the config of a start"):
+            summary.summarize(results, trust=True)
+    else:
+        summary.summarize(results, trust=True)
+        assert ran.read_text() == "Snakefile"
 
 
 @pytest.mark.parametrize("column", ["unpruned_at_chance", "p_seeds_holm"])

@@ -11,6 +11,11 @@ from headspec.errors import HeadspecError
 from headspec.redaction import redacted
 from headspec.version import VERSION
 
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run the Snakefile and plugins of a study that was begun elsewhere, too."),
+]
+
 app = typer.Typer(
     help="How attention heads specialise when one transformer learns several tasks. "
     "The studies themselves are run by snakemake.",
@@ -70,6 +75,7 @@ def plan(
 def summary(
     results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
     usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Print what a study found."""
     from headspec.pipeline.commands.summary import summarize
@@ -77,7 +83,7 @@ def summary(
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    said, finished = (jobs.summary(results), True) if usage else summarize(results, width)
+    said, finished = (jobs.summary(results), True) if usage else summarize(results, width, trust)
     _say(said)
     raise typer.Exit(0 if finished else 1)
 
@@ -90,11 +96,12 @@ def explorer(
     output: Annotated[
         Path | None, typer.Option(help="File to write; by default explorer.html in the results.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Write a whole study as one page for the browser."""
     from headspec.explorer.finished import write_explorer
 
-    _say(write_explorer(results, output))
+    _say(write_explorer(results, output, trust))
 
 
 @app.command()
@@ -162,6 +169,7 @@ def export(
 @app.command()
 def debug(
     result: Annotated[Path, typer.Argument(help="File of a study: results/<study>/...; it stays as it is.")],
+    trust: Trust = False,
 ) -> None:
     """Run the job that makes a file by itself, here, where its breakpoints stop.
 
@@ -169,7 +177,7 @@ def debug(
     """
     from headspec.pipeline.commands.debug import run_job
 
-    run_job(result)
+    run_job(result, trust)
 
 
 @app.command()

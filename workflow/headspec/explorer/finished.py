@@ -32,15 +32,16 @@ def glossary() -> dict[str, str]:
     return {term: COLUMNS[term] for term in TERMS} | OWN
 
 
-def write_explorer(results: Path, output: Path | None = None) -> Path:
+def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
     """Write the page of the results of a study, by default beside them, and return its path.
 
     Results that are outdated or of another config are left out. MissingError if there are none;
-    UnfinishedError if the study is not finished, which the page says too.
+    UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
+    begun elsewhere are compared with their study, too, which runs its code.
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
-    text = config.read_text(encoding="utf-8") if config.exists() else ""
-    own = state.select(results, find_tables(results))
+    text = config.read_text("utf-8", errors="replace") if config.exists() else ""
+    own = state.select(results, find_tables(results), trust)
     said = "\n".join(filter(None, own[1:]))
     if not own.finished:
         raise MissingError(f"{results}: no table is finished\n{said}")

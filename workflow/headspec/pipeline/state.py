@@ -1,9 +1,12 @@
 """Which files belong to a study and which are finished, as Snakemake says for the config of the last start.
 
-Each start writes its config and command beside the results. Without this file, as in results kept in a
-repository, or after the folder was renamed, results are taken as they are.
+Each start writes its config and command beside the results, and the SHA-256 of that file into the user's own
+folder. Snakemake runs the Snakefile and plugins of a study, so only results that this user began in this
+place are compared with their config; others are data, and taken as they are.
 """
 
+import contextlib
+import hashlib
 import os
 import shlex
 import subprocess
@@ -12,9 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import platformdirs
 import yaml
 
-from headspec.errors import HeadspecError, listing
+from headspec.errors import HeadspecError, StorageError, listing
 from headspec.provenance import code_hash
 from headspec.provenance.files import atomic
 
@@ -22,6 +26,10 @@ from headspec.provenance.files import atomic
 SNAKEFILES = code_hash.LIBRARY.parent / "Snakefile", code_hash.LIBRARY / "workflow" / "Snakefile"
 CONFIG = "config.yaml"
 BEGIN = "# snakemake "
+ELSEWHERE = (
+    "taken as they are: another user, machine or folder began the study, or its config.yaml was changed; "
+    "--trust compares them, which runs the study's Snakefile and plugins"
+)
 #: the target of a whole study
 ALL = "all"
 #: marks pages of unfinished studies
@@ -59,27 +67,43 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     named = (target for target in targets if target.isidentifier())  # not files, which these targets make
     asked = list(dict.fromkeys([*earlier, *named]))
     line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
+    body = f"{BEGIN}{line}\n{text}".encode()
     with atomic(results / CONFIG) as temporary:
-        temporary.write_text(f"{BEGIN}{line}\n{text}", "utf-8")
+        temporary.write_bytes(body)
+    with contextlib.suppress(OSError, StorageError), atomic(_record(results)) as temporary:
+        temporary.write_text(hashlib.sha256(body).hexdigest())
 
 
-def last_start(results: Path) -> Start | None:
-    """Return the start that noted its config in the results; None if none did, or in another place."""
-    command, text = _noted(results)
+def last_start(results: Path, trust: bool = False) -> Start | None:
+    """Return the last start of the results; None if this user began none in this folder.
+
+    With `trust`, it may be of another user, machine or folder.
+    """
+    command, text = _noted(results, trust)
     results = Path(os.path.abspath(results))  # it may be a link to another disk
-    if not command or results.parts[-2:] != ("results", str(yaml.safe_load(text)["study"])):
+    if not command:
+        return None
+    try:
+        study, targets = str(yaml.safe_load(text)["study"]), _targets(command)
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        raise HeadspecError(f"{results / CONFIG}: expected the config of a start of snakemake") from None
+    if results.parts[-2:] != ("results", study):
         return None
     root = results.parents[1]
     own = [name for name in ("Snakefile", "workflow/Snakefile") if (root / name).exists()]
     snakefile = Path(own[0]) if own else next(path for path in SNAKEFILES if path.exists())
-    return Start(root, snakefile, results.relative_to(root) / CONFIG, command, _targets(command))
+    return Start(root, snakefile, results.relative_to(root) / CONFIG, command, targets)
 
 
-def select(results: Path, paths: Iterable[Path]) -> Files:
-    """Return the finished files of the study among `paths`; all of them if Snakemake cannot tell."""
+def select(results: Path, paths: Iterable[Path], trust: bool = False) -> Files:
+    """Return the finished files of the study among `paths`; all of them if Snakemake cannot tell.
+
+    It is only asked about a study that this user began in this folder, or with `trust`.
+    """
     names = {path: path.relative_to(results).as_posix() for path in paths}
-    if (start := last_start(results)) is None:
-        return Files([*names])
+    if (start := last_start(results, trust)) is None:
+        begun = results.absolute().parent.name == "results" and (results / CONFIG).exists() and not trust
+        return Files([*names], left_out=f"{results}: {ELSEWHERE}" * begun)
     try:
         finished = ask_snakemake(start)
     except HeadspecError as error:
@@ -118,13 +142,29 @@ def says_unfinished(page: Path) -> bool:
     return page.is_file() and UNFINISHED.encode() in page.read_bytes()
 
 
-def _noted(results: Path) -> tuple[str, str]:
-    """Return the command that continues the study, and the config below it; empty if no start wrote them."""
+def _noted(results: Path, trust: bool = False) -> tuple[str, str]:
+    """Return the command that continues the study, and the config below it; empty without a start here."""
     path = results / CONFIG
-    first, _, rest = path.read_text("utf-8").partition("\n") if path.is_file() else ("", "", "")
-    return (first.removeprefix("# "), rest) if first.startswith(BEGIN) else ("", "")
+    body = path.read_bytes() if path.is_file() else b""
+    if not (trust or _is_own(results, body)) or not body.startswith(BEGIN.encode()):
+        return "", ""
+    first, _, rest = body.decode(errors="replace").partition("\n")
+    return first.removeprefix("# "), rest
+
+
+def _is_own(results: Path, body: bytes) -> bool:
+    """Return whether a start of this user wrote `body` as the config of the results in this folder."""
+    with contextlib.suppress(OSError):
+        return _record(results).read_text() == hashlib.sha256(body).hexdigest()
+    return False
+
+
+def _record(results: Path) -> Path:
+    """Return the file with the SHA-256 of the config of results, where nobody else writes."""
+    name = hashlib.sha256(os.fsencode(os.path.abspath(results))).hexdigest()
+    return platformdirs.user_state_path("headspec") / "starts" / name
 
 
 def _targets(command: str) -> list[str]:
     words = shlex.split(command)
-    return words[words.index("--cores") + 2 :] or [ALL]
+    return [word for word in words[words.index("--cores") + 2 :] if word.isidentifier()] or [ALL]

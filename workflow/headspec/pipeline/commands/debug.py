@@ -17,17 +17,21 @@ if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
 
-def run_job(path: Path) -> None:
+def run_job(path: Path, trust: bool = False) -> None:
     """Run the job that makes the result at `path` in this process, writing to a new temporary folder.
 
-    HeadspecError if no start of snakemake noted the study, no job makes the result, or an input is missing.
+    HeadspecError if this user did not begin the study here (with `trust`, anyone anywhere), no job makes the
+    result, or an input is missing.
     """
     from snakemake.exceptions import MissingRuleException
 
     path = Path(os.path.abspath(path))
     results = next((folder for folder in path.parents if folder.parent.name == "results"), path)
-    if (start := state.last_start(results)) is None:
-        raise HeadspecError(f"{path}: expected a file in results/<study> of a study that snakemake has begun")
+    if (start := state.last_start(results, trust)) is None:
+        raise HeadspecError(
+            f"{path}: expected a file in results/<study> of a study that you have begun in this folder by "
+            "snakemake; one that was begun elsewhere is run with --trust"
+        )
     target = str(path.relative_to(start.folder))
     os.environ.pop("HEADSPEC_STORE", None)  # otherwise training would take a finished run from there
     cores = len(os.sched_getaffinity(0))

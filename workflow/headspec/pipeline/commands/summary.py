@@ -48,14 +48,15 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
            inverted: none above 0, some clearly below; chance: an unpruned model learnt nothing"""
 
 
-def summarize(folder: Path, width: int | None = None) -> tuple[str, bool]:
+def summarize(folder: Path, width: int | None = None, trust: bool = False) -> tuple[str, bool]:
     """Return the summary of the results in `folder`, and whether the study is finished.
 
     It names, and leaves out, results of another config and outdated ones; it also says whether other package
-    versions made them. HeadspecError if a table is missing, damaged, or of an older headspec.
+    versions made them. With `trust`, results that were begun elsewhere are compared with their study, too,
+    which runs its code. HeadspecError if a table is missing, damaged, or of an older headspec.
     """
     paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
-    own = state.select(folder, filter(Path.exists, paths))
+    own = state.select(folder, filter(Path.exists, paths), trust)
     if not any(own):
         raise HeadspecError(
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
