@@ -1,4 +1,4 @@
-# make demo   sets up .venv and runs the demo study to its figures and report
+# make demo   sets up .venv and runs the demo study to its figures and report; make preview, its first mixture
 # make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests,
 #             make check the checks alone, make coverage counts the lines that all tests run;
 #             make storm kills studies at random moments, also on a SLURM cluster, for half an hour;
@@ -22,12 +22,14 @@ export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow storm fuzz mutants coverage check plan bench docs report lock clean
+.PHONY: demo preview test test-slow storm fuzz mutants coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
-demo: $(VENV)/.ready
+preview: $(VENV)/.ready
 	snakemake --cores $(CORES) preview
 	@python -m headspec summary results/demo/preview
+
+demo: preview
 	snakemake --cores $(CORES)
 	snakemake explorer --cores $(CORES) --quiet all
 	@$(MAKE) --no-print-directory report

@@ -74,7 +74,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session", autouse=True)
 def nowhere(tmp_path_factory) -> Path:
-    """A folder without results and configs; hide what the user's environment says of headspec and Snakemake."""
+    """A folder without results; what the environment says of headspec and Snakemake is hidden."""
     for name in list(os.environ):
         if name.startswith(("HEADSPEC_", "SNAKEMAKE_")):
             del os.environ[name]
