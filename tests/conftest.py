@@ -72,13 +72,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all processes of a run of the tests."""
+    root = tmp_path_factory.getbasetemp()
+    return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nowhere(tmp_path_factory) -> Path:
     """A folder without results; what the environment says of headspec and Snakemake is hidden."""
     for name in list(os.environ):
         if name.startswith(("HEADSPEC_", "SNAKEMAKE_")):
             del os.environ[name]
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    os.environ["XDG_STATE_HOME"] = str(common(tmp_path_factory) / "state")
     return tmp_path_factory.mktemp("nowhere")
 
 
@@ -93,8 +99,7 @@ def begin_nowhere(nowhere, monkeypatch) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
     """A function of a name and of what fills a folder: the folder, filled by the process that is first."""
-    root = tmp_path_factory.getbasetemp()
-    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    root = common(tmp_path_factory)
 
     def folder(name: str, fill: Callable[[Path], object]) -> Path:
         path, filled = root / name, root / f"{name}.filled"

@@ -70,8 +70,15 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     body = f"{BEGIN}{line}\n{text}".encode()
     with atomic(results / CONFIG) as temporary:
         temporary.write_bytes(body)
-    with contextlib.suppress(OSError, StorageError), atomic(_record(results)) as temporary:
-        temporary.write_text(hashlib.sha256(body).hexdigest())
+    adopt(results)
+
+
+def adopt(results: Path) -> None:
+    """Note the config of results as one that this user began in this folder, if a note can be written."""
+    with contextlib.suppress(OSError, StorageError):
+        digest = hashlib.sha256((results / CONFIG).read_bytes()).hexdigest()
+        with atomic(_record(results)) as temporary:
+            temporary.write_text(digest)
 
 
 def last_start(results: Path, trust: bool = False) -> Start | None:
