@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import AutoTokenizer
+from transformers import AutoModelForMultipleChoice, AutoTokenizer, CLIPConfig, CLIPModel
 from transformers.pytorch_utils import Conv1D
 
 import headspec
 from headspec.errors import EncoderError, NumericalError
-from support.model_types import any_model
+from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
-from support.models import MODELS, qwen
+from support.models import MODELS, llama, qwen
 from support.tiers import cases
 
 
@@ -90,11 +90,117 @@ def test_a_loss_of_ones_own():
             EncoderError,
             "loss: missing; .* expected labels in it, or `loss`$",
         ),
+        (
+            lambda batch: [tuple(batch.values())],
+            ValueError,
+            "^batches: got a tuple, expected arguments of the model by name, such as {'input_ids': ...,",
+        ),
+        (lambda batch: (batch["input_ids"],), ValueError, "^batches: got a Tensor, expected arguments"),
+        (
+            lambda batch: [{**batch, "input_ids": [[5, 6], [5]]}],
+            ValueError,
+            "^batches: rows of input_ids differ in length; expected a tensor, such as of a tokenizer with",
+        ),
+        (
+            lambda batch: [{**batch, "labels": batch["labels"][:2]}],
+            ValueError,
+            "^batches: got labels of 2 examples for 3 in input_ids$",
+        ),
+        (
+            lambda batch: [{name: value[:0] for name, value in batch.items()}],
+            ValueError,
+            "^batches: got one without examples$",
+        ),
     ],
 )
 def test_batches_that_do_not_do(change, error, message):
     with pytest.raises(error, match=message):
         headspec.head_importance(any_model.model("roberta"), change(any_model.classified()))
+
+
+@pytest.mark.parametrize("beside", ["texts", "prompts", "labels", "answers", "tokenizer"])
+def test_nothing_beside_batches_is_ignored(beside):
+    with pytest.raises(ValueError, match=f"^got batches and {beside}; expected batches alone, or none$"):
+        headspec.head_importance(any_model.model("roberta"), any_model.batches("roberta"), **{beside: ["a"]})
+
+
+def test_a_loss_is_a_tensor():
+    with pytest.raises(ValueError, match=r"^loss: returned a float, expected a tensor \(2,\)$"):
+        headspec.head_importance(any_model.model("vit"), any_model.batches("vit"), lambda *_: 1.0)
+
+
+@pytest.mark.parametrize("form", [torch.Tensor.tolist, torch.Tensor.numpy], ids=["lists", "arrays"])
+def test_batches_may_be_lists_and_arrays(form):
+    model, batches = any_model.model("roberta"), any_model.batches("roberta")
+    expected = headspec.head_importance(model, batches)
+    found = [{name: form(value) for name, value in batch.items()} for batch in batches]
+    np.testing.assert_array_equal(headspec.head_importance(model, found), expected)
+
+
+@torch.inference_mode()
+def test_batches_may_be_made_in_inference_mode_but_models_not():
+    with torch.inference_mode(False):
+        model, batches = any_model.model("roberta").eval(), any_model.batches("roberta")
+        expected = headspec.head_importance(model, batches)
+    inside = [{name: value.clone() for name, value in batch.items()} for batch in batches]
+    np.testing.assert_array_equal(headspec.head_importance(model, inside), expected)
+    small = headspec.remove_heads(model, {1: [0]})
+    with headspec.HeadGates(model).closed({1: [0]}):
+        torch.testing.assert_close(small(**inside[0]).logits, model(**inside[0]).logits, rtol=1e-3, atol=1e-4)
+    with torch.inference_mode(False):
+        small(**batches[0]).loss.backward()
+    for use in (headspec.head_importance, headspec.remove_heads):
+        with pytest.raises(EncoderError, match="^model: made inside torch.inference_mode, where nothing has"):
+            use(any_model.model("roberta"), inside)
+
+
+def one_by_one(model, batch, loss, name) -> np.ndarray:
+    """Derivatives of a loss with respect to gates of all examples, an example at a time."""
+    gates, found = headspec.HeadGates(model, {k: v for k, v in batch.items() if k != "labels"}), []
+    for example in range(len(batch[name])):
+        xi = torch.ones(gates.exists.shape, requires_grad=True)
+        with gates.at(xi):
+            loss(model(**batch), batch)[example].backward()
+        found.append(xi.grad.numpy())
+    return np.stack(found)
+
+
+def test_choices_of_an_example_share_its_gates():
+    """A model of multiple choice takes no texts alone, so heads are found with the batch."""
+    model = AutoModelForMultipleChoice.from_config(every_type.config("roberta")).eval()
+    batch = {"input_ids": any_model.ids(6).view(2, 3, 7), "labels": torch.tensor([2, 0])}
+    found = headspec.head_importance(model, [batch], per_example=True)
+    expected = one_by_one(
+        model,
+        batch,
+        lambda outputs, batch: cross_entropy(outputs.logits, batch["labels"], reduction="none"),
+        "labels",
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+    with pytest.raises(EncoderError, match="it does not take input_ids, .* expected `inputs`, the arguments"):
+        headspec.HeadGates(model)
+
+
+def test_a_model_of_texts_and_images_takes_its_batch():
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4}
+    model = CLIPModel(
+        CLIPConfig(
+            text_config=sizes
+            | {"num_hidden_layers": 2, "vocab_size": 64, "eos_token_id": 63, "bos_token_id": 1},
+            vision_config=sizes | {"num_hidden_layers": 3, "image_size": 8, "patch_size": 4},
+            projection_dim=16,
+        )
+    ).eval()
+    batch = {"input_ids": any_model.ids() % 60, "pixel_values": any_model.seen()["pixel_values"]}
+
+    def loss(outputs, _):
+        return -outputs.text_embeds.mul(outputs.image_embeds).sum(-1)
+
+    found = headspec.head_importance(model, [batch], loss, per_example=True)
+    assert found.shape == (3, 2 + 3, 4) and (np.abs(found).max((0, 2)) > 1e-6).all()
+    np.testing.assert_allclose(found, one_by_one(model, batch, loss, "input_ids"), rtol=1e-3, atol=1e-6)
+    with pytest.raises(ValueError, match="^gates: got those of 3 examples for 2 sequences"):
+        headspec.head_importance(model, [batch | {"pixel_values": batch["pixel_values"][:2]}], loss)
 
 
 def test_a_loss_that_is_none_of_those_known_is_asked_for():
@@ -172,14 +278,160 @@ def test_answers_are_scored_by_the_tokens_that_follow_their_prompts(tokenizer):
 def test_texts_have_labels_by_number_or_name(tokenizer):
     model = any_model.model("roberta", vocab_size=500)
     given = {"tokenizer": tokenizer(MODELS["roberta"][1]), "texts": ["one two", "three", "one"]}
-    by_name, by_number = (
+    expected = headspec.head_importance(model, labels=[0, 2, 1], **given)
+    named = ["LABEL_0", "LABEL_2", "LABEL_1"]
+    for labels in (named, torch.tensor([0, 2, 1]), np.array([0.0, 2, 1]), (False, 2, True)):
+        np.testing.assert_array_equal(headspec.head_importance(model, labels=labels, **given), expected)
+    several = headspec.head_importance(model, labels=[[0, 1, 1], [1, 0, 0], [1, 1, 1]], **given)
+    assert not np.allclose(several, expected)  # the model has not kept the kind of the first labels
+    assert model.config.problem_type is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["LABEL_3"] * 3, "got 'LABEL_3'; the model has LABEL_0, LABEL_1, LABEL_2. Did you mean"),
+        ([0, 1, 3], "got 3; the model has classes 0 to 2$"),
+        ([0, 1, -100], "got -100; the model has classes 0 to 2$"),
+        ([0, 0.5, 1], "got 0.5; the model has classes 0 to 2$"),
+        ([0, None, 1], "got nan for example 1, expected a class or score$"),
+        ([0, [1, 0], 1], "got some that are no numbers, expected a class or score of each$"),
+        ([0, 1], "got 2, expected 3, one for each of texts$"),
+        ("good", "got one str, expected several, such as in a list$"),
+    ],
+    ids=str,
+)
+def test_labels_that_do_not_fit_are_refused(tokenizer, labels, message):
+    model = any_model.model("roberta", vocab_size=500)
+    given = {"tokenizer": tokenizer(MODELS["roberta"][1]), "texts": ["one two", "three", "one"]}
+    with pytest.raises(ValueError, match=f"^labels: {message}"):
         headspec.head_importance(model, labels=labels, **given)
-        for labels in (["LABEL_0", "LABEL_2", "LABEL_1"], [0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one two", "got one str, expected several"),
+        ([], "got none$"),
+        (["one", None], "got None for example 1, expected a text$"),
+        (["one", ("one", "two")], "got rows of 1, 2, expected all texts, or all pairs$"),
+        ([("one", "two", "three")] * 2, "got rows of 3, expected all texts, or all pairs$"),
+    ],
+    ids=str,
+)
+def test_texts_that_are_none_are_refused(tokenizer, texts, message):
+    model, words = any_model.model("roberta", vocab_size=500), tokenizer(MODELS["roberta"][1])
+    with pytest.raises(ValueError, match=f"^texts: {message}"):
+        headspec.head_importance(model, tokenizer=words, texts=texts, labels=[0, 1])
+    with pytest.raises(TypeError, match="^tokenizer: got Tokenizer, expected a tokenizer of transformers$"):
+        headspec.head_importance(model, tokenizer=words.backend_tokenizer, texts=["one"], labels=[0])
+
+
+TEXTS = ["one two three four five", "one", "the lovely tree"]
+
+
+@pytest.fixture
+def classifier(tokenizer):
+    """A GPT-2 that classifies by the state of the last token, and its tokenizer, as in its files."""
+    words = tokenizer(llama)
+    words.pad_token = words.eos_token
+    return any_model.model("gpt2-classes", vocab_size=len(words), pad_token_id=words.pad_token_id), words
+
+
+def padding_left(tokenizer, model):
+    tokenizer.padding_side = "left"
+
+
+def cutting_left(tokenizer, model):
+    tokenizer.truncation_side = "left"
+
+
+def as_left_by_a_call(tokenizer, model):
+    tokenizer(TEXTS, padding="max_length", truncation=True, max_length=4)
+    tokenizer.backend_tokenizer.enable_padding(direction="left", length=50)
+
+
+def other_types(tokenizer, model):
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+
+
+def without_padding(tokenizer, model):
+    tokenizer.pad_token = model.config.pad_token_id = None
+
+
+@pytest.mark.parametrize(
+    "change", [padding_left, cutting_left, as_left_by_a_call, other_types, without_padding]
+)
+def test_scores_of_texts_do_not_depend_on_the_state_of_the_tokenizer(classifier, change):
+    model, words = classifier
+    expected = []
+    for text, label in zip(TEXTS, [0, 2, 1], strict=True):
+        batch = {**words(text, return_tensors="pt"), "labels": torch.tensor([label])}
+        expected.append(headspec.head_importance(model, [batch], per_example=True)[0])
+    change(words, model)
+    state = vars(words).copy(), words.backend_tokenizer.to_str()
+    found = headspec.head_importance(model, tokenizer=words, texts=TEXTS, labels=[0, 2, 1], per_example=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+    assert (vars(words), words.backend_tokenizer.to_str()) == state
+
+
+def test_special_tokens_that_texts_begin_with_are_there_once(classifier):
+    """As `apply_chat_template` writes them."""
+    model, words = classifier
+    given = {"tokenizer": words, "per_example": True}
+    chats = ["<s>" + text for text in TEXTS]
+    expected, found = (
+        headspec.head_importance(model, texts=texts, labels=[0, 2, 1], **given) for texts in (TEXTS, chats)
     )
-    np.testing.assert_array_equal(by_name, by_number)
-    message = "labels: got 'LABEL_3'; the model has LABEL_0, LABEL_1, LABEL_2. Did you mean"
+    np.testing.assert_array_equal(found, expected)
+    decoder, answers = any_model.model("pythia", vocab_size=len(words)), [" one", " two three", " the"]
+    expected, found = (
+        headspec.head_importance(decoder, prompts=prompts, answers=answers, **given)
+        for prompts in (TEXTS, chats)
+    )
+    np.testing.assert_array_equal(found, expected)
+    ids = words(chats[0] + answers[0], add_special_tokens=False, return_tensors="pt").input_ids
+    labels = torch.where(torch.arange(ids.shape[1]) < ids.shape[1] - 1, -100, ids)
+    (alone,) = headspec.head_importance(decoder, [{"input_ids": ids, "labels": labels}], per_example=True)
+    np.testing.assert_allclose(found[0], alone, rtol=1e-3, atol=1e-6)
+
+
+def test_special_tokens_around_what_encoder_decoders_read_and_write_are_there_once(tokenizer):
+    model, words = any_model.model("t5", vocab_size=500), tokenizer(MODELS["roberta"][1])
+    expected, found = (
+        headspec.head_importance(model, tokenizer=words, prompts=[f"{a}one two{b}"], answers=[f"{a}three{b}"])
+        for a, b in (("", ""), ("<s>", "</s>"))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_long_texts_are_cut_and_long_prompts_refused(classifier, caplog):
+    """Also by a tokenizer that does not know the model's positions."""
+    model, words = classifier
+    assert words.model_max_length > 10**9 and model.config.n_positions == 64
+    long = "one two " * 100
+    batch = {**words(long, truncation=True, max_length=64, return_tensors="pt"), "labels": torch.tensor([1])}
+    expected = headspec.head_importance(model, [batch])
+    found = headspec.head_importance(model, tokenizer=words, texts=[long], labels=[1])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+    assert caplog.messages == ["1 of 1 texts have more than 64 tokens; their ends are cut"]
+    decoder = any_model.model("pythia", vocab_size=len(words), max_position_embeddings=64)
+    tokens = len(words(long + " two").input_ids)
+    message = f"^prompts: example 1 has {tokens} tokens with its answer; the model takes at most 64$"
     with pytest.raises(ValueError, match=message):
-        headspec.head_importance(model, labels=["LABEL_3"] * 3, **given)
+        headspec.head_importance(decoder, tokenizer=words, prompts=["one", long], answers=[" two", " two"])
+
+
+def test_prompts_are_texts_with_tokens(tokenizer):
+    words = tokenizer(qwen)
+    model = any_model.model("pythia", vocab_size=len(words))
+    for prompts, message in (
+        ([""], "prompts: got '' for example 0, which has no tokens; expected some$"),
+        ([["one"]], r"prompts: got \['one'\] for example 0, expected a text$"),
+        ("one", "prompts: got one str, expected several"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            headspec.head_importance(model, tokenizer=words, prompts=prompts, answers=[" two"])
 
 
 def test_encoder_decoders_read_prompts_and_write_answers(tokenizer):

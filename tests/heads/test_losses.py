@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from headspec.heads import losses
+from headspec.heads import batches
 from headspec.heads.losses import IGNORED, cross_entropy, squared_error
 
 LOGITS = np.random.default_rng(0).normal(size=(3, 4, 5)).astype("float32")
@@ -65,8 +65,8 @@ def test_examples_of_a_batch_are_rows_of_its_tensors():
         "table": torch.ones(5),
         "names": "abc",
     }
-    part = losses.rows(batch, slice(1, 2))
-    assert losses.count(batch) == 3 and part["ids"].tolist() == [[2, 3]] and part["names"] == "abc"
+    part = batches.rows(batch, slice(1, 2))
+    assert batches.count(batch) == 3 and part["ids"].tolist() == [[2, 3]] and part["names"] == "abc"
     assert part["scale"] is batch["scale"] and part["table"] is batch["table"]
-    with pytest.raises(ValueError, match="batch: got scale, none of them a tensor with a row for each"):
-        losses.count({"scale": batch["scale"]})
+    with pytest.raises(ValueError, match="batches: got scale, none of them a tensor with a row for each"):
+        batches.count({"scale": batch["scale"]})

@@ -95,6 +95,7 @@ KINDS = {
          "block_auto_adjust_ff_dim": False},
     ),
     "roberta": Kind("roberta", CLASSES, classified, THREE),
+    "gpt2-classes": Kind("gpt2", CLASSES, classified, THREE | {"pad_token_id": 0}),
     "roberta-scores": Kind("roberta", CLASSES, scored, {"num_labels": 1}),
     "roberta-labels": Kind("roberta", CLASSES, several, THREE),
     "roberta-masked": Kind("roberta", "AutoModelForMaskedLM", continued),

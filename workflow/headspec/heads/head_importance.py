@@ -9,17 +9,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headspec.errors import EncoderError, NumericalError
+from headspec.errors import EncoderError, NumericalError, listing
 from headspec.heads import text_batches
+from headspec.heads.batches import Inputs, arguments, count, rows, without_labels
 from headspec.heads.importance import gate_derivatives, scoring
-from headspec.heads.losses import Inputs, Loss, count, own_loss, rows
-from headspec.models.attention.probe_inputs import check_model, on, probe_inputs
+from headspec.heads.losses import Loss, own_loss
+from headspec.models.attention.probe_inputs import check_model, probe_inputs
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+@torch.inference_mode(False)
 def head_importance(
     model: PreTrainedModel,
     batches: Iterable[Inputs] | None = None,
@@ -63,6 +65,8 @@ def head_importance(
         A derivative is not finite.
     ValueError
         There are no examples, or arguments do not fit together.
+    TypeError
+        `model` is no model of transformers, or `tokenizer` no tokenizer.
 
     Examples
     --------
@@ -71,20 +75,29 @@ def head_importance(
     >>> scores = headspec.head_importance(model, tokenizer=tokenizer, prompts=["2 + 2 ="], answers=[" 4"])
     """
     check_model(model)
+    given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
+    named = {name: value for name, value in given.items() if value is not None}
     if batches is None:
-        batches = text_batches.made(model, tokenizer, texts, labels, prompts, answers)
+        batches = text_batches.made(model, tokenizer, named)
+    elif beside := [*named, *(["tokenizer"] if tokenizer is not None else [])]:
+        raise ValueError(f"got batches and {listing(beside)}; expected batches alone, or none")
     elif isinstance(batches, Mapping):
         raise ValueError("batches: got one batch; expected several, such as [batch]")
     gates: HeadGates | None = None
     found: list[torch.Tensor] = []
-    with scoring(model), torch.enable_grad():
-        for batch in batches:
-            batch = on(model.device, batch)
-            if gates is None:
-                gates = HeadGates(model, _inputs(model, batch))
-                loss = loss or own_loss(model, batch)
-            assert loss is not None
-            found.append(_derivatives(gates, batch, loss))
+    problem = getattr(model.config, "problem_type", None)  # which models set at the first labels
+    try:
+        with scoring(model), torch.enable_grad():
+            for batch in batches:
+                batch = arguments(batch, model.device)
+                if gates is None:
+                    gates = HeadGates(model, _inputs(model, batch))
+                    loss = loss or own_loss(model, batch)
+                assert loss is not None
+                found.append(_derivatives(gates, batch, loss))
+    finally:
+        if hasattr(model.config, "problem_type"):
+            model.config.problem_type = problem
     if gates is None:
         raise ValueError("batches: got none")
     derivatives = torch.cat(found).cpu().numpy()
@@ -103,15 +116,17 @@ def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:
     try:
         return probe_inputs(model)
     except EncoderError:
-        return {name: value for name, value in rows(batch, slice(2)).items() if name != "labels"}
+        return without_labels(rows(batch, slice(2), model.main_input_name))
 
 
 def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
     """Return the derivatives of each example's loss with respect to the gates, (batch, layers, heads)."""
-    n = count(batch)
+    n = count(batch, gates.model.main_input_name)
 
     def losses() -> torch.Tensor:
         found = loss(gates.model(**batch), batch)
+        if not isinstance(found, torch.Tensor):
+            raise ValueError(f"loss: returned a {type(found).__name__}, expected a tensor ({n},)")
         if found.shape != (n,):
             raise ValueError(f"loss: returned {tuple(found.shape)}, expected ({n},), one for each example")
         return found

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional as F
 
 from headspec.errors import EncoderError, listing
+from headspec.heads.batches import LABELS, Inputs, count, rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: arguments of a model for some examples, such as from a DataLoader
-Inputs = Mapping[str, Any]
 #: takes the outputs of a model and its batch, and returns the loss of each example, (batch,)
 Loss = Callable[[Any, Inputs], torch.Tensor]
 #: relative difference allowed from the model's own loss, in float32 and in other precisions
@@ -24,25 +23,6 @@ EXACT, COARSE = 1e-4, 3e-2
 COMPARED = 4
 #: label of tokens without a score
 IGNORED = -100
-
-
-def count(batch: Inputs) -> int:
-    """Return the number of examples in a batch."""
-    sizes = [len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim()]
-    if not sizes:
-        raise ValueError(f"batch: got {listing(batch)}, none of them a tensor with a row for each example")
-    return sizes[0]
-
-
-def rows(batch: Inputs, chosen: slice) -> Inputs:
-    """Return some examples of a batch."""
-    n = count(batch)
-
-    def part(value: Any) -> Any:
-        by_example = isinstance(value, torch.Tensor) and value.dim() and len(value) == n
-        return value[chosen] if by_example else value
-
-    return {name: part(value) for name, value in batch.items()}
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
@@ -89,12 +69,13 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     Raises EncoderError if the model returns no loss, or none of these.
     """
     name = type(model).__name__
-    if not isinstance(batch.get("labels"), torch.Tensor):
+    if not isinstance(batch.get(LABELS), torch.Tensor):
         raise EncoderError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
     off = dict.fromkeys(LOSSES, 0.0)  # largest difference relative to the model's loss
     within, compared = EXACT, 0
-    for row in range(count(batch)):
-        one = rows(batch, slice(row, row + 1))
+    main = model.main_input_name
+    for row in range(count(batch, main)):
+        one = rows(batch, slice(row, row + 1), main)
         with torch.no_grad():
             outputs = model(**one)
         own = getattr(outputs, "loss", None)
@@ -105,7 +86,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
         if not own.dtype == outputs.logits.dtype == torch.float32:
             within = COARSE
         for loss in LOSSES:
-            found = loss(outputs.logits, one["labels"].to(outputs.logits.device))
+            found = loss(outputs.logits, one[LABELS].to(outputs.logits.device))
             other = float("inf") if found is None else float((found[0] / own.float() - 1).abs())
             off[loss] = max(off[loss], other)
         compared += 1
@@ -123,4 +104,4 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
 def _from_outputs(
     loss: Callable[[torch.Tensor, torch.Tensor], Any], outputs: Any, batch: Inputs
 ) -> torch.Tensor:
-    return loss(outputs.logits, batch["labels"].to(outputs.logits.device))
+    return loss(outputs.logits, batch[LABELS].to(outputs.logits.device))

@@ -2,94 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from headspec.errors import listing, nearest
-from headspec.heads.losses import IGNORED, Inputs
-from headspec.models.tokens.continued import following, special_tokens
+from headspec.heads.batches import Inputs
+from headspec.heads.losses import IGNORED
+from headspec.models.pretrained.config_json import positions
+from headspec.models.tokens import tokenization
+from headspec.models.tokens.continued import around, following, once, special_tokens
+from headspec.progress import log
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 BATCH = 16  # examples
+#: most tokens of models without a limit
+UNLIMITED = 2**31
 
 
 def made(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
-    texts: Sequence[Any] | None,
-    labels: Sequence[Any] | None,
-    prompts: Sequence[str] | None,
-    answers: Sequence[str] | None,
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, given: Mapping[str, Any]
 ) -> Iterator[Inputs]:
-    """Yield batches of the arguments of `headspec.head_importance`; ValueError if they do not match."""
-    given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    named = {name: list(value) for name, value in given.items() if value is not None}
-    if tokenizer is None or set(named) not in ({"texts", "labels"}, {"prompts", "answers"}):
-        got = listing([*named, *(["tokenizer"] if tokenizer is not None else [])])
+    """Yield batches of the arguments `given` to `headspec.head_importance`.
+
+    Texts are read as in studies, whatever the state of the tokenizer, which does not change. Raises
+    ValueError if arguments do not match, or prompts are too long; TypeError if there is no tokenizer.
+    """
+    if tokenizer is None or set(given) not in ({"texts", "labels"}, {"prompts", "answers"}):
+        got = listing([*given, *(["tokenizer"] if tokenizer is not None else [])])
         raise ValueError(
             f"got {got}; expected batches, or tokenizer, texts and labels, or tokenizer, prompts and answers"
         )
-    (name, first), (other, second) = named.items()
+    if not hasattr(tokenizer, "model_max_length"):
+        hint = ", such as its .tokenizer" if hasattr(tokenizer, "tokenizer") else ""
+        raise TypeError(
+            f"tokenizer: got {type(tokenizer).__name__}, expected a tokenizer of transformers{hint}"
+        )
+    (name, first), (other, second) = ((name, _listed(name, value)) for name, value in given.items())
     if len(first) != len(second):
         raise ValueError(f"{other}: got {len(second)}, expected {len(first)}, one for each of {name}")
-    numbers = [_number(model, label) for label in second] if other == "labels" else second
-    for start in range(0, len(first), BATCH):
-        part = slice(start, start + BATCH)
-        if other == "labels":
-            encoded = tokenizer(first[part], padding=True, truncation=True, return_tensors="pt")
-            yield {**encoded, "labels": torch.tensor(numbers[part])}
-        elif model.config.is_encoder_decoder:
-            yield _written(tokenizer, first[part], second[part])
-        else:
-            yield _continued(tokenizer, first[part], second[part])
+    own = copy.deepcopy(tokenizer)
+    tokenization.settle(own, model.config)
+    config = model.config.get_text_config()
+    most = min(positions(config.to_dict()) or UNLIMITED, own.model_max_length, UNLIMITED)
+    pad = getattr(config, "pad_token_id", None)
+    has_pad = pad is not None and pad >= 0
+    if other == "labels":
+        labels = _labels(model, second)
+        columns, size = _texts(own, first, most), BATCH if has_pad else 1  # some models find their end by it
+    else:
+        for each in (name, other):
+            _strings(each, given[each])
+        written = _written if model.config.is_encoder_decoder else _continued
+        columns, size = written(own, first, second, most), BATCH
+        labels = None
+    fills = {"input_ids": int(pad or 0) if has_pad else 0, "labels": IGNORED}
+    for start in range(0, len(first), size):
+        part = slice(start, start + size)
+        batch = {name: _padded(rows[part], fills.get(name, 0)) for name, rows in columns.items()}
+        lengths = torch.tensor(list(map(len, columns["input_ids"][part])))
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        yield {**batch, "attention_mask": mask.long()} | ({} if labels is None else {"labels": labels[part]})
 
 
-def _number(model: PreTrainedModel, label: Any) -> Any:
-    """Return the number of a class, or a score."""
-    if not isinstance(label, str):
-        return label
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return an argument as a list; ValueError if it is one text, or empty."""
+    if isinstance(values, (str, Mapping)):
+        raise ValueError(f"{name}: got one {type(values).__name__}, expected several, such as in a list")
+    found = values.tolist() if hasattr(values, "tolist") else list(values)
+    if not found:
+        raise ValueError(f"{name}: got none")
+    return found
+
+
+def _texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], most: int) -> dict[str, list[list[int]]]:
+    """Return the tokens of texts or pairs, cut after `most`; ValueError if one is none."""
+    pairs = [text if isinstance(text, (tuple, list)) else [text] for text in texts]
+    kinds = {len(pair) for pair in pairs}
+    if kinds not in ({1}, {2}):
+        raise ValueError(f"texts: got rows of {listing(sorted(kinds))}, expected all texts, or all pairs")
+    columns = dict(zip(("text_a", "text_b"), map(list, zip(*pairs, strict=True)), strict=False))
+    for column in columns.values():
+        _strings("texts", column)
+    table = pd.DataFrame({"example": range(len(pairs)), "text_b": None} | columns)
+    frame, cut = tokenization.encode(tokenizer, table, most, None)
+    if cut:
+        log.warning("%d of %d texts have more than %d tokens; their ends are cut", cut, len(pairs), most)
+    return {
+        name: frame[name].tolist() for name in ("input_ids", "token_type_ids") if frame[name].notna().all()
+    }
+
+
+def _strings(name: str, values: Sequence[Any]) -> None:
+    """Raise ValueError if an argument has something else than texts."""
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise ValueError(f"{name}: got {value!r} for example {i}, expected a text")
+
+
+def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
+    """Return classes as numbers, scores, or several labels of examples; ValueError if they do not fit."""
     known = model.config.label2id or {}
-    if label not in known:
-        raise ValueError(f"labels: got '{label}'; the model has {listing(known)}.{nearest(label, known)}")
-    return known[label]
+    for label in labels:
+        if isinstance(label, str) and label not in known:
+            raise ValueError(f"labels: got '{label}'; the model has {listing(known)}.{nearest(label, known)}")
+    try:
+        found = np.array([known[x] if isinstance(x, str) else x for x in labels], dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("labels: got some that are no numbers, expected a class or score of each") from None
+    missing = np.flatnonzero(np.isnan(found).reshape(len(found), -1).any(1))
+    if len(missing):
+        raise ValueError(f"labels: got nan for example {missing[0]}, expected a class or score")
+    classes = model.config.num_labels
+    if found.ndim > 1 or classes == 1 or model.config.problem_type == "regression":
+        return torch.from_numpy(found).float()
+    wrong = found[(found % 1 != 0) | (found < 0) | (found >= classes)]
+    if len(wrong):
+        raise ValueError(f"labels: got {wrong[0]:g}; the model has classes 0 to {classes - 1}")
+    return torch.from_numpy(found).long()
 
 
-def _written(tokenizer: PreTrainedTokenizerBase, prompts: list[str], answers: list[str]) -> Inputs:
-    """Return a batch for an encoder-decoder, which reads prompts and writes answers."""
-    read = tokenizer(prompts, padding=True, truncation=True, return_tensors="pt")
-    ids = [torch.tensor(each) for each in tokenizer(text_target=answers)["input_ids"]]
-    return {**read, "labels": pad_sequence(ids, batch_first=True, padding_value=IGNORED)}
+def _written(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], answers: Sequence[str], most: int
+) -> dict[str, list[list[int]]]:
+    """Return the tokens that an encoder-decoder reads, and writes."""
+
+    def ids(target: bool, texts: Sequence[str]) -> list[list[int]]:
+        name, beside = "text_target" if target else "text", special_tokens(tokenizer, target)
+        rows = tokenizer(**{name: list(texts)}, verbose=False)["input_ids"]
+        return [row[once(row, *beside)] for row in rows]
+
+    read, labels = ids(False, prompts), ids(True, answers)
+    for name, rows in (("prompts", read), ("answers", labels)):
+        for i, row in enumerate(rows):
+            _fits(name, i, len(row), most)
+    return {"input_ids": read, "labels": labels}
 
 
-def _continued(tokenizer: PreTrainedTokenizerBase, prompts: list[str], answers: list[str]) -> Inputs:
-    """Return a batch for a decoder, in which only tokens of answers have labels.
+def _continued(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], answers: Sequence[str], most: int
+) -> dict[str, list[list[int]]]:
+    """Return the tokens that a decoder reads, and labels of the tokens of answers.
 
     An answer is tokenized after its prompt; on its own it could have other tokens.
     """
     start, _ = special_tokens(tokenizer)
 
     def ids(text: str) -> list[int]:
-        return [*start, *tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]]
+        return around(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], start)
 
     texts, labels = [], []
-    for prompt, answer in zip(prompts, answers, strict=True):
+    for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        before = ids(prompt)
+        if not before:
+            raise ValueError(f"prompts: got {prompt!r} for example {i}, which has no tokens; expected some")
         if not (own := following(ids, prompt, answer)):
             raise ValueError(
                 f"answers: got {answer!r}, which the tokenizer joins to {prompt!r}; expected one "
                 f"that starts a token, such as {' ' + answer.strip()!r}"
             )
-        before = ids(prompt)
-        texts.append(torch.tensor([*before, *own]))
-        labels.append(torch.tensor([IGNORED] * len(before) + own))
-    padded = pad_sequence(texts, batch_first=True)
-    lengths = torch.tensor([len(text) for text in texts])
-    return {
-        "input_ids": padded,
-        "attention_mask": (torch.arange(padded.shape[1]) < lengths[:, None]).long(),
-        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
-    }
+        _fits("prompts", i, len(before) + len(own), most, " with its answer")
+        texts.append([*before, *own])
+        labels.append([IGNORED] * len(before) + own)
+    return {"input_ids": texts, "labels": labels}
+
+
+def _fits(name: str, example: int, length: int, most: int, beside: str = "") -> None:
+    """Raise ValueError if a text has more tokens than the model takes."""
+    if length > most:
+        raise ValueError(
+            f"{name}: example {example} has {length} tokens{beside}; the model takes at most {most}"
+        )
+
+
+def _padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+    """Return rows as a tensor (rows, tokens), padded at the end, so that positions stay as they are."""
+    return pad_sequence(list(map(torch.tensor, map(list, rows))), batch_first=True, padding_value=fill)

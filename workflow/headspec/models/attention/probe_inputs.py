@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import EncoderError, listing
+from headspec.models.attention.interface import as_written
+from headspec.models.modes import evaluating
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,10 +19,25 @@ if TYPE_CHECKING:
 #: targets are shorter than sources, which distinguishes attention to the source
 TEXTS, TOKENS, TARGETS = 2, 8, 5
 SAMPLES = 4000  # of a waveform; a few frames remain
+GIVE = "expected `inputs`, the arguments of a small forward pass"
 
 
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
-    """Return token ids, pixels, mel features or a waveform, and a decoder's targets; else EncoderError."""
+    """Return token ids, pixels, mel features or a waveform, and a decoder's targets.
+
+    Raises EncoderError if the model does not take them.
+    """
+    inputs = _inputs(model)
+    try:
+        with as_written(), evaluating(model), torch.no_grad():
+            model(**inputs)
+    except Exception as error:  # of whatever code the model has
+        reason = str(error).strip().split("\n")[0]
+        raise EncoderError(f"it does not take {listing(inputs)} alone ({reason}); {GIVE}") from error
+    return inputs
+
+
+def _inputs(model: PreTrainedModel) -> dict[str, Any]:
     device, config = next(model.parameters()).device, model.config
     words = getattr(config.get_text_config(), "vocab_size", TEXTS * TOKENS)  # CANINE reads any character
     ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % words
@@ -47,7 +64,7 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
         return TEXTS, bins, 2 * getattr(config, "max_source_positions", TOKENS)
     if name == "input_values":
         return TEXTS, SAMPLES
-    raise EncoderError(f"its main input is {name}; expected `inputs`, the arguments of a small forward pass")
+    raise EncoderError(f"its main input is {name}; {GIVE}")
 
 
 def check_model(model: Any) -> None:

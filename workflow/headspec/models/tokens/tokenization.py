@@ -73,15 +73,24 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     if config:
         embeddings = getattr(config.get_text_config(), "vocab_size", None)
         sizes.check_tokens(1 + max(loaded.get_vocab().values()), embeddings, model, key)
+    settle(loaded, config)
     if config and config.is_encoder_decoder:  # Marian's and M2M100's are slow; all end texts with a token
         return loaded
     if not loaded.is_fast:
         raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
-    types = getattr(config, "type_vocab_size", 0)
-    loaded.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
     return loaded
+
+
+def settle(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
+    """Make a tokenizer cut the ends of texts, and return token types if and only if the model uses them.
+
+    Others depend on the tokenizer's files, or on what was done with it before.
+    """
+    types = getattr(config, "type_vocab_size", 0) or 0
+    tokenizer.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
 
 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:

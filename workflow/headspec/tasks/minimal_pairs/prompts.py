@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError, shown
-from headspec.models.tokens.continued import special_tokens
+from headspec.models.tokens.continued import around, special_tokens
 from headspec.tasks.continuations.data import CLASSES
 from headspec.tasks.prompts import Prompt, Prompting
 
@@ -38,7 +38,7 @@ class Pairs(Prompting):
     def prompt(self, good: str, bad: str) -> Prompt:
         """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
         whole = [
-            self.start + self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+            around(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], self.start)
             for text in (good, bad)
         ]
         if min(map(len, whole)) == len(self.start):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headspec import per_example
 from headspec.errors import EncoderError
 from headspec.models.architectures import CONTINUES, READS, WRITES
+from headspec.models.tokens.continued import special_tokens
 from headspec.seeds import derive
 from headspec.tables import INT
 from headspec.tasks.classes import Classes
@@ -55,14 +56,16 @@ def predicted_tokens(
     predicts a hidden share `MASKED`, chosen by the numbers `examples` so that it is the same under every mask
     of heads, in every run and epoch.
     """
+    start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
+    rows = [text.removeprefix(start).removesuffix(end) for text in rows]  # which the tokenizer adds
     encoded = tokenizer(
-        list(rows),
+        rows,
         truncation=True,
         max_length=max_length,
         return_offsets_mapping=True,
         return_special_tokens_mask=True,
     )
-    whole = tokenizer(list(rows), verbose=False)["input_ids"]
+    whole = tokenizer(rows, verbose=False)["input_ids"]
     found = []
     for row, (text, example, ids) in enumerate(zip(rows, examples, encoded["input_ids"], strict=True)):
         real = ~np.array(encoded["special_tokens_mask"][row], dtype=bool)

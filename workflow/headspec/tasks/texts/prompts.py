@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
-from headspec.models.tokens.continued import following, special_tokens
+from headspec.models.tokens.continued import around, following, special_tokens
 from headspec.tasks.prompts import Prompt, Prompting
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording, conversation
 
@@ -43,7 +43,7 @@ class Prompts(Prompting):
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text that the model reads or continues."""
-        return [*self.start, *self._split(text), *self.end]
+        return around(self._split(text), self.start, self.end)
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
         """Return the text of an example's prompt, with `mask` as the answer of a masked model."""
@@ -92,7 +92,8 @@ class Prompts(Prompting):
         stop = len(text) - len(self.wording.parts(text_a, text_b)[1])
         start = stop - len(answer.lstrip())
         own = [i for i, (a, b) in enumerate(found["offset_mapping"]) if a < stop and b > start]
-        return range(len(self.start) + own[0], len(self.start) + own[-1] + 1)
+        before = len(around(found["input_ids"], self.start)) - len(found["input_ids"])
+        return range(before + own[0], before + own[-1] + 1)
 
     def _starts(self, text: str | None) -> list[int]:
         """Return the start of each token of a text."""

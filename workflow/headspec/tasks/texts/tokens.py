@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from headspec.models.tokens.continued import once, special_tokens
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
@@ -20,32 +22,59 @@ class TextEncoding(Encoding):
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
-        offsets = [
-            tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-                "offset_mapping"
-            ]
-            for column in texts
-        ]
-        lengths = np.array([[len(tokens) for tokens in column] for column in offsets])  # (texts, n)
-        special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
-        truncated = int((lengths.sum(0) + special > max_length).sum())
-        # tokenizers build the overflow of a truncation, which takes minutes and gigabytes for long pairs: so
-        # cut texts well beyond max_length first, and keep the longer text longer
-        keep = 2 * max_length + (lengths == lengths.max(0))
-        shortened = [
-            [_cut(*arguments) for arguments in zip(column, tokens, limits, strict=True)]
-            for column, tokens, limits in zip(texts, offsets, keep, strict=True)
-        ]
-        encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
+        read = _read(tokenizer, texts, max_length)
         if "label" not in table:
             label = pd.Series(np.nan, index=table.index)
         elif not isinstance(classes, list):
             label = table["label"].astype(float)
         else:
             label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
-        kinds = encoded.get("token_type_ids") or [None] * len(table)
-        columns = {"example": table["example"], "label": label, "input_ids": encoded["input_ids"]}
-        return pd.DataFrame(columns | {"token_type_ids": kinds}), truncated
+        columns = {"example": table["example"], "label": label, "input_ids": read.ids}
+        return pd.DataFrame(columns | {"token_type_ids": read.types or None}), read.truncated
+
+
+class _Read(NamedTuple):
+    ids: list[list[int]]
+    types: list[list[int]]  # empty without token types
+    truncated: int  # number of examples
+
+
+def _read(tokenizer: PreTrainedTokenizerBase, texts: Sequence[list[str]], max_length: int) -> _Read:
+    """Return the tokens of texts, or of the pairs of two lists of texts, with special tokens once."""
+    fast = tokenizer.is_fast
+    split = [
+        tokenizer(column, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+        for column in texts
+    ]
+    (start, end), own = special_tokens(tokenizer), [column["input_ids"] for column in split]
+    begun = np.array([ids[: len(start)] == start for ids in own[0]]) * len(start)  # tokens that are there
+    ended = np.array([ids[len(ids) - len(end) :] == end for ids in own[-1]]) * len(end)
+    lengths = np.array([list(map(len, column)) for column in own])  # (texts, n)
+    added = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2) - begun - ended
+    if fast:
+        # tokenizers build the overflow of a truncation, which takes minutes and gigabytes for long pairs: so
+        # cut texts well beyond max_length first, and keep the longer text longer
+        keep = 2 * max_length + (lengths == lengths.max(0))
+        texts = [
+            [_cut(*arguments) for arguments in zip(column, tokens["offset_mapping"], limits, strict=True)]
+            for column, tokens, limits in zip(texts, split, keep, strict=True)
+        ]
+    ids: list[list[int]] = [[]] * len(begun)
+    types: list[list[int]] = [[]] * len(begun)
+    for repeated in np.unique(begun):
+        rows = np.flatnonzero(begun == repeated)
+        encoded = tokenizer(
+            *([column[row] for row in rows] for column in texts),
+            truncation="longest_first",
+            max_length=max_length + int(repeated),
+        )
+        kinds = encoded.get("token_type_ids")
+        for i, row in enumerate(rows):
+            part = once(encoded["input_ids"][i], start, end)
+            ids[row] = encoded["input_ids"][i][part]
+            if kinds:
+                types[row] = kinds[i][part]
+    return _Read(ids, types if kinds else [], int((lengths.sum(0) + added > max_length).sum()))
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
