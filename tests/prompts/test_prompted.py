@@ -1,5 +1,7 @@
 """Tasks as prompts, compared with loops over plain models of transformers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from headspec.models.language import head as language_head
 from headspec.models.language.head import language_model
 from headspec.models.tokens import continuations
 from headspec.prompts.head import prompted
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import CONTENT_FREE, demonstrations
 from support import language
 from support.language import CLASSES
@@ -175,6 +178,17 @@ def test_masks_in_texts_are_not_taken_for_the_answer(tmp_path):
     for ids, words in zip(frame["input_ids"], frame["words"], strict=True):
         places = np.flatnonzero(np.array(ids) == made.split.mask_token_id)
         assert len(places) == 3 and np.flatnonzero(np.array(words) == 0).tolist() == [places[-1]]
+
+
+def test_special_tokens_that_prompts_begin_with_are_there_once(llama, tmp_path):
+    for made, start, end in ((llama, "<s>", ""), (Made("bert", tmp_path), "[CLS]", "[SEP]")):
+        expected, prompts = made.encoded("one")[0], made.prompts["one"]
+        usual = prompts.wording
+        wording = replace(usual, before=start + usual.before, prompt=usual.prompt + end)
+        frame, _ = Prompts(made.split, wording, prompts.most, "tasks.one").encode(made.tables["one"], CLASSES)
+        pd.testing.assert_frame_equal(frame, expected)
+    pairs = llama.prompts["texts"]
+    assert pairs.prompt("<s>the house", "<s>the old house") == pairs.prompt("the house", "the old house")
 
 
 def test_demonstrations_are_of_all_classes_and_change_with_the_seed():

@@ -16,6 +16,7 @@ from headspec.models.architectures import CONTINUES, READS, WRITES
 from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens.continued import special_tokens
 from headspec.tasks.metrics import chance, score
 from headspec.tasks.text import head, tokens
 from support import language, models
@@ -44,6 +45,17 @@ def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
     for text, encoded in zip(TEXTS, whole, strict=True):
         first = "" if tokenizer.bos_token_id == encoded.ids[0] else tokenizer.decode(encoded.ids[:1])
         assert encoded.size == len(text.encode()) - len(first.encode())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_special_tokens_that_texts_have_already_are_not_predicted(tokenizers, name):
+    tokenizer, causal = tokenizers[name], name in ("gpt2", "llama")
+    start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
+    marked = [start + text + end for text in TEXTS]
+    expected, found = (
+        tokens.predicted_tokens(tokenizer, texts, range(len(texts)), 12, causal) for texts in (TEXTS, marked)
+    )
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])

@@ -2,13 +2,17 @@
 
 import json
 
+import pandas as pd
 import pytest
 from tokenizers import processors
+from transformers import AutoTokenizer
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
+from headspec.models.tokens.continued import special_tokens
 from headspec.models.tokens.tokenization import delimit, encode, tokenizer
 from support.data.labelled_texts import table
+from support.models import TEXTS, make
 from support.running.studies import WORDS, local_model
 from support.running.studies import tokenizer as words
 
@@ -57,6 +61,39 @@ def test_truncated_examples_are_counted():
     assert truncated == 2 and frame["input_ids"].str.len().tolist() == [11, 11, 5]
     assert frame["input_ids"][0] == [CLS, *ids(exact), SEP, *ids("old tree"), SEP]
     assert sum(frame["token_type_ids"][1]) == 5  # four words and [SEP] of the second text
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "llama", "gpt2", "qwen2"])
+def test_special_tokens_that_texts_have_already_are_there_once(tmp_path, name):
+    """They begin texts of chats. Cut texts have as many tokens, of texts and pairs, as without them."""
+    split = tokenizer(Model(source=str(make(name, tmp_path / name))), "models.m")
+    start, end = ("".join(split.convert_ids_to_tokens(ids)) for ids in special_tokens(split))
+    for second in (None, "the old tree and the sea"):
+        plain = table(*((text, second, "x") for text in TEXTS[:6]))
+        marked = plain.assign(
+            text_a=start + plain["text_a"] + ("" if second else end),
+            text_b=plain["text_b"] + end if second else plain["text_b"],
+        )
+        mixed = pd.concat([marked.head(3), plain.tail(3)])
+        for most in (10**4, 6):
+            (expected, cut), (found, also) = (encode(split, each, most, ["x"]) for each in (plain, mixed))
+            assert cut == also and (cut > 0) == (most == 6)
+            if second is None or most > 6:  # of a pair, another text may be cut
+                pd.testing.assert_frame_equal(found, expected)
+            assert found["input_ids"].str.len().equals(expected["input_ids"].str.len())
+
+
+def test_texts_are_cut_at_their_ends_whatever_the_files_of_a_tokenizer_say(tmp_path):
+    folder = make("bert", tmp_path / "bert")
+    frames = []
+    for side in ("right", "left"):
+        loaded = AutoTokenizer.from_pretrained(folder)
+        loaded.truncation_side = loaded.padding_side = side
+        loaded.save_pretrained(folder)
+        split = tokenizer(Model(source=str(folder)), "models.m")
+        assert split.truncation_side == "right"
+        frames.append(encode(split, table(*((text, None, "x") for text in TEXTS[:6])), 6, ["x"])[0])
+    pd.testing.assert_frame_equal(*frames)
 
 
 @pytest.mark.parametrize(
