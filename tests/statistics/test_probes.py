@@ -1,5 +1,7 @@
 """Accuracy of heads by probes: against loops, planted heads, and level and coverage on simulated runs."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,7 +121,13 @@ def test_changes_are_those_of_loops(start, seeds):
         expected = values[0].mean(axis=0), low.clip(-1, 1), high.clip(-1, 1)
         np.testing.assert_allclose(rows[["change", "ci_low", "ci_high"]].T, expected, atol=1e-12)
         if seeds == 3:
-            np.testing.assert_allclose(rows["p_value"], p_over_seeds_and_examples(values[0], values[1:]))
+            folds = np.stack([[shares(after, heads, fold, first) - shares(other, heads, fold, first)
+                for after, other, first in zip(runs[method], runs[before], runs[start], strict=True)]
+                for fold in np.eye(6)[:, None]])[:, :, 0].mean(axis=1)  # fmt: skip
+            permuted = [abs(np.array(signs) @ folds) for signs in itertools.product([1, -1], repeat=6)]
+            permuted = np.mean(np.array(permuted) >= abs(folds.sum(axis=0)) - 1e-12, axis=0)  # by all signs
+            others = p_over_seeds_and_examples(values[0], values[1:])
+            np.testing.assert_allclose(rows["p_value"], np.maximum(others, permuted), atol=0.015)
     for _, rows in found.groupby("heads"):
         np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
     assert found["p_value"].notna().all() == (seeds == 3) and set(found["model"] + found["task"]) == {"mpos"}
@@ -232,3 +240,30 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
         significant += (row["ci_low"] > 0 or row["ci_high"] < 0) if seeds < 3 else row["p_value"] < 0.05
     assert 0.91 <= covered / studies <= 0.985
     assert 0.015 <= significant / studies <= 0.09
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("units", [2, 5, 9, 40])
+@pytest.mark.parametrize("run_sd", [0, 0.1])
+def test_labels_of_few_units_keep_the_level(units, run_sd):
+    """Trained runs are alike, so that seeds do not show how units vary; before, as many units are right."""
+    rng, folds, p = np.random.default_rng(units), np.arange(units) % FOLDS, []
+
+    def probed(right: np.ndarray) -> pd.DataFrame:
+        rows = elements("fold", "head", right=np.bincount(folds, right, FOLDS)[:, None])
+        rows = rows.assign(direction=None, layer=0, label="A", n=np.bincount(folds, minlength=FOLDS))
+        return rows.assign(control=[[0]] * FOLDS, n_control=[[0]] * FOLDS)
+
+    for study in range(120):
+        common = rng.random(units)
+        after = [
+            probed(
+                np.where(rng.random(units) < 0.95, common, rng.random(units)) < 0.6 + rng.normal(0, run_sd)
+            )
+            for _ in range(3)
+        ]
+        before = [probed(rng.random(units) < 0.6)]
+        found = {("m", "none", "pretrained", "pos"): before, ("m", "pos", "single", "pos"): after}
+        rows = changes(found, 120, 0.95, study).query("heads == 'mean' and label == 'A'")
+        p.append(rows["p_value"].item())
+    assert np.mean(np.array(p) <= 0.05) <= 0.09 and np.mean(np.array(p) <= 0.001) <= 0.01
