@@ -444,6 +444,22 @@ def test_the_answer_is_the_best_of_all_windows(model, examples):
     assert len({*expected}) > 4
 
 
+def test_predictions_without_spaces_are_scored_by_characters(model):
+    context, golds = (
+        "第三条河流从北京市流向上海",
+        ["北京", "河流从北京市", "北京市流向上海", "第三条河流从北京市流向"],
+    )
+    labels = [json.dumps([(gold, context.index(gold))]) for gold in golds]
+    rows = pd.DataFrame({"text_a": "near our old", "text_b": context, "label": labels, "example": range(4)})
+    frame, _ = tokens.ENCODING.encode(tokenizer(), rows, 64, CLASSES)
+    model.classifier("q").unanswerable = False
+    none = Mask("none", None, 0.0, None, np.zeros((LAYERS, HEADS), dtype=bool))
+    found = under_masks(model, "q", Examples.for_task(frame, CLASSES), np.arange(4), [none], CPU)
+    expected = [by_the_script_of_mlqa(text, [gold]) for text, gold in zip(found.texts[0], golds, strict=True)]
+    assert found.values[0] == pytest.approx(np.array(expected))
+    assert any(0 < f1 < 1 for f1, _ in expected)
+
+
 def test_an_ablated_head_is_closed_in_every_window_and_importance_is_of_one(model, examples):
     rows, n = np.arange(len(examples)), LAYERS * HEADS
     found = ablate(model, "q", examples, rows, CPU, (ABLATION, MEAN_ABLATION))
