@@ -213,6 +213,21 @@ def test_gates_of_examples_do_not_fit_beams():
             assert torch.equal(model.generate(ids[[example]], **settings)[0], both[3 * example])
 
 
+@torch.no_grad()
+def test_gates_of_tokens_need_all_tokens_in_a_pass():
+    """With a cache, every token would have the gates of the first."""
+    model, ids = any_model.model("pythia").eval(), any_model.ids(2)
+    gates = headspec.HeadGates(model)
+    settings = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    with gates.at(torch.rand(2, 11, *gates.exists.shape)):
+        whole = model.generate(ids, use_cache=False, **settings)
+        assert torch.equal(model(whole).logits[:, 6:-1].argmax(-1), whole[:, 7:])
+        with pytest.raises(
+            ValueError, match="^gates: got those of tokens for a token after those in a cache"
+        ):
+            model.generate(ids, **settings)
+
+
 def test_a_model_is_told_from_what_holds_one():
     model = any_model.model("vit")
     for other, message in (

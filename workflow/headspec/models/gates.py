@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headspec import head_choice
+from headspec.attention import CROSS
 from headspec.errors import EncoderError
 from headspec.models.attention import gate_checks
 from headspec.models.attention.interface import Attended, Attention, as_written, watched
@@ -232,6 +233,12 @@ class HeadGates:
         given, receive = self._now("given", {}), self._now("receive")
         if layer in given:
             return given[layer], None
+        values, (query, key, *_) = self.values, states
+        cached = site.kind != CROSS and query.shape[-2] == 1 < key.shape[-2]
+        if cached and values is not None and values.dim() == MOST and values.shape[1] > 1:
+            raise ValueError(
+                "gates: got those of tokens for a token after those in a cache; expected no cache"
+            )
         self.attending = True
         try:
             context, weights = attention(*states)
