@@ -266,12 +266,12 @@ def test_gates_of_examples_and_tokens_have_gradients():
 
 def test_the_heat_map_has_scores_and_outlines():
     scores = np.array([[1.0, 0.5, np.nan], [0.0, 2.0, 3.0]])
-    axes = headspec.heat_map(scores, headspec.top_heads(scores, 2), Figure().subplots())
+    axes = headspec.heat_map(scores, headspec.top_heads(scores, 2), Figure().subplots(), "loss")
     (image,) = axes.images
     np.testing.assert_array_equal(image.get_array().filled(np.nan), scores)
     assert {patch.get_xy() for patch in axes.patches} == {(0.5, 0.5), (1.5, 0.5)}
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("head", "layer")
-    assert image.get_clim() == (0, 3)
+    assert image.get_clim() == (0, 3) and axes.figure.axes[1].get_ylabel() == "loss"
     assert headspec.heat_map(-scores, axes=Figure().subplots()).images[0].get_clim() == (-3, 3)
 
 

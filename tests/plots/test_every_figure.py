@@ -18,11 +18,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from headspec.config import pruning_methods
+from headspec.config import pruning_methods, variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as similarity_measures
 from headspec.config.study import plain
-from headspec.config.variants import places
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.similarity.correlation import correlation
 from headspec.statistics.similarity.paired import paired
@@ -43,6 +42,9 @@ SIMILARITY = {name: measure.label for name, measure in similarity_measures.MEASU
 HEADS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
 RANKINGS = head_measures.MEASURES.labels(head_measures.pruned(head_measures.rankings()))
 WAYS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
+REGISTRIES = (
+    similarity_measures.MEASURES, head_measures.MEASURES, pruning_methods.PRUNING_METHODS, variants.KINDS,
+)  # fmt: skip
 #: parameter of `draw`: the table that it is
 TABLES = {
     "roles": "head_roles", "curves": "pruning_curves", "differences": "task_differences", "gains": "sharing",
@@ -125,7 +127,7 @@ def training_arguments(case: str) -> dict[str, Any]:
     tasks, seeds, section = iat.CASES[case if case in iat.CASES else "whole"]
     config = iat.study(tasks, seeds, section)
     special, combined, dissociation = iat.specialization_tables(tasks, seeds)
-    controls = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
+    controls = variants.places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
     mixtures = {"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": tasks}
     fits = ({}, ["pretrained"]) if case == "one" else (mixtures, [*transfers.METHODS, *controls])
     return dict(
@@ -223,6 +225,15 @@ FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.slow) fo
 @pytest.mark.parametrize("name", FIGURES)
 def test_texts_neither_overlap_nor_leave_the_figure(name, case):
     assert_readable(drawn(name, case))
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.what)
+def test_a_label_has_the_words_of_the_name_in_the_config(registry):
+    """So that what a figure shows can be found in tables and config."""
+    plain = {
+        name: re.sub("[ -]", "", entry.label.lower().replace("×", "x")) for name, entry in registry.items()
+    }
+    assert not [name for name, label in plain.items() if any(w not in label for w in re.split("[-_]", name))]
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -5,11 +5,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
-from headspec.plots.drawing import marks
+from headspec.plots.drawing import marks, style
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
 
@@ -68,7 +70,8 @@ def pruning_table(seed: int) -> pd.DataFrame:
     ]
     tables = [
         made("pruning", 9 * seed + i, task=SMALL, metric=["accuracy", "f1"], **part)
-        .assign(n_pruned=prune_count(part["fraction"], 72)) for i, part in enumerate(parts)
+        .assign(n_pruned=prune_count(part["fraction"], 72), n=40 if "draw" in part else 100)
+        for i, part in enumerate(parts)
     ]  # fmt: skip
     return pd.concat(tables, ignore_index=True)
 
@@ -143,10 +146,38 @@ def test_curves_run_from_the_base_through_the_fractions(counted):
             np.testing.assert_allclose(line.get_xdata(), pruned)
             np.testing.assert_allclose(line.get_ydata()[1:], 100 * own.groupby("fraction")["value"].mean())
         draws = 100 * rows[rows["pruned_for"] == "random"]["value"]
-        box = labelled(axes, "random: range of draws, mean")[0][0]
+        box = labelled(axes, "random: range and mean of draws on 40 examples each")[0][0]
         assert (box.get_y(), box.get_y() + box.get_height()) == pytest.approx((draws.min(), draws.max()))
-        assert labelled(axes, "random by layer")[0][0].get_x() == pytest.approx(pruned[3])
+        by_layer = labelled(axes, "random by layer: range and mean of draws on 40 examples each")[0][0]
+        assert by_layer.get_x() == pytest.approx(pruned[3])
         assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
+
+
+def test_the_range_of_draws_on_all_examples_names_no_number():
+    one = pruning_table(0).assign(n=100)
+    entries = words(curves.draw({0: one}, predictions(0), SMALL, FRACTION, METRICS).legends[0].get_texts())
+    assert "random: range and mean of draws" in entries
+
+
+def test_the_legend_has_what_is_drawn_in_grey_if_it_has_several_colours():
+    """Marks without a place have no entry, except those that are made for the legend."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([], label="empty")
+    axes.plot([0, 1], [np.nan, np.nan], label="undefined")
+    axes.hlines([1.0], [np.nan], [np.nan], label="no interval")
+    axes.scatter([], [], label="no dots")
+    axes.plot([np.nan, 1], [0, 1], "o", color="red", label="red")
+    for colour in ("red", "blue"):
+        axes.hlines([1.0], [0.0], [1.0], color=colour, label="intervals")
+        axes.plot([0], [0], "D", color=colour, markerfacecolor="white", label="hollow")
+    style.key(axes, "crossed", marker="x", color="black")
+    style.legend(figure)
+    drawn = figure.legends[0]
+    assert words(drawn.get_texts()) == ["red", "intervals", "hollow", "crossed"]
+    colours = [to_hex(line.get_color()) for line in drawn.get_lines()]
+    assert colours == [to_hex(name) for name in ("red", "0.3", "0.3", "black")]
+    assert drawn.get_lines()[2].get_markerfacecolor() == "white"
 
 
 @pytest.mark.parametrize("mixtures", [PAIR, {"a+b": LARGE[:2], "all": LARGE}], ids=["pair", "many"])
@@ -201,7 +232,7 @@ def test_fractions_show_every_value_of_the_table():
             np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]], atol=1)
         (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
         title, mean = axes.get_title().split("\n")
-        assert title == mixture and mean.startswith(f"mean {number(100 * area, 1)} [")
+        assert title == mixture and mean.startswith(f"mean D {number(100 * area, 1)} % [")
         assert labelled(axes, "hollow: at chance") and labelled(axes, "crossed: unpruned model at chance")
         crosses = [line.get_ydata() for line in axes.lines if line.get_marker() == "x"]
         shown = at.loc[[(method, task) for method, task, _ in lines]]

@@ -5,10 +5,12 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from headspec.config.measures.similarity import MEASURES as REGISTERED
 from headspec.plots import correlation, scatter, similarity
 from headspec.plots.drawing import labels
+from headspec.plots.drawing.kinds import MISSING
 from headspec.plots.drawing.points import AT_CHANCE, LEFT_OUT, PARADIGMS
 from headspec.plots.drawing.style import number
 from headspec.statistics.similarity.correlation import correlation as correlate
@@ -145,8 +147,12 @@ def test_measures_are_in_the_order_of_their_strength():
 
 
 def matrices_and_trees(figure) -> tuple[list, list]:
-    """Axes with pictures, and the others."""
-    return tuple([axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False))
+    """Axes with pictures, and the others but the key of shades, in which no value is grey."""
+    *panels, bar = figure.axes
+    assert words(bar.get_xticklabels()) == ["lowest", "highest"]
+    pictures = [axes.images[0] for axes in panels if axes.images]
+    assert {to_hex(image.cmap.get_bad()) for image in pictures} == {to_hex(MISSING)}
+    return tuple([axes for axes in panels if bool(axes.images) == drawn] for drawn in (True, False))
 
 
 @pytest.mark.parametrize("tasks", [SIX[:3], NINE], ids=["three", "nine"])

@@ -63,7 +63,7 @@ def test_learnt_gates_prune_as_they_rank(every_stage_finished, method, kept):
 
 
 HEADS_PY = "workflow/headspec/config/measures/heads.py"
-LAST = '"resample_ablation": HeadMeasure("resampling ablation", "resample_ablation"),'
+LAST = '"resample_ablation": HeadMeasure("resampled ablation", "resample_ablation"),'
 
 
 def test_a_measure_made_from_another_table_is_a_module_and_a_line(every_stage_finished, tmp_path):

@@ -104,7 +104,7 @@ REGISTERED = {
     "a label that is not shown": ("all", SIMILARITY, '"RSA"', '"CRA"', {}),
     "a label": ("all", SIMILARITY, '"CKA"', '"linear CKA"',
                 {"figure_correlation": 1, "figure_scatter": 9, "figure_similarity": 1}),
-    "a label of a measure of heads": ("atlas", HEADS, "ablation, either sign", "ablation of heads",
+    "a label of a measure of heads": ("atlas", HEADS, "ablation size", "ablation of heads",
                                       {"figure_atlas_agreement": 2, "figure_atlas_differences": 2}),
 }  # fmt: skip
 

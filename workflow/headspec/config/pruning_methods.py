@@ -26,7 +26,7 @@ PRUNING_METHODS |= {
     "l0": PruningMethod("L0", "learnt", gates="l0", open_ended=True),
     "l0-target": PruningMethod("L0 with a target", "learnt", gates="l0-target"),
     "subset": PruningMethod("subset", "learnt", gates="subset"),
-    "subset-hard": PruningMethod("subset, straight-through", "learnt", gates="subset-hard"),
+    "subset-hard": PruningMethod("subset, hard", "learnt", gates="subset-hard"),
     "random": PruningMethod("random", "drawn"),
     "random-by-layer": PruningMethod("random by layer", "drawn", by_layer=True),
     "static": PruningMethod(

@@ -27,7 +27,7 @@ RATES = ("continued", REWARMED)
 class Kind:
     """A variant of training after the branch."""
 
-    label: str  #: its name in figures
+    label: str  #: its name in figures, with the words of its name in the config
     heads: str = "top"  #: the heads that a task owns, a choice of `headspec.training.variants.owned`
     module: str = "own"  #: the module of `headspec.training.variants` that treats the other heads
     dropout: bool = True
@@ -40,17 +40,17 @@ KINDS |= {
     IAT_ITSELF: Kind("IAT"),
     "random": Kind("random heads", heads="random"),
     "random-by-layer": Kind("random by layer", heads="random-by-layer"),
-    "bottom": Kind("least important heads", heads="bottom"),
+    "bottom": Kind("bottom heads", heads="bottom"),
     "other": Kind("another task's heads", heads="other"),
     "lora": Kind("LoRA", module="lora"),
-    "unshared": Kind("IAT, no shared heads", heads="unshared"),
+    "unshared": Kind("IAT, unshared heads", heads="unshared"),
     "rescored": Kind("IAT, rescored", module="rescored"),
     "dropout-off": Kind("IAT, dropout off", dropout=False),
     "leaking": Kind("IAT, leaking", module="leaking"),
     "as-released": Kind("IAT as released", module="leaking", dropout=False),
-    "no-dropout": Kind("MTL, dropout off", heads="all", dropout=False, uses_alpha=False),
+    "no-dropout": Kind("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
     REWARMED: Kind("MTL, rewarmed", heads="all", uses_alpha=False),
-    "even": Kind("equal shares of heads", heads="even", uses_alpha=False),
+    "even": Kind("even shares of heads", heads="even", uses_alpha=False),
 }
 #: what may be named in `iat.controls`
 CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))

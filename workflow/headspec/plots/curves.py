@@ -8,15 +8,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import PAGE, at_fraction, legend, stacked, styled, task_style
-from headspec.plots.drawing.unlearnt import key, marked, unlearnt
+from headspec.plots.drawing.style import PAGE, at_fraction, key, legend, stacked, styled, task_style
+from headspec.plots.drawing.unlearnt import marked, name_mark, unlearnt
 from headspec.statistics.chance import task_chances
 from headspec.tasks.metrics import metric
 
-#: kind of random heads: (legend entry, side of the main fraction, look of the box)
-BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "random": ("random: range of draws, mean", -1, {"facecolor": "0.85"}),
-    "random_by_layer": ("random by layer", 1, {"facecolor": "white", "hatch": "xxxxxx"}),
+#: kind of random heads: (side of the main fraction, look of the box)
+BOXES: dict[str, tuple[int, dict[str, Any]]] = {
+    "random": (-1, {"facecolor": "0.93"}),
+    "random_by_layer": (1, {"facecolor": "white", "hatch": "xxxx"}),
 }
 #: lines for the top heads of the evaluated task, of the other tasks, and for its bottom heads
 EVALUATED: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
@@ -46,13 +46,14 @@ def draw(
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     nothing = unlearnt(predictions, metrics)
+    draws = _drawn_on(frame)
     chance = task_chances(next(iter(predictions.values())).query("pruned_for == 'none'"), metrics)
-    key(grid[0], nothing)
+    name_mark(grid[0], nothing)
     _keys(grid[0], tasks, bottom=bool((frame["order"] == "bottom").any()))
     for axes, evaluated in zip(grid, tasks, strict=False):
         panel = frame[frame["task"] == evaluated].assign(value=lambda rows: 100 * rows["value"])
         _lines(axes, panel, tasks, evaluated)
-        _boxes(axes, panel, fraction)
+        _boxes(axes, panel, fraction, draws)
         axes.axhline(100 * chance[evaluated], color="black", linestyle=":", label="chance")
         axes.set_title(marked(evaluated, nothing))
         axes.set_xlabel("heads pruned" if counted else "heads pruned (%)")
@@ -81,10 +82,10 @@ def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str
 def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
     """Add the legend entries, which no single panel could provide."""
     for task in tasks:
-        axes.plot([], label=f"top heads of {task}", **task_style(tasks, task), **OTHERS)
-    axes.plot([], color="0.3", label="top heads of the evaluated task", **EVALUATED)
+        key(axes, f"top heads of {task}", **task_style(tasks, task), **OTHERS)
+    key(axes, "top heads of the evaluated task", color="0.3", **EVALUATED)
     if bottom:
-        axes.plot([], color="0.3", label="bottom heads of the evaluated task", marker="o", **BOTTOM)
+        key(axes, "bottom heads of the evaluated task", color="0.3", marker="o", **BOTTOM)
 
 
 def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
@@ -92,15 +93,25 @@ def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
     return pd.concat([base, pruned]).groupby("pruned")["value"].mean()
 
 
-def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float) -> None:
+def _drawn_on(frame: pd.DataFrame) -> str:
+    """What a box is: its range depends on how many examples a draw is evaluated on, if not on all."""
+    numbers = frame.groupby(frame["pruned_for"].isin(BOXES))["n"].agg(["min", "max"])
+    if True not in numbers.index or numbers.loc[True, "max"] >= numbers.loc[False, "min"]:
+        return "range and mean of draws"
+    least, most = (f"{numbers.loc[True, end]:.0f}" for end in ("min", "max"))
+    examples = most if least == most else f"{least} to {most}"
+    return f"range and mean of draws on {examples} examples each"
+
+
+def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> None:
     """Draw the range and mean of the random draws of all seeds beside the main fraction."""
     width = 0.044 * panel["pruned"].max()
-    for kind, (label, side, look) in BOXES.items():
+    for kind, (side, look) in BOXES.items():
         rows = at_fraction(panel[panel["pruned_for"] == kind], fraction)
         if rows.empty:
             continue
         draws, left = rows["value"], rows["pruned"].iloc[0] + (0 if side > 0 else -width)
         low, high = draws.min(), draws.max()
-        box = look | {"edgecolor": "0.35", "align": "edge", "zorder": 1.5}
-        axes.bar(left, high - low, width, low, label=label, **box)
-        axes.hlines(draws.mean(), left, left + width, color="black", linewidth=1.4, zorder=5)
+        box = look | {"edgecolor": "0.7", "linewidth": 0.5, "align": "edge", "zorder": 1.5}
+        axes.bar(left, high - low, width, low, label=f"{kind.replace('_', ' ')}: {draws_on}", **box)
+        axes.hlines(draws.mean(), left, left + width, color="0.2", linewidth=1.2, zorder=5)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.table_values import MEAN
-from headspec.plots.drawing.style import PAGE, interval_label, legend, number, styled, task_style
+from headspec.plots.drawing.style import PAGE, interval_label, key, legend, number, styled, task_style
 
 #: panels per row, at most
 COLUMNS = 4
@@ -90,7 +90,7 @@ def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side
     at_chance = rows["at_chance"].to_numpy(dtype=bool)
     axes.plot(x[at_chance], 100 * rows["dissociation"][at_chance], **look | HOLLOW)
     if at_chance.any():
-        axes.plot([], label="hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
+        key(axes, "hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
     _cross(axes, rows, x, look)
 
 
@@ -99,7 +99,7 @@ def _cross(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]
     nothing = rows["unpruned_at_chance"].eq(True)
     if nothing.any():
         axes.plot(x[nothing], 100 * rows["dissociation"][nothing], color=look["color"], **CROSSED)
-        axes.plot([], color="0.3", label="crossed: unpruned model at chance", **CROSSED)
+        key(axes, "crossed: unpruned model at chance", color="0.3", **CROSSED)
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
@@ -108,5 +108,5 @@ def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
     lines = []
     for row in areas[keys].to_dict("records"):
         area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
-        lines.append(f"mean {area} [{low}, {high}]")
+        lines.append(f"mean D {area} % [{low}, {high}]")
     return lines

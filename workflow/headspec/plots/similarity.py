@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 
+from headspec.plots.drawing.kinds import MISSING
 from headspec.plots.drawing.style import SHADES, number, styled
 
 Floats = NDArray[np.float64]
@@ -24,7 +27,7 @@ CELL, TREE = 0.27, 0.3
 def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
     """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
-    Means over subjects are shown.
+    Means over subjects are shown; a task with itself is grey.
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]
@@ -32,7 +35,7 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, st
     lines = math.ceil(len(measures) / columns)
     side = max(1.0, CELL * len(tasks))
     label_width = 0.25 + 0.055 * max(map(len, tasks))
-    size = (columns * (label_width + side * (1 + TREE) + 0.1), lines * (side + 0.5))
+    size = (columns * (label_width + side * (1 + TREE) + 0.1), lines * (side + 0.5) + 0.35)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=[1, TREE] * columns)
     panels = grid.reshape(-1, 2)
@@ -45,6 +48,11 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, st
         axes.set_yticks(range(len(tasks)), [f"{tasks[index]}  {index + 1}" for index in order])
     for axes in panels[len(measures) :].ravel():
         axes.remove()
+    shades = ScalarMappable(Normalize(0, 1), SHADES)
+    shown = list(panels[: len(measures)].ravel())
+    bar = figure.colorbar(shades, ax=shown, location="bottom", aspect=30, shrink=0.5, pad=0.02, ticks=[0, 1])
+    bar.ax.set_xticklabels(["lowest", "highest"])
+    bar.set_label("similarity within a matrix")
     return figure
 
 
@@ -77,7 +85,7 @@ def _draw_matrix(axes: Axes, matrix: Floats) -> None:
     """Draw values and shades, which span the range of this matrix."""
     shown = matrix[~np.isnan(matrix)]
     low, high = (shown.min(), shown.max()) if len(shown) else (0, 1)
-    axes.imshow(matrix, cmap=SHADES, vmin=low, vmax=high, aspect="auto")
+    axes.imshow(matrix, cmap=SHADES.with_extremes(bad=MISSING), vmin=low, vmax=high, aspect="auto")
     for (row, column), value in np.ndenumerate(matrix):
         if row != column:
             text = "–" if np.isnan(value) else number(value, 2 if high - low >= 0.05 else 3)

@@ -23,7 +23,7 @@ class HeadMeasure:
     `headspec/atlas/`, for studies that rank heads by it.
     """
 
-    label: str  #: its name in figures
+    label: str  #: its name in figures, with the words of its name in the config
     #: the run's table in `atlas/` that has it; None for orders that are not in the table 'agreement'
     table: str | None = None
     #: the table from which its own is made; None: from the model and a task's examples
@@ -48,11 +48,11 @@ MEASURES |= {
     "l0": HeadMeasure("gates, L0", learnt=True),
     "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
     "subset": HeadMeasure("gates, subset", learnt=True),
-    "subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),
+    "subset-hard": HeadMeasure("gates, subset hard", learnt=True),
     "specific": HeadMeasure("importance, specific", "specific", made_from="relevance"),
     "integrated_gradient": HeadMeasure("integrated gradient", "integrated_gradient"),
-    "resample_ablation": HeadMeasure("resampling ablation", "resample_ablation"),
-    "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
+    "resample_ablation": HeadMeasure("resampled ablation", "resample_ablation"),
+    "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
     "random": HeadMeasure("random", ranks=False),
 }

@@ -14,7 +14,7 @@ from headspec.registry import Registry
 class SimilarityMeasure:
     """A measure of task similarity."""
 
-    label: str  #: its name in figures
+    label: str  #: its name in figures, with the words of its name in the config
     rule: str | None = None  #: the rule whose output it uses, if any
     #: of single-task models, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
     function: str | None = None
@@ -35,12 +35,12 @@ WEIGHTS = "headspec.similarity"
 MEASURES = Registry[SimilarityMeasure]("measure of similarity")
 MEASURES |= {
     "paradigm": SimilarityMeasure("same paradigm"),
-    "text": SimilarityMeasure("TextEmb", "text_embedding"),
+    "text": SimilarityMeasure("text (TextEmb)", "text_embedding"),
     "dse": SimilarityMeasure("DSE", "representations"),
     "rsa": SimilarityMeasure("RSA", "representations"),
     "cka": SimilarityMeasure("CKA", "representations"),
-    "fisher": SimilarityMeasure("TaskEmb", "sensitivity", f"{WEIGHTS}.sensitivity:fisher_cosines"),
-    "head-fisher": SimilarityMeasure("TaskEmb of heads", "importance"),
+    "fisher": SimilarityMeasure("Fisher (TaskEmb)", "sensitivity", f"{WEIGHTS}.sensitivity:fisher_cosines"),
+    "head-fisher": SimilarityMeasure("head Fisher", "importance"),
     "gradient": SimilarityMeasure(
         "gradient cosine", "sensitivity", f"{WEIGHTS}.sensitivity:gradient_cosines"
     ),
@@ -48,7 +48,7 @@ MEASURES |= {
         "look-ahead", "sensitivity", f"{WEIGHTS}.lookahead:affinity", True, lambda k: (1 / 2, (k + 1) / 2)
     ),
     "lookahead-single": SimilarityMeasure(
-        "look-ahead, tuned",
+        "look-ahead, single",
         "sensitivity",
         f"{WEIGHTS}.lookahead:affinity_single",
         True,

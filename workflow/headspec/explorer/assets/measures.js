@@ -34,7 +34,7 @@ function beliefPanels(found) {
       "area, per cent", percent, clear("difference_p"), { free: true, compared: random && random.area }),
     one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05, and the interval excludes 0; † at chance, × even unpruned.", "D, per cent", percent, (row) => clear("dissociation_p")(row) && apart("dissociation")(row)),
     one("ablation_spearman", "Agreement with ablation", "Rank correlation over heads with the increase of the loss without the head. Filled: the interval excludes 0.", "rank correlation", decimals, apart("ablation_spearman")),
-    one("ablation_size_spearman", "Agreement with ablation, either sign", "The same with the mean absolute change.", "rank correlation", decimals, apart("ablation_size_spearman"))];
+    one("ablation_size_spearman", "Agreement with ablation size", "The same with the mean absolute change.", "rank correlation", decimals, apart("ablation_size_spearman"))];
 }
 
 /** The metric of a task as heads are pruned in the order of every measure, from one end. */

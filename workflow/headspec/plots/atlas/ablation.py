@@ -12,7 +12,7 @@ from headspec.attention import Layers
 from headspec.plots.atlas.measures import panels, rows_of
 from headspec.plots.drawing.kinds import layer_name
 from headspec.plots.drawing.labels import name_points
-from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.drawing.style import PAGE, key, legend, styled
 
 #: measure: what replaces the output of a head
 KINDS = {"ablation": "replaced by zero", "mean_ablation": "replaced by its mean"}
@@ -81,7 +81,8 @@ def _draw_heads(axes: Axes, rows: pd.DataFrame) -> None:
         if not which:
             look |= {"markerfacecolor": "white"}
         axes.plot(ordered, chosen["value"], "o", **look)
-        axes.plot([], [], "o", label=label, **look | {"markersize": 3})
+        if len(chosen):
+            key(axes, label, linestyle="none", marker="o", **look | {"markersize": 3})
     axes.set_xlim(-0.03 * len(rows) - 0.5, 1.02 * len(rows) - 0.5)
     axes.set_xticks([])
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from headspec.config.methods import METHODS
 from headspec.config.table_values import MEAN, RANDOM
 from headspec.plots.drawing.marks import mark_chance
-from headspec.plots.drawing.style import PAGE, in_order, interval_label, legend, styled
+from headspec.plots.drawing.style import PAGE, in_order, interval_label, key, legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.statistics.verdicts import decisive, of_seeds
 
 #: column of the table: title of its panel, and factor to the unit there
 PANELS = {
     "ablation_spearman": ("ablation\n(Spearman)", 1),
-    "ablation_size_spearman": ("ablation, either\nsign (Spearman)", 1),
+    "ablation_size_spearman": ("ablation size\n(Spearman)", 1),
     "area": ("area under pruning\ncurve (%)", 100),
     "dissociation": ("dissociation D (%)", 100),
 }
@@ -52,6 +52,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
     size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + row_height * lines)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
+    hollow = False
     rows = _name_rows(figure, panels[0], blocks, headings, labels)
     for axes, (column, (label, factor)) in zip(panels, PANELS.items(), strict=True):
         axes.set_xlabel(label)
@@ -62,14 +63,16 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
             results = _results(means[means["method"] == method], column, factor)
             ys = np.array([rows[key] for key in results[KEYS].itertuples(index=False, name=None)]) + shift
             _draw_results(axes, results, ys, method, interval_label(means))
+            hollow |= not results["clear"].all()
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.08)
     random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
     _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
-    hollow = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
     here = "" if of_seeds(means).all() else " in these runs"
-    panels[0].plot([], [], label=f"hollow: no clear difference{here}", **hollow)
+    if hollow:
+        look = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
+        key(panels[0], f"hollow: no clear difference{here}", **look)
     legend(figure)
     return figure
 
@@ -132,7 +135,7 @@ def _draw_results(
     clear = results["clear"].to_numpy(dtype=bool)
     for chosen, fill in ((clear, look["color"]), (~clear, "white")):
         axes.plot(results["value"][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look)
-    axes.plot([], [], label=method, **LINELESS, **look)
+    key(axes, method, **LINELESS, **look)
     mark_chance(axes, results, ys)
 
 

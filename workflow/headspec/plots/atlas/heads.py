@@ -12,7 +12,7 @@ from matplotlib.transforms import Bbox
 from headspec.attention import Layers, existing
 from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
 from headspec.plots.drawing.kinds import divide
-from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.drawing.style import KEY, PAGE, legend, styled
 from headspec.statistics.atlas.majority import majority
 
 #: role: look; `area` makes markers of different shapes equally large
@@ -65,9 +65,8 @@ def draw(
         divide(axes, attention, named=True)
     for share in SHARES:
         label = f"{100 * share:.0f} %" + (" of the largest importance" if share == 1 else "")
-        grid[0].scatter(
-            [], [], (share**0.5 * diameter) ** 2, facecolor="white", edgecolor="black", label=label
-        )
+        size = (share**0.5 * diameter) ** 2
+        grid[0].scatter([], [], size, facecolor="white", edgecolor="black", label=label).set_gid(KEY)
     legend(figure)
     figure.draw_without_rendering()  # gives the axes their final places
     for axes, task in zip(grid, tasks, strict=True):
@@ -81,11 +80,11 @@ def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float)
         chosen = roles.index[roles["role"] == role]
         layer, head = (chosen.get_level_values(name).to_numpy(dtype=int) for name in ("layer", "head"))
         area = np.maximum(share[layer, head] * diameter**2, SMALLEST**2) * look["area"]
-        style = {key: value for key, value in look.items() if key != "area"}
+        style = {name: value for name, value in look.items() if name != "area"}
         axes.scatter(head, layer, area, linewidth=0.4, **style)
-        axes.scatter(
-            [], [], 30 * look["area"], linewidth=0.4, label=role if role != "none" else "no role", **style
-        )
+        if len(chosen):
+            label, size = role if role != "none" else "no role", 30 * look["area"]
+            axes.scatter([], [], size, linewidth=0.4, label=label, **style).set_gid(KEY)
     layers, in_layer = share.shape
     axes.set_xlim(-0.6, in_layer - 0.4)
     axes.set_ylim(-0.7, layers - 0.4)

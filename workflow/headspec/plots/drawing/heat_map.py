@@ -15,7 +15,7 @@ from headspec.plots.drawing.kinds import MISSING, number_layers
 from headspec.plots.drawing.style import SHADES, SIGNED
 
 
-def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None) -> Axes:
+def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label: str = "score") -> Axes:
     """Draw a heat map of heads, with a bar of its colours, and return its axes.
 
     Parameters
@@ -24,10 +24,11 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None) -> Axe
     outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`; or
         ``{layer: [heads]}``, or pairs (layer, head)
     axes : of matplotlib, optional; by default the current ones
+    label : what the scores are, with their unit; beside the bar
 
     Examples
     --------
-    >>> headspec.heat_map(scores, headspec.top_heads(scores, 0.1)).set_title("importance")
+    >>> headspec.heat_map(scores, headspec.top_heads(scores, 0.1), label="mean |dL/dgate|")
     """
     if axes is None:
         from matplotlib import pyplot
@@ -45,6 +46,7 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None) -> Axe
     axes.set_ylabel("layer")
     bar = axes.figure.colorbar(image, ax=axes)
     bar.outline.set_visible(False)
+    bar.set_label(label)
     return axes
 
 

@@ -12,9 +12,12 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import LinearSegmentedColormap, same_color, to_hex, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from headspec import tables
@@ -44,6 +47,8 @@ SIGNED = LinearSegmentedColormap.from_list(
 #: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
+#: id of artists that only give the legend an entry
+KEY = "key"
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
 
@@ -141,12 +146,22 @@ def draw_intervals(axes: Axes, ys: ArrayLike, rows: pd.DataFrame, label: str = "
     axes.hlines(ys, low, high, color="black", label=label or interval_label(rows), **look)
 
 
+def key(axes: Axes, label: str, **look: Any) -> None:
+    """Give the legend an entry for what several marks have in common, such as being hollow."""
+    axes.plot([], label=label, **look)[0].set_gid(KEY)
+
+
 def legend(figure: Figure) -> None:
-    """Draw one legend under `figure` for all labels in its axes, in as few rows as its width allows."""
-    entries: dict[str, Any] = {}
+    """Draw one legend under `figure` for all labels in its axes, in as few rows as its width allows.
+
+    A label of which nothing is drawn has no entry; one of marks in several colours has a grey one.
+    """
+    labelled: dict[str, list[Artist]] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
+            if _is_drawn(handle):
+                labelled.setdefault(label, []).append(handle)
+    entries = {label: _entry(handles) for label, handles in labelled.items()}
     for rows in range(1, len(entries) + 1):
         columns = math.ceil(len(entries) / rows)
         box = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
@@ -155,6 +170,36 @@ def legend(figure: Figure) -> None:
             figure.set_figheight(figure.get_figheight() + 0.17 * more)
             return
         box.remove()
+
+
+def _is_drawn(handle: Any) -> bool:
+    """Whether a labelled artist has a place, or is there for the legend."""
+    if isinstance(handle, Artist) and handle.get_gid() == KEY:
+        return True
+    if isinstance(handle, Line2D):
+        places = np.column_stack([handle.get_xdata(), handle.get_ydata()])
+    elif isinstance(handle, LineCollection):
+        places = np.concatenate([np.empty((0, 2)), *(path.vertices for path in handle.get_paths())])
+    elif isinstance(handle, PathCollection):
+        places = np.asarray(handle.get_offsets())
+    else:
+        return True
+    return bool(np.isfinite(places.astype(float)).all(axis=1).any())
+
+
+def _entry(handles: Sequence[Any]) -> Any:
+    """The first of the artists with a label; if lines differ in colour, a grey copy of it."""
+    lines = [handle for handle in handles if isinstance(handle, Line2D | LineCollection)]
+    if len({to_hex(colour) for line in lines for colour in to_rgba_array(line.get_color())}) < 2:
+        return handles[0]
+    grey, first = Line2D([], [], color="0.3"), lines[0]
+    if isinstance(first, LineCollection):
+        grey.set_linewidth(first.get_linewidth()[0])
+        return grey
+    grey.update_from(first)
+    fill = {} if same_color(first.get_markerfacecolor(), "white") else {"markerfacecolor": "0.3"}
+    grey.set(color="0.3", markeredgecolor="0.3", **fill)
+    return grey
 
 
 @styled

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from headspec.per_example import labels_and_predictions
+from headspec.plots.drawing.style import key
 from headspec.statistics.chance import learnt_nothing
 
 SAYS = "unpruned model at chance"
@@ -26,7 +27,7 @@ def marked(task: str, nothing: Collection[str]) -> str:
     return f"{task} ×" if task in nothing else task
 
 
-def key(axes: Axes, nothing: Collection[str]) -> None:
+def name_mark(axes: Axes, nothing: Collection[str]) -> None:
     """Add the mark to the legend if any task has it."""
     if nothing:
-        axes.plot([], linestyle="none", marker="x", color="black", label=f"after a task: {SAYS}")
+        key(axes, f"after a task: {SAYS}", linestyle="none", marker="x", color="black")

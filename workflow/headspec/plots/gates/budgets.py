@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.table_values import MEAN, WHOLE
-from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
-from headspec.plots.drawing.unlearnt import key, marked
+from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, key, legend, styled
+from headspec.plots.drawing.unlearnt import marked, name_mark
 from headspec.plots.gates.panels import SCOPES, scale
 from headspec.tasks.metrics import metric
 
@@ -59,7 +59,7 @@ def draw(
             _draw_panel(axes, panel, labels, places)
             whole = panel[panel["way"] == WHOLE]
             nothing = {*whole.loc[whole["unpruned_at_chance"].eq(True), "task"]}
-            key(axes, nothing)
+            name_mark(axes, nothing)
             axes.set_title(marked(task, nothing) + (f", {SCOPES[scope]}" if len(kinds) > 1 else ""))
             axes.set_ylabel("mean (%)" if task == MEAN else f"{metric(metrics[task]).name} (%)")
         for axes in panels[len(tasks) :]:
@@ -113,9 +113,7 @@ def _draw_method(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any
     hollow = look | {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
     axes.plot(rows[own]["heads"], 100 * rows[own]["value"], **hollow)
     if own.any():
-        axes.plot(
-            [], label="hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"}
-        )
+        key(axes, "hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"})
     missed = rows[rows["missed"] > 0]
     if len(missed):
         axes.plot(missed["heads"], 100 * missed["value"], label=CROSSED, **CROSS)

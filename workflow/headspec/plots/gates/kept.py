@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headspec.attention import Layers, as_array, existing
 from headspec.config.table_values import WHOLE
 from headspec.plots.drawing.kinds import divide, shade_gaps
-from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.drawing.style import PAGE, key, legend, styled
 from headspec.plots.gates.panels import panels
 
 #: inches: of all rows together, as long as each has room for its name
@@ -62,7 +62,7 @@ def draw(
     }  # fmt: skip
     for colour, name in (greys if few else colours).items():
         look = {"markerfacecolor": colour, "markeredgecolor": "black", "markeredgewidth": 0.5}
-        grid[0, 0].plot([], [], "s", label=name, **look)
+        key(grid[0, 0], name, linestyle="none", marker="s", **look)
     legend(figure)
     figure.legends[0].set_title("head (columns) by layer (rows, the first at the bottom)")
     return figure

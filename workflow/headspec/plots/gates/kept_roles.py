@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.table_values import WHOLE
 from headspec.plots.atlas.heads import ROLES
-from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.drawing.style import PAGE, key, legend, styled
 from headspec.plots.gates.panels import panels
 from headspec.statistics.resampling import SIGNIFICANCE
 
@@ -47,9 +47,9 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) 
         axes.set_ylabel("heads with the role")
     for axes in grid[len(shown) :]:
         axes.remove()
-    grid[0].plot([], linestyle=BY_LAYER, color="0.4", label="kept at random within layers")
+    key(grid[0], "kept at random within layers", linestyle=BY_LAYER, color="0.4")
     if counts["after"].notna().any():
-        grid[0].plot([], "x:", color="0.4", label="after further training")
+        key(grid[0], "after further training", linestyle=":", marker="x", color="0.4")
     legend(figure)
     return figure
 
@@ -67,7 +67,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
         )
         axes.plot(heads, role_rows["kept_by_layer"], color=colour, linestyle=BY_LAYER, linewidth=0.7)
         axes.plot(trained["heads"], trained["after"], "x:", color=colour, markersize=4, linewidth=0.8)
-        axes.plot([], f"{marker}-", color=colour, label=role)
+        key(axes, role, marker=marker, color=colour)
         sure = role_rows["p_holm"] < SIGNIFICANCE
         for points, fill in ((role_rows[sure], colour), (role_rows[~sure], "white")):
             axes.plot(points["heads"], points["kept"], marker, color=colour, markerfacecolor=fill)

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
+from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, key, legend, styled
 
 #: groups of runs in their order; others follow
 FIRST = ("random", "pretrained", "single")
@@ -42,7 +42,7 @@ def draw(probes: pd.DataFrame, joint: str | None) -> Figure:
         for i, name in enumerate(runs):
             _group(axes, rows[rows["runs"] == name].loc[order], column, i, len(runs), name)
         if column == "accuracy":
-            axes.plot([], color="0.3", marker="x", markersize=3, linestyle="none", label="control")
+            key(axes, "control", color="0.3", marker="x", markersize=3, linestyle="none")
             axes.set_xlim(-2, 102)
         else:
             axes.axvline(0, color="0.6", linewidth=0.6)
