@@ -10,11 +10,13 @@ import pytest
 
 from headspec import tables
 from headspec.errors import MissingError
-from headspec.explorer.finished import glossary, write_explorer
+from headspec.explorer.finished import write_explorer
 from headspec.explorer.heads import BOUNDED, GROUP, MEASURES, heads
 from headspec.explorer.page import data, harmless
-from headspec.explorer.sources import find_tables, load_tables
+from headspec.explorer.sources import STUDY_TABLES, find_tables, load_tables
 from headspec.heads.ranking import importance_map, top_heads
+from headspec.pipeline.commands import findings
+from headspec.pipeline.commands.summary import summarize
 from support.data.explored import HOSTILE, study
 
 
@@ -25,7 +27,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def views(results) -> dict:
-    return data(load_tables(find_tables(results)), glossary())["views"]
+    return data(load_tables(find_tables(results)))["views"]
 
 
 def text(column) -> list[str | None]:
@@ -42,6 +44,20 @@ def test_data_are_those_of_the_tables(results, views):
     combined = tables.read(results / "tables" / "combined.parquet")
     assert text(views["combined"]["task"]) == combined["task"].tolist()
     np.testing.assert_allclose(views["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
+
+
+def test_the_page_begins_as_the_summary_does(results, views):
+    """With what was found, which counts no models that learnt nothing."""
+    folded, _ = summarize(results, None)
+    said = [line.strip().removeprefix("found").strip() for line in folded.split("\n\n")[0].splitlines()]
+    for line in said[-len(views["found"]) + 1 :]:
+        assert line in views["found"]
+    assert views["found"][0].startswith("frozen: ")
+    assert "no better unpruned than a constant prediction" in views["found"][0]
+
+
+def test_every_table_of_the_summary_is_one_of_the_page():
+    assert {"combined", *findings.OPTIONAL} <= {*STUDY_TABLES}
 
 
 def test_ranks_give_the_heads_that_are_pruned(results, views):
@@ -98,9 +114,7 @@ def test_gains_are_those_of_pairs_and_predictions_have_one_task_left_out(results
 
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
-    views = data(load_tables(path for path in find_tables(results) if path.stem in names), glossary())[
-        "views"
-    ]
+    views = data(load_tables(path for path in find_tables(results) if path.stem in names))["views"]
     table = tables.read(results / "tables" / "heads.parquet").query("measure == 'importance'")
     group = views["heads"][0]
     rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
@@ -126,7 +140,7 @@ def test_names_end_neither_data_nor_title(results, tmp_path):
 def test_views_without_tables_are_empty_and_missing_numbers_null(results, tmp_path):
     sources = load_tables(path for path in find_tables(results) if path.stem == "combined")
     sources.tables["combined"].loc[0, "ci_low"] = np.nan
-    views = data(sources, glossary())["views"]
+    views = data(sources)["views"]
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)

@@ -22,10 +22,13 @@ from headspec.config import pruning_methods, variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as similarity_measures
 from headspec.config.study import plain
+from headspec.pipeline import figures as described
+from headspec.pipeline.commands.report import opening
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.similarity.correlation import correlation
 from headspec.statistics.similarity.paired import paired
 from support.data import iat, transfers
+from support.data.explored import HOSTILE, study
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, made
 from support.paths import ROOT
 from support.schemas import SCHEMAS
@@ -42,9 +45,12 @@ SIMILARITY = {name: measure.label for name, measure in similarity_measures.MEASU
 HEADS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
 RANKINGS = head_measures.MEASURES.labels(head_measures.pruned(head_measures.rankings()))
 WAYS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
-REGISTRIES = (
-    similarity_measures.MEASURES, head_measures.MEASURES, pruning_methods.PRUNING_METHODS, variants.KINDS,
-)  # fmt: skip
+#: what configs name and figures label
+LABELLED = {
+    "similarity": similarity_measures.MEASURES, "heads": head_measures.MEASURES,
+    "pruning methods": pruning_methods.PRUNING_METHODS,
+    "controls": {name: variants.KINDS[name] for name in variants.CONTROLS},
+}  # fmt: skip
 #: parameter of `draw`: the table that it is
 TABLES = {
     "roles": "head_roles", "curves": "pruning_curves", "differences": "task_differences", "gains": "sharing",
@@ -227,11 +233,11 @@ def test_texts_neither_overlap_nor_leave_the_figure(name, case):
     assert_readable(drawn(name, case))
 
 
-@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.what)
-def test_a_label_has_the_words_of_the_name_in_the_config(registry):
+@pytest.mark.parametrize("entries", LABELLED.values(), ids=LABELLED)
+def test_a_label_has_the_words_of_the_name_in_the_config(entries):
     """So that what a figure shows can be found in tables and config."""
     plain = {
-        name: re.sub("[ -]", "", entry.label.lower().replace("×", "x")) for name, entry in registry.items()
+        name: re.sub("[ -]", "", entry.label.lower().replace("×", "x")) for name, entry in entries.items()
     }
     assert not [name for name, label in plain.items() if any(w not in label for w in re.split("[-_]", name))]
 
@@ -254,6 +260,7 @@ def test_figures_load_neither_torch_nor_pyplot():
 
 
 REPORT = ROOT / "workflow" / "report"
+STRICT = {"halt_level": 2, "report_level": 5}
 CAPTIONS = {str(path.relative_to(REPORT).with_suffix("")): path for path in REPORT.rglob("*.rst")}
 
 
@@ -265,13 +272,34 @@ def test_captions_render(caption):
     )
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(CAPTIONS[caption].read_text())
-    strict = {"halt_level": 2, "report_level": 5}
     for draw_examples in (None, 37):
         params = SimpleNamespace(draw_examples=draw_examples)
         text = template.render(snakemake=SimpleNamespace(config=config, wildcards=wildcards, params=params))
-        assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=strict).decode()
+        assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=STRICT).decode()
         noisy = caption in ("matrix", "curves") and draw_examples is not None
         assert noisy == ("a different sample of 37 validation" in text)
+
+
+def test_the_report_begins_with_the_finding_and_lists_the_figures_that_exist(tmp_path):
+    """It has words for every figure; names cannot become code, and nothing is said of other figures."""
+    study(tmp_path / "results" / "small", tasks=("a", HOSTILE[0]))
+    (folder := tmp_path / "results" / "small" / "figures" / "atlas").mkdir(parents=True)
+    for name in ("dissociation.svg", "similarity.model.png", "atlas/believe.png"):
+        (folder.parent / name).write_bytes(b"<svg/>")
+    figures = [described.Figure(name, f"title of {name}", "category", (), {}) for name in FIGURES]
+    figures = [each._replace(wildcards=("model",) * (each.name == "similarity")) for each in figures]
+    found = opening(folder.parents[1], figures, None)
+    assert found["image"].startswith("data:image/svg+xml;base64,")
+    assert [name for *_, name in found["figures"]] == ["dissociation", "similarity", "atlas/believe"]
+    every = [(f.category, f.title, f.name) for f in figures]
+    config = {"study": "demo", "models": {"minilm": {}}, "tasks": {}, "seeds": [0]}
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(CAPTIONS["workflow"].read_text())
+    for part in (found, found | {"figures": every, "found": [HOSTILE[0]]}):
+        text = template.render(snakemake=SimpleNamespace(config=config | {"opening": part}))
+        html = docutils.core.publish_string(text, writer="html", settings_overrides=STRICT).decode()
+        assert html.index("<ul><li>") < html.index("<img ") < html.index("When one transformer")
+        assert "<script>" not in html and html.count("title of ") == len(part["figures"])
 
 
 def test_every_figure_has_a_caption():

@@ -63,6 +63,7 @@ from headspec.explorer import finished
 from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, state, warm
+from headspec.pipeline.commands.report import opening
 from headspec.pipeline.current import DAMAGED, other_versions
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
@@ -298,13 +299,16 @@ def note_study() -> None:
     state.note_start(Path(result()), config, named_config(), targets)
 
 
-def say_unfinished() -> None:
-    """Let the report of an unfinished study say so, in the text at its beginning."""
+def begin_report(figures: list) -> None:
+    """Let the report begin with what was found and, if the study is unfinished, say so."""
+    finished = None
     try:
-        start = state.last_start(Path(result()))
-        config["unfinished"] = state.unfinished(start, state.ask_snakemake(start)) if start else ""
+        if start := state.last_start(Path(result())):
+            finished = state.ask_snakemake(start)
+            config["unfinished"] = state.unfinished(start, finished)
     except HeadspecError as error:
         logger.warning(str(error))
+    config["opening"] = opening(Path(result()), figures, finished)
 
 
 def remake_pages() -> None:
@@ -334,8 +338,6 @@ if workflow.is_main_process and (loops := files.loops(result())):
     raise WorkflowError(f"{listing(loops)}: links that lead to themselves; remove them")
 if workflow.is_main_process and os.path.isdir(result()):
     compare_results()
-    if any(each.partition("=")[0] == "--report" for each in sys.argv):
-        say_unfinished()
 
 
 wildcard_constraints:

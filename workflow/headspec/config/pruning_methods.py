@@ -22,7 +22,7 @@ PRUNING_METHODS = Registry[PruningMethod]("pruning method")
 PRUNING_METHODS |= {
     WHOLE: PruningMethod("whole model", "all"),
     IMPORTANCE: PruningMethod("importance, at once", "ranked"),
-    "rescored": PruningMethod("importance, in steps", "stepwise"),
+    "rescored": PruningMethod("importance, rescored", "stepwise"),
     "l0": PruningMethod("L0", "learnt", gates="l0", open_ended=True),
     "l0-target": PruningMethod("L0 with a target", "learnt", gates="l0-target"),
     "subset": PruningMethod("subset", "learnt", gates="subset"),

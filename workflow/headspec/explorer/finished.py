@@ -1,7 +1,4 @@
-"""The explorer of finished results, and its glossary.
-
-The stage does not import it: its rule passes the glossary, so that no other text about tables reruns it.
-"""
+"""The explorer of finished results."""
 
 from pathlib import Path
 
@@ -9,27 +6,7 @@ from headspec.errors import MissingError, UnfinishedError
 from headspec.explorer.page import build_page
 from headspec.explorer.sources import find_tables
 from headspec.pipeline import state
-from headspec.pipeline.outputs import COLUMNS
 from headspec.provenance.files import atomic
-
-#: columns whose meaning the glossary has
-TERMS = (
-    "dissociation", "at_chance", "unpruned_at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over",
-    "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way",
-    "similarity", "difference", "value",
-)  # fmt: skip
-
-
-#: columns that only the page has
-OWN = {
-    "p": "corrected p that decides: in tables `p_seeds_holm` from three seeds on, else `p_holm`",
-    "p_of": "what p is about: other seeds and examples, or with one or two seeds these runs alone",
-}
-
-
-def glossary() -> dict[str, str]:
-    """Return the meaning of columns, in the words of the reference of tables."""
-    return {term: COLUMNS[term] for term in TERMS} | OWN
 
 
 def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
@@ -45,7 +22,7 @@ def write_explorer(results: Path, output: Path | None = None, trust: bool = Fals
     said = "\n".join(filter(None, own[1:]))
     if not own.finished:
         raise MissingError(f"{results}: no table is finished\n{said}")
-    html = build_page(own.finished, glossary(), text, said)
+    html = build_page(own.finished, text, said)
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if own.unfinished:

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from headspec.config.methods import NAMED
+from headspec.explorer.glossary import GLOSSARY
 from headspec.explorer.sources import Sources, load_tables
 from headspec.explorer.values import plain
 from headspec.explorer.views import views
@@ -23,16 +25,14 @@ LEFT_OUT = (
 )
 
 
-def build_page(
-    paths: Iterable[str | Path], glossary: dict[str, str], config: str = "", unfinished: str = ""
-) -> str:
+def build_page(paths: Iterable[str | Path], config: str = "", unfinished: str = "") -> str:
     """Return the page of a study from its tables, and its config as YAML; it begins with what is
     `unfinished`.
     """
-    return page(data(load_tables(paths), glossary, config) | {"unfinished": unfinished})
+    return page(data(load_tables(paths), config) | {"unfinished": unfinished})
 
 
-def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[str, Any]:
+def data(sources: Sources, config: str = "") -> dict[str, Any]:
     """Everything that the page shows."""
     made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in sources.footers.values()}
     seeds = {run.seed for run in sources.runs}
@@ -41,7 +41,8 @@ def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[s
     return {
         "study": sources.study,
         "views": views(sources),
-        "glossary": glossary,
+        "methods": list(NAMED),
+        "glossary": GLOSSARY,
         "left_out": LEFT_OUT,
         "provenance": {
             "config": config,

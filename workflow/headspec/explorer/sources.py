@@ -13,9 +13,10 @@ from headspec.errors import MissingError
 
 #: tables of a study that some view shows
 STUDY_TABLES = (
-    "agreement", "belief", "budgets", "combined", "correlation", "dissociation", "fractions",
-    "gain_prediction_scores", "gain_predictions", "gains", "gates", "head_roles", "heads", "improvement",
-    "probes", "pruning_curves", "sharing", "similarity", "task_differences",
+    "agreement", "areas", "belief", "budgets", "combined", "contrasts", "correlation", "dissociation",
+    "fractions", "gain_prediction_scores", "gain_predictions", "gains", "gates", "head_roles", "heads",
+    "improvement", "probe_changes", "probes", "pruning_curves", "sharing", "similarity", "single_heads",
+    "specialization", "task_differences",
 )  # fmt: skip
 #: tables of a run that some view shows
 RUN_TABLES = ("importance", "pruning")

@@ -8,6 +8,7 @@ import pandas as pd
 from headspec.explorer.heads import GROUP, heads
 from headspec.explorer.sources import Sources
 from headspec.explorer.values import Columns, columns
+from headspec.pipeline.commands import findings
 from headspec.statistics.training.sharing import between_pairs
 from headspec.statistics.verdicts import decisive, of_seeds
 
@@ -59,8 +60,16 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
 
 
+def found(sources: Sources) -> list[str]:
+    """What the study found, in the lines of its summary."""
+    return findings.lines(sources.tables)
+
+
 def pruning(sources: Sources) -> Columns:
-    """Values of each task's main metric under every mask: mean over seeds and draws, least and most."""
+    """Values of each task's main metric under every mask: mean over seeds and draws, least and most.
+
+    `n` is the number of examples.
+    """
     metrics = sources.tables.get("dissociation")
     frames = [
         run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
@@ -72,8 +81,9 @@ def pruning(sources: Sources) -> Columns:
     main = metrics.drop_duplicates([*GROUP, "task"]).reindex(columns=[*GROUP, "task", "metric", "chance"])
     frame = pd.concat(frames, ignore_index=True).merge(main)
     keys = [*GROUP, "task", "metric", "chance", "pruned_for", "order", "fraction", "n_pruned"]
-    values = frame.groupby(keys, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
-    return columns(values, [*keys, "mean", "min", "max"])
+    groups = frame.groupby(keys, dropna=False)
+    values = groups["value"].agg(["mean", "min", "max"]).assign(n=groups["n"].max()).reset_index()
+    return columns(values, [*keys, "n", "mean", "min", "max"])
 
 
 def similarity(sources: Sources) -> Columns:
@@ -114,7 +124,7 @@ def gain_predictions(sources: Sources) -> Columns:
 
 #: parts of the page's data that are no table as it is
 MADE: Mapping[str, Callable[[Sources], Any]] = {
-    "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
+    "found": found, "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
     "probes": probes, "gains": gains, "gain_predictions": gain_predictions,
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from headspec.provenance.files import atomic
 
 snakemake: Snakemake
 with stage(snakemake, "explorer"):
-    html = build_page(snakemake.input, snakemake.params.glossary, snakemake.params.config)
+    html = build_page(snakemake.input, snakemake.params.config)
     record = tables.record_text(tables.job_record(snakemake))
     with atomic(snakemake.output[0]) as temporary:
         temporary.write_text(f"{html}<!-- {record} {files.PLACEHOLDER} -->\n", encoding="utf-8")

@@ -18,14 +18,14 @@ const picture = (width, height, label, ...children) =>
   s("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, class: "chart",
     width, height }, children);
 const text = (x, y, words, more = {}) => s("text", { x, y, ...more }, words);
-/** Marks with their names, in rows between `left` and `right` from `y` down, and where the last row is. */
+/** Numbers with their names, in rows between `left` and `right` from `y` down, and where the last row is. */
 function key(entries, left, right, y) {
   let x = left;
-  const parts = entries.map(({ index, name }) => {
-    const room = 34 + 7.2 * [...cut(name)].length;
+  const parts = entries.map(({ mark, name }) => {
+    const room = 30 + 7.2 * [...cut(name, 44)].length;
     if (x > left && x + room > right) { x = left; y += 20; }
     x += room;
-    return [s("path", { class: `point ${colour(index)}`, d: shape(index)(x - room + 6, y, 5) }), text(x - room + 16, y + 4, cut(name))];
+    return text(x - room, y + 4, `${mark}  ${cut(name, 44)}`);
   });
   return [parts, y];
 }
@@ -60,10 +60,10 @@ function axis(x, values, top, bottom, label, words = (value) => number(100 * val
 }
 
 /** Points with intervals: rows of {name, detail, group, index, value, low, high, hollow, act, printed}.
- *  Options: words for ticks; slim beside others; without 0 on the axis; a value to compare with. */
-function forest(lines, label, { words, slim, free, compared } = {}) {
+ *  Options: words for ticks; slim beside others; without 0 on the axis; a value to compare with; room for what is printed. */
+function forest(lines, label, { words, slim, free, compared, room } = {}) {
   const phone = PHONE.matches, narrow = phone || slim;
-  const left = phone ? 158 : slim ? 168 : 230, right = narrow ? 66 : 130, width = phone ? 430 : slim ? 500 : 760, row = 24;
+  const left = phone ? 158 : slim ? 168 : 230, right = room ?? (narrow ? 66 : 130), width = phone ? 430 : slim ? 500 : 760, row = 24;
   let y = 14, group = null;
   const height = 64 + row * (lines.length + unique(lines.map((line) => line.group)).length);
   const ends = lines.flatMap((line) => [line.low, line.high, line.value]);
@@ -100,7 +100,8 @@ function spread(wanted, bottom) {
   return found;
 }
 
-/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` and `chance`, if given, are marked. */
+/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` and `chance`, if given, are marked.
+ *  The band of a single point is a box, left of the mark of `at`, which would hide it. */
 function curves(series, at, labels, chance) {
   const all = series.flatMap((one) => one.points), most = Math.max(...all.map((point) => point[0]), at ?? 0);
   const wide = Math.max(...series.map((one) => [...cut(one.name)].length));
@@ -118,15 +119,16 @@ function curves(series, at, labels, chance) {
     missing(chance) ? null : [s("line", { x1: left, x2: right, y1: y(chance), y2: y(chance), class: "cursor chance", "data-chance": chance }),
       text(right - 4, y(chance) - 4, "chance", { "text-anchor": "end", class: "label" })],
     series.map((one, i) => {
-      const to = (i) => one.points.map((point) => `${x(point[0])} ${y(point[i])}`);
+      const boxed = one.points.length === 1, across = (point) => x(point[0]) - (boxed ? 9 : 0);
+      const to = (i) => one.points.map((point) => `${across(point)} ${y(point[i])}`);
       const banded = one.points.length && !missing(one.points[0][2]), open = one.dash ? " hollow" : "";
       return s("g", { class: "series" },
-        banded && one.points.length > 1 ? s("path", { class: `band ${colour(one.index)}`,
+        banded && !boxed ? s("path", { class: `band ${colour(one.index)}`,
           d: `M${to(2).join("L")}L${to(3).reverse().join("L")}z` }) : null,
-        banded && one.points.length === 1 ? s("line", { class: `range ${colour(one.index)}`,
-          x1: x(one.points[0][0]), x2: x(one.points[0][0]), y1: y(one.points[0][2]), y2: y(one.points[0][3]) }) : null,
+        banded && boxed ? s("rect", { class: `band box ${colour(one.index)}`, width: 12, x: across(one.points[0]) - 6,
+          y: y(one.points[0][3]), height: y(one.points[0][2]) - y(one.points[0][3]) }) : null,
         s("path", { class: `line ${colour(one.index)}`, d: `M${to(1).join("L")}`, "stroke-dasharray": one.dash }),
-        one.points.map((point) => mark("path", { d: shape(one.index)(x(point[0]), y(point[1]), 4),
+        one.points.map((point) => mark("path", { d: shape(one.index)(across(point), y(point[1]), 4),
           class: `point ${colour(one.index)}${open}`, "data-value": point[1] },
           `${isolated(one.name)}, ${percent(point[0], 0)} of heads: ${percent(point[1])}`)),
         s("path", { d: shape(one.index)(right + 16, heights[i], 4), class: `point ${colour(one.index)}${open}`, "aria-hidden": "true" }),
@@ -134,10 +136,10 @@ function curves(series, at, labels, chance) {
     }));
 }
 
-/** Points of {x, y, low, high, index, words, act}; `legend` names the index of each {index, name}. */
+/** Points of {x, y, low, high, index, hollow, words, act}, each with the number `mark` of its `name` below. */
 function scatter(points, labels) {
   const phone = PHONE.matches, width = phone ? 400 : 620, left = phone ? 42 : 56, top = 26, bottom = 348;
-  const [legend, end] = key(labels.legend, left, width, bottom + 58), height = end + 12;
+  const [legend, end] = key(points, left, width, bottom + 58), height = end + 12;
   const [x0, x1] = extent(points.map((point) => point.x));
   const [y0, y1] = extent(points.flatMap((point) => [point.y, point.low, point.high]), [0]);
   const x = scale(x0, x1, left, width - 16), y = scale(y0, y1, bottom, top + 6);
@@ -149,10 +151,21 @@ function scatter(points, labels) {
     text(left, 15, "D, per cent", { class: "label" }), legend,
     points.map((point) => [
       missing(point.low) ? null : s("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), class: `range ${colour(point.index)}` }),
-      mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}` }, point.words, point.act)]));
+      mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}${point.hollow ? " hollow" : ""}` }, point.words, point.act),
+      text(x(point.x) + 9, y(point.y) - 5, point.mark, { "aria-hidden": "true" })]));
 }
 
 const absent = (size, i) => Boolean(size.absent?.includes(i));
+/** A key of shades, from their least to their largest value. */
+function shades(x, y, most, signed) {
+  const steps = signed ? 11 : 7, size = 13, from = signed ? -1 : 0;
+  return [text(x + 50, y + 11, short(from * most), { "text-anchor": "end" }), [...Array(steps).keys()].map((i) => {
+    const share = from + (1 - from) * i / (steps - 1);
+    return s("rect", { x: x + 56 + size * i, y, width: size, height: size, class: `cell ${share < 0 ? "below" : "above"}`, "fill-opacity": opacity(Math.abs(share)) });
+  }), text(x + 62 + size * steps, y + 11, short(most))];
+}
+/** Of a cell, by its share of the darkest; on darker ones marks have the colour of the ground. */
+const opacity = (share) => (0.04 + 0.96 * share).toFixed(3), DARK = 0.72;
 /** Layer x head: cells of a shade or, with `signed`, of two colours and a sign, so that grey says the same.
  *  `largest` is the value of the darkest shade; `sign` says which cells have a sign; `closed` crosses cells;
  *  `glyphs` draws a mark {form, index, r} in cells instead, named in `legend`. A size with `kinds` of attention,
@@ -167,38 +180,36 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
     return top + cell * (kinds[k][1] + last(k) - row) + apart * (k + 1);
   };
   const below = top + cell * size.layers + apart * kinds.length;
-  const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0, size.kinds ? 200 : 0);
-  const step = 84, by = Math.floor((width - 8) / step), height = below + 36 + 19 * Math.ceil(legend.length / by);
+  const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0, size.kinds ? 200 : 0, glyphs ? 0 : 272);
+  const step = 84, by = Math.floor((width - 8) / step), height = below + 36 + 19 * Math.ceil(legend.length / by) + (glyphs ? 0 : 26);
   const most = largest || Math.max(...values.map((value) => Math.abs(value || 0))) || 1;
   const signs = sign || ((i) => Math.abs(values[i]) > 0.1 * most);
   const grid = s("g", { role: "group", "aria-label": `${title}: a button for each head; arrows move, Enter selects` });
-  const plus = [], minus = [], crosses = {};
+  const marks = {};  // by their look: one path for all of a look, as pictures of many heads take long to make
   const each = s("rect", { width: cell - 1, height: cell - 1, rx: 2, role: "button", tabindex: -1, "aria-pressed": "false" });
   const cells = values.map((value, i) => {
     if (absent(size, i)) return null;
     const x = left + (i % size.heads) * cell, y = rowAt(Math.floor(i / size.heads));
     const share = missing(value) || glyphs ? 0 : Math.min(1, Math.abs(value) / most);
     const node = fill(each.cloneNode(), { x: x + 0.5, y: y + 0.5, class: `cell ${signed && value < 0 ? "below" : "above"}`,
-      "fill-opacity": (0.04 + 0.96 * share).toFixed(3), "data-head": i, "aria-label": words(i) });
+      "fill-opacity": opacity(share), "data-head": i, "aria-label": words(i) });
     grid.append(node);
+    const put = (look, path, shown = 1) => (marks[`${look}${share > DARK ? " on-dark" : ""}|${shown}`] ??= []).push(path);
     if (signed && value && signs(i)) {
       const dash = `M${x + cell / 2 - 4} ${y + cell / 2}h8`;
-      if (value < 0) minus.push(dash);
-      else plus.push(`${dash}m-4 -4v8`);
+      put(`sign ${value < 0 ? "minus" : "plus"}`, value < 0 ? dash : `${dash}m-4 -4v8`);
     }
-    if (closed && closed[i]) (crosses[closed[i]] ??= []).push(
-      `M${x + 4} ${y + 4}L${x + cell - 4} ${y + cell - 4}M${x + cell - 4} ${y + 4}L${x + 4} ${y + cell - 4}`);
+    if (closed && closed[i])
+      put("closed", `M${x + 4} ${y + 4}L${x + cell - 4} ${y + cell - 4}M${x + cell - 4} ${y + 4}L${x + 4} ${y + cell - 4}`, closed[i]);
     const glyph = glyphs && glyphs(i);
     if (glyph) grid.append(s("path", { class: `glyph ${colour(glyph.index)}`, "aria-hidden": "true",
       d: shape(glyph.form)(x + cell / 2, y + cell / 2, glyph.r * cell) }));
     return node;
   });
-  // one path for all marks of a kind, and copies of one cell: pictures of many heads take long to make
-  // each above a wider one in the colour of the ground, so that it is seen on every shade
-  const drawn = (paths, more) => [s("path", { class: "halo", "stroke-opacity": more["stroke-opacity"], d: paths.join("") }),
-    s("path", { ...more, d: paths.join("") })];
-  fill(grid, {}, [drawn(plus, { class: "sign plus" }), drawn(minus, { class: "sign minus" }),
-    Object.entries(crosses).map(([share, paths]) => drawn(paths, { class: "closed", "stroke-opacity": share }))]);
+  fill(grid, {}, Object.entries(marks).map(([look, paths]) => {
+    const [name, shown] = look.split("|");
+    return s("path", { class: name, "stroke-opacity": shown, d: paths.join("") });
+  }));
   walked(grid, cells, { ArrowRight: 1, ArrowLeft: -1, ArrowDown: -size.heads, ArrowUp: size.heads }, hover, act);
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
@@ -210,6 +221,7 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
     [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), below + 15, i, { "text-anchor": "middle" })),
     text(left + cell * size.heads / 2, below + 31, "head", { "text-anchor": "middle", class: "label" }),
     text(12, (top + below) / 2, "layer", { "text-anchor": "middle", class: "label", transform: `rotate(-90 12 ${(top + below) / 2})` }),
+    glyphs ? null : shades(8, below + 44, most, signed),
     legend.map(({ form, index, name }, i) => {
       const x = 8 + step * (i % by), y = below + 47 + 19 * Math.floor(i / by);
       return [s("path", { class: `glyph ${colour(index)}`, d: shape(form)(x + 6, y, 5) }), text(x + 16, y + 4, name)];

@@ -5,7 +5,13 @@ const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes), ranked = rows(VI
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
 const gains = rows(VIEWS.gains), predictions = rows(VIEWS.gain_predictions), ranking = rows(VIEWS.gain_prediction_scores);
 const GROUP = ["model", "mixture", "method"];
-const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
+const present = unique([...combined, ...VIEWS.heads].map((row) => row.method));
+const methods = [...DATA.methods.filter((name) => present.includes(name)), ...present.filter((name) => !DATA.methods.includes(name))];
+const means = combined.filter((row) => row.task === "mean");
+// D of each mixture by the first method that it has: the largest comes first, as in the summary
+const largest = new Map([...means].sort((a, b) => methods.indexOf(b.method) - methods.indexOf(a.method)).map((row) => [`${row.model}\n${row.mixture}`, row.dissociation ?? -Infinity]));
+const ofMixture = (row) => largest.get(`${row.model}\n${row.mixture}`) ?? -Infinity;
+const byD = (found) => [...found].sort((a, b) => ofMixture(b) - ofMixture(a) || methods.indexOf(a.method) - methods.indexOf(b.method));
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
 const given = (row) => GROUP.every((name) => row[name] === state[name]);
@@ -15,16 +21,21 @@ const CHANCES = "Hollow marks are at chance: † some pruned model, × even the 
 /** A corrected p, and whether it is about other seeds; only then is a difference between ways of training clear. */
 const tested = (row, name = "p") => `corrected p ${row.p_of === "these runs" ? "of these runs " : ""}${number(row[name])}`;
 const sure = (row) => row.p_of !== "these runs" && !missing(row.p) && row.p < 0.05;
+const pValue = (p) => (missing(p) ? "p –" : p < 0.001 ? "p < 0.001" : `p ${number(p)}`);
+const caseOf = (row) => (row.distinct ? "distinct" : row.case ?? "–");
+/** A sentence of the summary with true minus signs. */
+const minus = (line) => line.replace(/(?<=^|[ [])-(?=\d)/g, "−");
 const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
 
-/** Keep model, mixture and, if `group` has it, method among those that there are. */
+/** Keep model, mixture and, if `group` has it, method among those that there are, or take the first. */
 function settle(found, group) {
   for (const [i, name] of group.entries()) {
     const values = unique(found.filter((row) => group.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name]));
-    if (!values.includes(state[name])) state[name] = values.includes("tuned") ? "tuned" : values[0];
+    if (!values.includes(state[name])) state[name] = values[0];
   }
 }
-function groupChoices(found, group = GROUP) {
+function groupChoices(all, group = GROUP) {
+  const models = unique(all.map((row) => row.model)), found = models.flatMap((model) => byD(all.filter((row) => row.model === model)));
   settle(found, group);
   return group.map((name, i) => choice(`choose-${name}`, name,
     unique(found.filter((row) => group.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name])),
@@ -48,19 +59,17 @@ function slider() {
 
 function open(row) { show({ view: "mixture", model: row.model, mixture: row.mixture, method: row.method }); }
 function studyView() {
-  const means = combined.filter((row) => row.task === "mean");
-  const counts = ["double", "single", "inverted", "none", "chance"].map((name) => [name, means.filter((row) => row.case === name).length])
-    .filter(([name, n]) => n || name !== "chance");
-  return [h("p", { class: "lead" }, `${means.length} groups of runs: ${counts.map(([name, n]) => `${n} ${name}`).join(", ")}. ` +
-      "D says how much more a task loses when its own heads are pruned than when the others' are."),
+  const about = unique(means.map((row) => row.p_of)).includes("these runs") ? "p of these runs says nothing about other seeds. " : "";
+  return [h("ul", { class: "found", "aria-label": "What was found" }, VIEWS.found.map((line) => h("li", { dir: "auto" }, minus(line)))),
     unique(means.map((row) => row.model)).map((model, i) => {
-      const of = means.filter((row) => row.model === model);
-      return panel({ id: `study-${i}`, title: `Dissociation of ${isolated(model)}`,
-        note: `Mean D over the tasks of a mixture, in per cent, with its interval. ${CHANCES} Select a mark to open its mixture.`,
+      const of = byD(means.filter((row) => row.model === model));
+      return panel({ id: `study-${i}`, title: `Dissociation of ${isolated(model)}, ${percent(of[0].fraction, 0)} of heads pruned`,
+        note: "D: how much more a task loses when its own heads are pruned than when the others' are, per cent of its unpruned metric. " +
+          `Mean over the tasks of a mixture, the largest first, with its interval and corrected p. ${about}${CHANCES} Select a mark to open its mixture.`,
         picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: Boolean(chance(row)),
           value: row.dissociation, low: row.ci_low, high: row.ci_high, act: () => open(row),
-          printed: `${percent(row.dissociation)} ${chance(row)} ${PHONE.matches ? "" : row.case}`,
-          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${row.case}${chanceWords(row)}` })), "mean D, per cent"),
+          printed: `${[percent(row.dissociation), chance(row)].join(" ").trim()}, ${pValue(row.p)}${PHONE.matches ? "" : `, ${caseOf(row)}`}`,
+          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${tested(row)}, ${caseOf(row)}${chanceWords(row)}` })), "mean D, per cent", { room: PHONE.matches ? 96 : 178 }),
         ...lined(of) });
     })];
 }
@@ -76,14 +85,14 @@ function matrix(now) {
     tasks.map((task, j) => {
       const row = at.find((each) => each.pruned_for === name && each.task === task);
       const lost = base[task] ? Math.max(0, 1 - row.mean / base[task]) : 0;
-      const words = `heads of ${isolated(name)} pruned, ${isolated(task)}: ${row.metric} ${number(row.mean)}`;
+      const words = `heads of ${isolated(name)} pruned, ${isolated(task)}: ${row.metric} ${percent(row.mean)}`;
       return [mark("rect", { x: left + j * wide + 1, y: 40 + i * high, width: wide - 2, height: high - 2, rx: 3,
         class: "cell above", "fill-opacity": (0.04 + Math.min(0.51, lost)).toFixed(3), "data-value": row.mean }, words),
       name === task ? s("rect", { x: left + j * wide + 3, y: 42 + i * high, width: wide - 6, height: high - 6, rx: 2, class: "own", "aria-hidden": "true" }) : null,
-      text(left + (j + 0.5) * wide, 59 + i * high, number(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
+      text(left + (j + 0.5) * wide, 59 + i * high, number(100 * row.mean, 1), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
-    note: "Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads.",
+    note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads.",
     picture: picture(left + wide * tasks.length + 4, 46 + high * whose.length, "Pruning matrix",
       text(0, 24, "heads pruned of", { class: "label" }),
       tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });
@@ -108,8 +117,9 @@ function mixtureView() {
         points: [[0, base.mean], ...line.map((row) => [row.fraction, row.mean])] }));
     const random = of.filter((row) => row.pruned_for === "random");
     if (random.length) series.push({ name: "random", index: 5, dash: "1 4", points: random.map((row) => [row.fraction, row.mean, row.min, row.max]) });
-    return panel({ id: `curve-${i}`, title: `${isolated(task)}: ${of[0].metric} as heads are pruned`,
-      note: "Means over seeds, in per cent. Random orders: mean and range of all draws and seeds. A task's heads have its colour. The upright line is at the slider.",
+    const drawn = !random.length ? "" : `Box: mean and range of random draws and seeds${random[0].n < base.n ? `, each on ${random[0].n} of ${base.n} examples` : ""}. `;
+    return panel({ id: `curve-${i}`, title: `${isolated(task)}: ${worded(of[0].metric)} as heads are pruned`,
+      note: `Means over seeds, in per cent. ${drawn}A task's heads have its colour. The upright line is at the slider.`,
       picture: curves(series, now, { title: `${task} against the fraction of heads pruned`, x: "heads pruned, per cent" }, of[0].chance), ...lined(of) });
   });
   parts.push(h("div", { class: "grid" }, curved));
@@ -122,7 +132,9 @@ function similarityView() {
   const measures = unique(likenesses.filter((row) => row.model === state.model).map((row) => row.measure));
   if (!measures.includes(state.measure)) state.measure = measures[0];
   const of = likenesses.filter((row) => row.model === state.model && row.measure === state.measure);
-  const mixtures = combined.filter((row) => row.task === "mean" && row.model === state.model).flatMap((row) => {
+  const ofModel = means.filter((row) => row.model === state.model), trained = methods.filter((name) => ofModel.some((row) => row.method === name));
+  if (!trained.includes(state.method)) state.method = trained[0] ?? null;
+  const mixtures = ofModel.filter((row) => row.method === state.method).flatMap((row) => {
     const tasks = combined.filter((each) => GROUP.every((name) => each[name] === row[name]) && each.task !== "mean").map((each) => each.task);
     const found = tasks.length === 2 && of.find((each) => tasks.includes(each.task_a) && tasks.includes(each.task_b) && each.task_a !== each.task_b);
     return found && !missing(found.similarity) ? [{ ...row, similarity: found.similarity }] : [];
@@ -131,15 +143,16 @@ function similarityView() {
     const row = below && of.find((each) => (each.task_a === a && each.task_b === b) || (each.task_a === b && each.task_b === a));
     return row && !missing(row.similarity) ? { value: row.similarity, words: `${isolated(a)} and ${isolated(b)}: ${number(row.similarity)} ${interval(row.ci_low, row.ci_high)}` } : null;
   };
-  const fit = correlations.find((row) => row.model === state.model && row.measure === state.measure);
+  // the study correlates D of its first method
+  const fit = state.method === trained[0] && correlations.find((row) => row.model === state.model && row.measure === state.measure);
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value })),
+    trained.length > 1 ? choice("choose-method", "method", trained, state.method, (value) => show({ method: value })) : null,
     choice("choose-measure", "measure of similarity", measures, state.measure, (value) => show({ measure: value }))),
-  mixtures.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure})`,
+  mixtures.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure}), ${state.method}`,
     note: "Points are mixtures of two tasks, with the interval of D, and open them." +
-      (fit ? ` r = ${number(fit.pearson_r, 2)} over ${fit.n_pairs} pairs, p = ${number(fit.p_mantel)} by the Mantel test.` : ""),
-    picture: scatter(mixtures.map((row) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row),
-      words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})`,
-      legend: unique(mixtures.map((row) => row.method)).map((name) => ({ name, index: methods.indexOf(name) })) }), ...lined(mixtures) }) : null,
+      (fit ? ` r = ${number(fit.pearson_r, 2)} over ${fit.n_pairs} pairs, ${pValue(fit.p_mantel)} by the Mantel test.` : ""),
+    picture: scatter(byD(mixtures).map((row, i) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row), mark: i + 1, name: row.mixture, hollow: Boolean(chance(row)),
+      words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}${chanceWords(row)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})` }), ...lined(mixtures) }) : null,
   panel({ id: "tasks-similarity", title: `Similarity of every two tasks (${state.measure})`, note: "At most 1; the stronger the colour, the more alike. Mean over seeds.",
     picture: pairs(unique(of.flatMap((row) => [row.task_a, row.task_b])), alike, "Similarity of every two tasks"), ...lined(of) })];
 }
@@ -232,7 +245,7 @@ function groupingView() {
 }
 
 function glossaryView() {
-  return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term.replaceAll("_", " ")), h("dd", {}, words.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", ""))]));
+  return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term), h("dd", {}, words)]));
 }
 function originView() {
   const of = DATA.provenance, lines = Object.entries(of.tables);
@@ -246,7 +259,7 @@ function originView() {
 }
 
 const PAGES = [
-  { id: "study", name: "Study", exists: () => combined.length, draw: studyView },
+  { id: "study", name: "Study", exists: () => VIEWS.found.length, draw: studyView },
   { id: "mixture", name: "Mixture", exists: () => combined.length, draw: mixtureView },
   { id: "heads", name: "Heads", exists: () => VIEWS.heads.length, draw: headsView },
   { id: "belief", name: "Measures", exists: () => beliefs.length || ranked.length || agreements.length, draw: beliefView },

@@ -1,5 +1,6 @@
 """What a study found: a line for each question that its tables answer."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -29,6 +30,8 @@ OPTIONAL = {
     "probes": "rows by label and choice of heads",
     "probe_changes": "changes of what heads know",
 }
+#: the table 'combined' of a study without mixtures
+NO_MIXTURES = pd.DataFrame(columns=["model", "method", "task", UNLEARNT])
 #: contrasts of means over pairs of tasks, each with its own words
 PAIRS, ACROSS = "pairs", "across paradigms"
 #: what measures of heads are compared with: the column of 'belief'
@@ -82,6 +85,15 @@ def describe(
     return found, [f"{n} {what[name]}: tables/{name}.parquet" for name, n in left.items() if n and what[name]]
 
 
+def lines(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return what a page about a study begins with, from its tables by name: the lines of its summary."""
+    frames = {name: tables[name] for name in OPTIONAL if name in tables}
+    combined = tables.get("combined", NO_MIXTURES)
+    found, _ = describe(combined, frames, shown_means(combined), shown_areas(frames))
+    *tasks, note = unlearnt(combined) or [""]
+    return [*(f"{line}: {note}" for line in tasks), *found]
+
+
 def unlearnt(combined: pd.DataFrame) -> list[str]:
     """Return lines on tasks of which unpruned models learnt nothing: ``frozen: topic (2 of 3 mixtures)``."""
     tasks = combined[~means_over_tasks(combined)]
@@ -104,6 +116,13 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
 def shown_means(table: pd.DataFrame) -> pd.DataFrame:
     """Return the means over tasks, for the methods that are shown."""
     return table[means_over_tasks(table) & table["method"].isin(NAMED)]
+
+
+def shown_areas(frames: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
+    """Return the means over tasks of the table 'areas', if heads are pruned at several fractions."""
+    if not {"areas", "fractions"} <= {*frames} or frames["fractions"]["fraction"].nunique() < 2:
+        return None
+    return shown_means(frames["areas"])
 
 
 def means_over_tasks(table: pd.DataFrame) -> pd.Series:

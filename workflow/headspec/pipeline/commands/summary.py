@@ -62,7 +62,7 @@ def summarize(folder: Path, width: int | None = None, trust: bool = False) -> tu
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
         )
     frames = {path.stem: _table(path.stem, path) for path in own.finished}
-    combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
+    combined = frames.pop("combined", findings.NO_MIXTURES)
     outdated = other_versions(Results(folder))
     parts = [
         "\n".join(_folded(line, width) for line in own[1:] if line),
@@ -84,9 +84,7 @@ def _table(name: str, path: Path) -> pd.DataFrame:
 def text(combined: pd.DataFrame, results: Path, width: int | None = None, **frames: pd.DataFrame) -> str:
     """Return the summary, folded at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
     means = shown_means(combined)
-    areas = frames.get("areas")
-    several = areas is not None and "fractions" in frames and frames["fractions"]["fraction"].nunique() > 1
-    areas = shown_means(areas) if several and areas is not None else None
+    areas = findings.shown_areas(frames)
     found, left_out = findings.describe(combined, frames, means, areas)
     lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", found)]
     if len(means):

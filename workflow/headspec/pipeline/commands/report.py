@@ -1,0 +1,49 @@
+"""How the report begins: what was found, the main figure, and which figures there are."""
+
+import base64
+import mimetypes
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headspec import tables
+from headspec.pipeline.commands import findings
+from headspec.pipeline.figures import Figure
+
+#: the figure that the report begins with
+MAIN = "dissociation"
+
+
+def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] | None) -> dict[str, Any]:
+    """Return what `workflow/report/workflow.rst` begins with.
+
+    `found`: sentences on the results; `image`: the main figure as a data URI, or empty; `figures`: category,
+    title and name of those that exist. `finished` says of files, named below `results`, whether they are
+    current; None takes all.
+    """
+    paths = [results / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
+    frames = {path.stem: tables.read(path) for path in paths if _current(results, path, finished)}
+    found = [path for path in sorted((results / "figures").rglob("*")) if _current(results, path, finished)]
+    images = [path for path in found if path.stem == MAIN and path.suffix in (".svg", ".png")]
+    names = [path.relative_to(results / "figures").as_posix() for path in found]
+    return {
+        "found": findings.lines(frames),
+        "image": _data_uri(images[-1]) if images else "",
+        "figures": [(f.category, f.title, f.name) for f in figures if any(map(_pattern(f).match, names))],
+    }
+
+
+def _current(results: Path, path: Path, finished: dict[str, bool] | None) -> bool:
+    """Whether a file exists and was made for the study as it is."""
+    return path.is_file() and (finished is None or finished.get(path.relative_to(results).as_posix(), False))
+
+
+def _pattern(figure: Figure) -> re.Pattern[str]:
+    """The names of the files of a figure, below the folder of figures."""
+    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(figure.path)) + r"\.\w+$")
+
+
+def _data_uri(path: Path) -> str:
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
