@@ -117,21 +117,89 @@ def saved_csv(page, panel: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(), newline="")))
 
 
-def test_the_study_shows_and_saves_its_table_and_its_marks_open_mixtures(page, table):
-    """Models that learnt nothing are crossed and counted apart: a frozen one, in one of its tasks."""
-    means = table("combined").query("task == 'mean'")["dissociation"]
-    assert_shows(page, "study-0", means)
+def test_the_study_begins_with_the_finding_and_its_marks_open_mixtures(page, table):
+    """The largest D of tuned models is first. A frozen one that learnt nothing is crossed."""
+    means = table("combined").query("task == 'mean'")
+    tuned = means[means["method"] == "tuned"].sort_values("dissociation", ascending=False)
+    rows = means.set_index(["mixture", "method"]).loc[
+        [(mixture, method) for mixture in tuned["mixture"] for method in ("tuned", "frozen")]
+    ]
+    assert_shows(page, "study-0", rows["dissociation"])
     saved = [float(row["dissociation"]) for row in saved_csv(page, "study-0")]
-    np.testing.assert_allclose(saved, means, rtol=1e-5)
-    assert " none, 1 chance." in page.locator(".lead").inner_text()
-    crossed = page.locator("#panel-study-0 text", has_text="×").all()
-    assert len(crossed) == 1 and crossed[0].inner_html().endswith("chance")
-    marks = page.locator("#panel-study-0 [role=button]")
-    marks.first.click()
+    np.testing.assert_allclose(saved, rows["dissociation"], rtol=1e-5)
+    found, n = page.locator(".found li").all_inner_texts(), len(tuned)
+    assert found[1] == f"30 % of heads, {n} mixtures: tuned {n} none; frozen {n - 1} none, 1 chance"
+    printed = page.locator("#panel-study-0 .printed").all_text_contents()
+    assert all(", p " in text for text in printed)
+    (crossed,) = [text for text in printed if "×" in text]
+    assert crossed.endswith("chance")
+    page.locator("#panel-study-0 [role=button][aria-label*='unpruned model at chance']").click()
     assert page.locator("#panel-tasks text", has_text="×").count() == 2  # the task and the mean
     page.go_back()
-    marks.nth(2).click()
-    assert page.locator("h2").inner_text() == "Mixture" and chosen(page, "mixture") == "pair1"
+    page.locator("#panel-study-0 [role=button]").nth(2).click()
+    assert (
+        page.locator("h2").inner_text() == "Mixture" and chosen(page, "mixture") == tuned["mixture"].iloc[1]
+    )
+
+
+def test_a_mixture_is_shown_in_per_cent_with_random_heads_beside_the_slider(page, table):
+    """The first one is that of the largest D."""
+    visit(page, "mixture")
+    tuned = table("combined").query("task == 'mean' and method == 'tuned'")
+    assert chosen(page, "mixture") == tuned.loc[tuned["dissociation"].idxmax(), "mixture"]
+    printed = [float(text) for text in page.locator("#panel-matrix .number").all_text_contents()]
+    np.testing.assert_allclose(printed, 100 * np.array(values(page, "matrix")), atol=0.051)
+    box, line = page.locator("#panel-curve-0 .box"), page.locator("#panel-curve-0 .cursor").first
+    right = float(box.get_attribute("x")) + float(box.get_attribute("width"))
+    assert right < float(line.get_attribute("x1"))
+    assert "each on 40 of 100 examples" in page.locator("#panel-curve-0 .note").inner_text()
+
+
+def test_pairs_of_the_similarity_are_named_and_r_is_of_the_points(page, table):
+    visit(page, "similarity")
+    rows = table("combined").query("task == 'mean'")
+    for method in ("tuned", "frozen"):
+        choose(page, "method", method)
+        own = rows[rows["method"] == method]
+        assert_shows_in_any_order(page, "similarity", own["dissociation"])
+        names = page.locator("#panel-similarity svg text", has_text="pair").all_text_contents()
+        assert sorted(name.split()[1] for name in names) == sorted(own["mixture"])
+        r = page.locator("#panel-similarity .note").inner_text().count("r = ")
+        assert r == (method == "tuned")
+
+
+CONTRASTS = """() => {
+    const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+    const light = (colour) => colour.map((v) => v / 255)
+        .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const colour = (node, name) => numbers(getComputedStyle(node)[name]).slice(0, 3);
+    const ground = colour(document.body, "backgroundColor");
+    return [...document.querySelectorAll(".sign, .closed[stroke-opacity='1']")].flatMap((path) => {
+        const mark = light(colour(path, "stroke"));
+        const cells = [...path.ownerSVGElement.querySelectorAll("[data-head]")];
+        return [...path.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)].map(([, x, y]) => {
+            const inside = (value) => value > 0 && value < 27;
+            const at = (each, name, value) => inside(value - each.getAttribute(name));
+            const cell = cells.find((each) => at(each, "x", x) && at(each, "y", y));
+            const share = Number(cell.getAttribute("fill-opacity")), fill = colour(cell, "fill");
+            const under = light(ground.map((v, i) => v + share * (fill[i] - v)));
+            return (Math.max(mark, under) + 0.05) / (Math.min(mark, under) + 0.05);
+        });
+    });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marks_of_heads_are_read_on_every_shade_and_shades_have_a_key(browser, file, table, scheme):
+    with opened(browser, f"{file}#view=heads", bypass_csp=True, color_scheme=scheme) as page:
+        page.locator("#panel-change-b svg").wait_for()
+        found = page.evaluate(CONTRASTS)
+        assert len(found) > 20 and min(found) >= 3
+        ends = page.locator("#panel-map-a svg > text").all_text_contents()
+        rows = saved_csv(page, "map-a")
+    largest = max(float(row["importance"]) for row in rows)
+    assert [float(text) for text in ends] == [0, pytest.approx(largest, rel=0.01)]
 
 
 def test_the_slider_moves_numbers_and_masks_together(page, table):
@@ -262,8 +330,8 @@ def test_differences_of_tasks_are_the_tested_ones_in_either_order(page, table):
             np.testing.assert_allclose([float(line[column]) for line in lines], expected, rtol=1e-3)
         clear = np.sign(sign * rows["difference"])[rows["p_holm"] < 0.05]
         for kind, expected in (("plus", (clear > 0).sum()), ("minus", (clear < 0).sum())):
-            drawn = page.locator(f"#panel-map-difference .sign.{kind}").get_attribute("d")
-            assert expected and drawn.count("M") == expected
+            drawn = page.locator(f"#panel-map-difference .sign.{kind}").all()
+            assert expected and sum(path.get_attribute("d").count("M") for path in drawn) == expected
 
 
 @pytest.mark.parametrize("measure", ["ablation_size", "relevance"])

@@ -50,6 +50,7 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
     frames |= _other(run | {"n_seeds": seeds, "metric": "accuracy"}, list(pair))
     pairs = [dict(task_a=a, task_b=b) for a, b in combinations(tasks, 2)]
     frames["similarity"] = [made("similarity", **ends, model="model", measure="text") for ends in pairs]
+    frames["correlation"] = [made("correlation", model=["model"], measure="text", n_pairs=len(pairs))]
     frames |= _grouping(tasks, seeds)
     if kinds:  # roles are of self-attention alone
         roles = pd.concat(frames["head_roles"])
@@ -157,4 +158,6 @@ def _run(folder, draw, pair, places, footer) -> None:
     for i, fraction in enumerate(FRACTIONS):
         cut = dict(pruned_for=pair, order="top", fraction=fraction, n_pruned=int(fraction * total))
         parts.append(made("pruning", 3 * draw + i, **base, **cut))
+    random = dict(pruned_for="random", order=None, fraction=FRACTIONS[1], draw=range(3), n=40)
+    parts.append(made("pruning", draw, **base | random, n_pruned=int(FRACTIONS[1] * total)))
     tables.write(folder / "pruning.parquet", SCHEMAS["pruning"], pd.concat(parts), footer)
