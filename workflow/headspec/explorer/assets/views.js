@@ -69,7 +69,7 @@ function studyView() {
         picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: Boolean(chance(row)),
           value: row.dissociation, low: row.ci_low, high: row.ci_high, act: () => open(row),
           printed: `${[percent(row.dissociation), chance(row)].join(" ").trim()}, ${pValue(row.p)}${PHONE.matches ? "" : `, ${caseOf(row)}`}`,
-          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${tested(row)}, ${caseOf(row)}${chanceWords(row)}` })), "mean D, per cent", { room: PHONE.matches ? 96 : 178 }),
+          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${tested(row)}, ${caseOf(row)}${chanceWords(row)}` })), "mean D, per cent", { room: PHONE.matches ? 112 : 178 }),
         ...lined(of) });
     })];
 }
