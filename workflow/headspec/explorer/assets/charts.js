@@ -151,7 +151,7 @@ function scatter(points, labels) {
     text(left, 15, "D, per cent", { class: "label" }), legend,
     points.map((point) => [
       missing(point.low) ? null : s("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), class: `range ${colour(point.index)}` }),
-      mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}${point.hollow ? " hollow" : ""}` }, point.words, point.act),
+      mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}${point.hollow ? " hollow" : ""}`, "data-value": point.y }, point.words, point.act),
       text(x(point.x) + 9, y(point.y) - 5, point.mark, { "aria-hidden": "true" })]));
 }
 
