@@ -95,11 +95,11 @@ def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
 
 def _drawn_on(frame: pd.DataFrame) -> str:
     """What a box is: its range depends on how many examples a draw is evaluated on, if not on all."""
-    numbers = frame.groupby(frame["pruned_for"].isin(BOXES))["n"].agg(["min", "max"])
-    if True not in numbers.index or numbers.loc[True, "max"] >= numbers.loc[False, "min"]:
+    random = frame["pruned_for"].isin(BOXES)
+    numbers = sorted({int(n) for n in frame.loc[random, "n"]})
+    if not numbers or numbers[-1] >= frame.loc[~random, "n"].min():
         return "range and mean of draws"
-    least, most = (f"{numbers.loc[True, end]:.0f}" for end in ("min", "max"))
-    examples = most if least == most else f"{least} to {most}"
+    examples = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
     return f"range and mean of draws on {examples} examples each"
 
 

@@ -194,7 +194,7 @@ def _entry(handles: Sequence[Any]) -> Any:
         return handles[0]
     grey, first = Line2D([], [], color="0.3"), lines[0]
     if isinstance(first, LineCollection):
-        grey.set_linewidth(first.get_linewidth()[0])
+        grey.set_linewidth(np.ravel(first.get_linewidth())[0])
         return grey
     grey.update_from(first)
     fill = {} if same_color(first.get_markerfacecolor(), "white") else {"markerfacecolor": "0.3"}
