@@ -146,9 +146,9 @@ def test_curves_run_from_the_base_through_the_fractions(counted):
             np.testing.assert_allclose(line.get_xdata(), pruned)
             np.testing.assert_allclose(line.get_ydata()[1:], 100 * own.groupby("fraction")["value"].mean())
         draws = 100 * rows[rows["pruned_for"] == "random"]["value"]
-        box = labelled(axes, "random: range and mean of draws on 40 examples each")[0][0]
+        box = labelled(axes, "random: range of draws on 40 examples")[0][0]
         assert (box.get_y(), box.get_y() + box.get_height()) == pytest.approx((draws.min(), draws.max()))
-        by_layer = labelled(axes, "random by layer: range and mean of draws on 40 examples each")[0][0]
+        by_layer = labelled(axes, "random by layer: range of draws on 40 examples")[0][0]
         assert by_layer.get_x() == pytest.approx(pruned[3])
         assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
 
@@ -156,7 +156,7 @@ def test_curves_run_from_the_base_through_the_fractions(counted):
 def test_the_range_of_draws_on_all_examples_names_no_number():
     one = pruning_table(0).assign(n=100)
     entries = words(curves.draw({0: one}, predictions(0), SMALL, FRACTION, METRICS).legends[0].get_texts())
-    assert "random: range and mean of draws" in entries
+    assert "random: range of draws" in entries
 
 
 def test_the_legend_has_what_is_drawn_in_grey_if_it_has_several_colours():

@@ -98,9 +98,9 @@ def _drawn_on(frame: pd.DataFrame) -> str:
     random = frame["pruned_for"].isin(BOXES)
     numbers = sorted({int(n) for n in frame.loc[random, "n"]})
     if not numbers or numbers[-1] >= frame.loc[~random, "n"].min():
-        return "range and mean of draws"
+        return "range of draws"
     examples = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
-    return f"range and mean of draws on {examples} examples each"
+    return f"range of draws on {examples} examples"
 
 
 def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> None:
