@@ -3,6 +3,7 @@
 import base64
 import mimetypes
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from headspec.pipeline.figures import Figure
 
 #: the figure that the report begins with
 MAIN = "dissociation"
+#: characters in a line
+LINE = 5000
 
 
 def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] | None) -> dict[str, Any]:
     """Return what `workflow/report/workflow.rst` begins with.
 
-    `found`: sentences on the results; `image`: the main figure as a data URI, or empty; `figures`: category,
+    `found`: sentences on the results; `image`: the main figure as lines of a data URI; `figures`: category,
     title and name of those that exist. `finished` says of files, named below `results`, whether they are
     current; None takes all.
     """
@@ -29,7 +32,7 @@ def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] 
     names = [path.relative_to(results / "figures").as_posix() for path in found]
     return {
         "found": findings.lines(frames),
-        "image": _data_uri(images[-1]) if images else "",
+        "image": _data_uri(images[-1]) if images else [],
         "figures": [(f.category, f.title, f.name) for f in figures if any(map(_pattern(f).match, names))],
     }
 
@@ -44,6 +47,7 @@ def _pattern(figure: Figure) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(figure.path)) + r"\.\w+$")
 
 
-def _data_uri(path: Path) -> str:
+def _data_uri(path: Path) -> list[str]:
+    """A file as a data URI in lines, as docutils refuses long ones; URIs may have ends of lines."""
     content = base64.b64encode(path.read_bytes()).decode()
-    return f"data:{mimetypes.guess_type(path)[0]};base64,{content}"
+    return textwrap.wrap(f"data:{mimetypes.guess_type(path)[0]};base64,{content}", LINE)
