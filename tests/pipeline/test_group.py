@@ -1,7 +1,9 @@
 """Groups of tasks for a number of encoders, from tables."""
 
 import itertools
+import re
 
+import numpy as np
 import pytest
 import yaml
 
@@ -53,8 +55,11 @@ def test_tasks_that_gain_from_each_other_share_an_encoder(tmp_path):
     write(tmp_path, "gains", gains())
     text = group_tasks(tmp_path, 2)
     assert groups(text) == FRIENDS and (tmp_path / "groups.png").exists()
-    assert "these groups              +3.0 [" in text and "all together              -0.3 [" in text
-    assert "for each of 2 saved       +1.50 [" in text
+    assert "these groups              +3.0\n" in text and "all together              -0.3 [" in text
+    assert (
+        "for each of 2 saved       +1.50\n" in text
+        and "Groups that these gains chose have no interval" in text
+    )
     assert groups(group_tasks(tmp_path, 4)) == FRIENDS  # fewer encoders than allowed are better
 
 
@@ -66,6 +71,40 @@ def test_groups_that_were_trained_are_shown(tmp_path):
     run |= {"ci_low": 0.0, "ci_high": 0.02}
     write(tmp_path, "gains", [*gains(), *(run | {"task": task} for task in (*TASKS, "mean"))])
     assert "these groups, trained     +1.0 [0.0, 2.0]" in group_tasks(tmp_path, 1)
+
+
+def intervals_of_nothing(results, by, rng, k=6, runs=3):
+    """Intervals of chosen groups that `headspec group` prints of a study in which no task gains from any."""
+    names, run = [f"t{task}" for task in range(k)], {"model": "m", "metric": "accuracy", "n_seeds": runs}
+    alone = dict(zip(names, rng.normal(0, 0.01, k), strict=True))
+    rows = [run | {"mixture": t, "method": "single", "task": t, "value": 0.8 + alone[t]} for t in names]
+    for size in (2, 3, 4, k):
+        for group in itertools.combinations(names, size):
+            found = {task: rng.normal(0, 0.01) - alone[task] for task in group}
+            found["mean"] = np.mean([*found.values()])
+            for task, gain in found.items():
+                reach = 1.96 * 0.01 * (2 / (size if task == "mean" else 1)) ** 0.5
+                row = run | {"mixture": "+".join(group), "method": "tuned", "task": task, "value": 0.8}
+                rows.append(row | {"difference": gain, "ci_low": gain - reach, "ci_high": gain + reach})
+    write(results, "gains", rows)
+    wide = rng.normal(size=(k, k))  # predictions that know nothing
+    key = {"model": "m", "predictor": "size", "held_out": 1}
+    pairs = itertools.permutations(range(k), 2)
+    write(results, "gain_predictions", [
+        key | {"source": names[a], "target": names[b], "predicted": wide[a, b]} for a, b in pairs
+    ])  # fmt: skip
+    lines = [line for line in group_tasks(results, 3, by).splitlines() if re.match("these groups", line)]
+    assert len(lines) > 1
+    return [float(low) > 0 for line in lines for low in re.findall(r"\[(\S+),", line)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["measured", "size"])
+def test_where_nothing_gains_few_intervals_of_groups_are_above_0(tmp_path, by):
+    """None is printed of groups that these gains chose; chosen without them, they keep their level."""
+    rng = np.random.default_rng(0)
+    found = [above for _ in range(40) for above in intervals_of_nothing(tmp_path, by, rng)]
+    assert found == [] if by == "measured" else len(found) >= 80 and np.mean(found) < 0.08
 
 
 def test_a_task_that_nothing_learns_is_left_out(tmp_path):

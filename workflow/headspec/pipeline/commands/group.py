@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 #: groups are chosen by gains that were measured
 MEASURED = "measured"
+#: the best groups by these gains, beside others
+BEST = "best by measured gains"
 #: random groups that the chosen ones are compared with
 RANDOM = 1000
 TABLES = ("gains", "gain_predictions", "gain_prediction_scores", "similarity")
@@ -71,7 +73,8 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
                 f"--encoders: got {encoders}, expected 1 to {len(pairs.tasks)}, the number of tasks"
             )
         chosen, exact = partition.best_partition(pairs.value, encoders)
-        lines = [*_groups(pairs, model, chosen, exact), *_worth(pairs, chosen, encoders, own)]
+        picked = pairs.by == MEASURED and encoders > 1  # there is one way to take one encoder
+        lines = [*_groups(pairs, model, chosen, exact, picked), *_worth(pairs, chosen, encoders, picked, own)]
         if pairs.gain is not None:
             name = figure or results / (f"groups.{model}.png" if len(models) > 1 else "groups.png")
             _draw(own, pairs, chosen, name)
@@ -125,8 +128,8 @@ def _named(matrices: dict[str, Floats], by: str) -> Floats:
     return matrices[by]
 
 
-def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool) -> Iterator[str]:
-    """Yield the groups, each with its value."""
+def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool, picked: bool) -> Iterator[str]:
+    """Yield the groups, each with its value; if they were `picked` by it, without an interval."""
     searched = "" if exact else ", by annealing: not sure to be the best"
     what = pairs.by if pairs.gain is None else f"gains predicted by {pairs.by}"
     what = "measured gains" if pairs.by == MEASURED else what
@@ -137,12 +140,18 @@ def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool) -> Iterato
         text = ""
         if pairs.gain is not None:
             own = partition.weights((group,), len(pairs.tasks)) * len(pairs.tasks) / len(group)
-            text = _points(_value(pairs, own)) if len(group) > 1 else "alone"
+            text = _points(_value(pairs, own), interval=not picked) if len(group) > 1 else "alone"
         yield f"  {number}  {text:<{GAIN}}{', '.join(names)}"
 
 
-def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield what these and other groups gain, by measured gains of pairs."""
+def _worth(
+    pairs: Pairs, chosen: Partition, encoders: int, picked: bool, frames: dict[str, pd.DataFrame]
+) -> Iterator[str]:
+    """Yield what these and other groups gain, by measured gains of pairs.
+
+    Groups that were `picked` by these gains have no interval, nor has their gain once trained: a pair among
+    them is one of these pairs, and all gains of a task share the run of the task alone.
+    """
     k = len(pairs.tasks)
     if pairs.gain is None:
         yield ""
@@ -157,20 +166,23 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
     }
     if pairs.by != MEASURED and not np.isnan(pairs.gain[~np.eye(k, dtype=bool)]).any():
         best, _ = partition.best_partition(pairs.gain, encoders)
-        weights["best by measured gains"] = partition.weights(best, k)
+        weights[BEST] = partition.weights(best, k)
     yield ""
     yield "mean gain of a task over its single-task model, in points, from measured pairs"
-    for name, own in weights.items():
-        yield f"{name:<{LABEL}}{_points(_value(pairs, own))}"
     last = list(weights)[2]
-    over = weights["these groups"] - weights[last]
-    yield f"{'these less random':<{LABEL}}{_points(_value(pairs, over))}"
+    lines = {name: _value(pairs, own) for name, own in weights.items()}
+    lines["these less random"] = _value(pairs, weights["these groups"] - weights[last])
     saved = k - len(chosen)
     if saved:
-        per = [each / saved for each in _value(pairs, weights["these groups"])]
-        yield f"{f'for each of {saved} saved':<{LABEL}}{_points(Value(*per), 2)}"
+        lines[per := f"for each of {saved} saved"] = Value(*(each / saved for each in lines["these groups"]))
     if (trained := partition.trained(frames["gains"], pairs.group_names(chosen))) is not None:
-        yield f"{'these groups, trained':<{LABEL}}{_points(trained)}"
+        lines["these groups, trained"] = trained
+    for name, value in lines.items():
+        judged = name in ("all together", last) or not (picked or name == BEST)
+        yield f"{name:<{LABEL}}{_points(value, 2 if saved and name == per else 1, judged)}"
+    if picked:
+        yield "Groups that these gains chose have no interval: they are the best of many. To judge them,"
+        yield "train them and each task alone in a study with other seeds."
 
 
 def _value(pairs: Pairs, weights: Floats) -> Value:
@@ -200,7 +212,6 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
     else:
         yield "Measures of tasks do not clearly predict partners better than the tasks' mean gains alone."
         yield f"Do not believe predicted groups. Power is 0.8 at a correlation of {both['detectable']:.2f}."
-    yield "Groups chosen by measured gains look better than they are: train them, then compare again."
 
 
 def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
@@ -223,9 +234,9 @@ def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path
     save(figure, [path], DPI)
 
 
-def _points(value: Value, digits: int = 1) -> str:
-    """``+0.8 [-0.1, 1.7]``"""
+def _points(value: Value, digits: int = 1, interval: bool = True) -> str:
+    """``+0.8 [-0.1, 1.7]``, or the gain alone"""
     if np.isnan(value.gain):
         return "not known: pairs were not trained"
     gain, low, high = (100 * each for each in value)
-    return f"{gain:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{gain:+.{digits}f}" + f" [{low:.{digits}f}, {high:.{digits}f}]" * interval
