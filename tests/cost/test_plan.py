@@ -1,5 +1,6 @@
 """What the plan of a study says, and which studies it refuses. No times are tested."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -12,9 +13,9 @@ import pytest
 from headspec.config import hub, loading
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
-from headspec.cost import graph, throughput, workload
+from headspec.cost import graph, remembered, throughput, workload
 from headspec.cost.plan import Plan
-from headspec.cost.report import report
+from headspec.cost.report import counted, report
 from headspec.cost.throughput import Speed
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, EncoderError, HeadspecError
@@ -180,6 +181,30 @@ def test_the_plan_lists_its_jobs_and_assumptions(here, capsys):
         f"\n{'total':<17} {n:6,} {plan.work.sum() / 1e15:12,.3f} ",
     ):
         assert said in text
+
+
+@pytest.mark.slow
+def test_measuring_is_said_and_remembered(here, capfd, monkeypatch):
+    """Not what was measured on a busier machine."""
+
+    def told(load: float) -> tuple[str, str]:
+        monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+        text, problem = counted(study(), Planned(), [], [], 1, 0, None, sys.executable)
+        assert not problem
+        return text, capfd.readouterr().err
+
+    first, said = told(2.0)
+    assert said == "measuring the speed of bert, which takes minutes where models are large; the next plan " \
+        "remembers it\n"  # fmt: skip
+    assert "measured here with 1 job at once (load before that: 2.0)" in first
+    for load in (1.6, 9.0):
+        assert told(load) == (first.replace("measured here with", "measured here earlier with"), "")
+    assert told(0.5)[1] == said and told(2.0)[1] == ""
+    (stored,) = Path(".snakemake/headspec").glob("speed-*")
+    name = stored.name.removeprefix("speed-")
+    assert remembered.read(name, 0.5)
+    stored.write_text(stored.read_text().replace('"load": 0.5', '"load": 0.4'))
+    assert remembered.read(name, 0.5) is None
 
 
 def test_a_missing_gpu_needs_a_rate(here, capsys):

@@ -1,5 +1,6 @@
 """Snakemake on studies of another kind: of single tasks, random weights, in odd places."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,23 @@ def test_places_that_snakemake_cannot_use_are_refused(tmp_path):
     looped = folder.snakemake("--dry-run", fails=True)
     assert "results/tiny/tables: links that lead to themselves; remove them" in looped
     assert "Traceback" not in output + looped
+
+
+def test_a_type_of_model_from_a_plugin_is_known_in_jobs_and_its_code_counts(tmp_path):
+    """Without the plugin, planning refuses the type."""
+    folder = Folder.new(tmp_path / "study")
+    config = folder.path / "models/tiny-bert/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "own-bert"}))
+    run = "results/tiny/runs/bert/tone+topic/tuned/seed0"
+    assert "is of type own-bert, which is no type of transformers" in folder.snakemake("-n", fails=True)
+    (folder.path / "own.py").write_text(
+        "from transformers import AutoConfig, AutoModel, BertConfig, BertModel\n"
+        "class OwnConfig(BertConfig):\n    model_type = 'own-bert'\n"
+        "class OwnModel(BertModel):\n    config_class = OwnConfig\n"
+        "AutoConfig.register('own-bert', OwnConfig)\nAutoModel.register(OwnConfig, OwnModel)\n"
+    )
+    folder.set("plugins", ["own.py"])
+    folder.snakemake(f"{run}/pruning.parquet")
+    assert not folder.plan(f"{run}/pruning.parquet").rules
+    folder.replace("own.py", "BertModel):\n", "BertModel):\n    own = 1\n")
+    assert {"train", "importance", "prune"} <= {*folder.plan(f"{run}/pruning.parquet").rules}

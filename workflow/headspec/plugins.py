@@ -14,10 +14,12 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from headspec.errors import ConfigError, nearest
-from headspec.provenance.code_hash import LIBRARY, import_root
+from headspec.provenance.code_hash import LIBRARY, closure, import_root
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: environment variable with the plugins that register types of models, which jobs import
+REGISTERING = "HEADSPEC_MODEL_TYPES"
 #: attribute of functions that holds their declaration
 DECLARED = "__headspec__"
 HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity", "pruning method"
@@ -122,6 +124,22 @@ def imported(where: str) -> ModuleType:
     if _dotted(file) != name:
         raise ConfigError(f"{where}: {file.parent} has no __init__.py; expected one in each folder of it")
     return module
+
+
+def registers_types(module: ModuleType) -> bool:
+    """Return whether a plugin, or what it imports, has registered types of models in transformers."""
+    auto = sys.modules.get("transformers.models.auto.configuration_auto")
+    registered = list(getattr(auto.CONFIG_MAPPING, "_extra_content", {}).values()) if auto else []
+    code = closure(str(module.__file__)) if registered else {}
+    places = (str(getattr(sys.modules.get(each.__module__), "__file__", "")) for each in registered)
+    own = any(os.path.relpath(place, LIBRARY.parent) in code for place in places if place)
+    return own or any(each in vars(module).values() for each in registered)
+
+
+def register_types() -> None:
+    """Import the plugins of the study that register types of models."""
+    for where in filter(None, os.environ.get(REGISTERING, "").split(os.pathsep)):
+        imported(where)
 
 
 def attempted(where: str, name: str) -> ModuleType:

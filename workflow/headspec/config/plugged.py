@@ -1,5 +1,6 @@
 """Plugins of a study: they add measures, pruning methods and kinds of tasks to the lists."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Entries:
         self.similarity: dict[str, SimilarityMeasure] = {}
         self.pruning_methods: dict[str, PruningMethod] = {}
         self.kinds: dict[str, Kind] = {}
+        self.registering: list[str] = []  # plugins that register types of models
 
     def plug(self) -> None:
         """Replace the entries of earlier plugins by these."""
@@ -40,6 +42,7 @@ class Entries:
         similarity.MEASURES.plug(self.similarity)
         pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
         KINDS.plug(self.kinds)
+        os.environ[plugins.REGISTERING] = os.pathsep.join(self.registering)
         renew_keys(Study, *Study.__subclasses__())
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
@@ -140,13 +143,17 @@ def _add(entries: Entries, where: str) -> None:
     """Add what a plugin declares; ConfigError with all its problems."""
     if plugins.is_folder(where):
         return entries.add_kind(Path(where).expanduser())
-    declared, problems = plugins.declared(plugins.imported(where)), []
+    module = plugins.imported(where)
+    declared, problems = plugins.declared(module), []
+    if registers := plugins.registers_types(module):
+        path = Path(where).expanduser().absolute()
+        entries.registering.append(str(path) if plugins.is_path(where) else where)
     for function, declaration in declared:
         try:
             entries.add(declaration, f"{where}:{function}")
         except ConfigError as error:
             problems.append(ConfigError(f"{declaration.file}, line {declaration.line}: {error}"))
-    if not declared:
+    if not (declared or registers):
         expected = "functions under a decorator of headspec.plugins, such as @head_measure"
         problems.append(ConfigError(f"{where} declares nothing; expected {expected}"))
     if problems:

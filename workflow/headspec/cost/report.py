@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec.config import loading, plugged
-from headspec.errors import HeadspecError
+from headspec.errors import HeadspecError, listing
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
 from headspec.provenance import code_hash
@@ -79,7 +79,7 @@ def counted(
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
-    from headspec.cost import memory, workload
+    from headspec.cost import memory, remembered, workload
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import PASSES, Speed, find_speed
 
@@ -90,10 +90,21 @@ def counted(
     else:
         here = len(os.sched_getaffinity(0))
         at_once = min(gpus * study.jobs_per_gpu or cores, here, max(len(extent.runs), 1))
-        load = os.getloadavg()[0]
-        tokens = extent.mean_tokens
-        speed = find_speed(extent.configs, tokens, study, python, at_once, gpus > 0)
-        source = f"measured here with {several(at_once, 'job')} at once (load before that: {load:.1f})"
+        load, tokens = os.getloadavg()[0], extent.mean_tokens
+        configs = {name: config.to_json_string() for name, config in extent.configs.items()}
+        training = study.training.batch_size, study.precision, study.jobs_per_gpu
+        name = remembered.key(configs, tokens, *training, at_once, gpus > 0)
+        when = "earlier "
+        if known := remembered.read(name, load):
+            speed, load = known
+        else:
+            when = ""
+            slow = "which takes minutes where models are large; the next plan remembers it"
+            print(f"measuring the speed of {listing(configs)}, {slow}", file=sys.stderr, flush=True)
+            speed = find_speed(extent.configs, tokens, study, python, at_once, gpus > 0)
+            remembered.write(name, speed, load)
+        jobs_at_once = f"{several(at_once, 'job')} at once"
+        source = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
     lines = [Plan(extent, jobs, speed, source, cores, gpus).text()]
     lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
     problems = []

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headspec import plugins
+
 #: families: models that represent a text, continue it, or write another one
 READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
@@ -33,6 +35,7 @@ def known(config: Mapping[str, Any]) -> bool:
     """Return whether transformers can load a model with this config.json; only rare types import it."""
     if config["model_type"] in types():
         return True
+    plugins.register_types()
     from transformers import CONFIG_MAPPING
 
     return config["model_type"] in CONFIG_MAPPING

@@ -19,6 +19,7 @@ from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.pretrained import folders
+from headspec.models.pretrained.from_pretrained import location
 from headspec.provenance import files
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         from transformers import AutoTokenizer  # slow to import, and rarely needed
 
         loading = AutoTokenizer.from_pretrained
-        arguments["tokenizer"] = loading(folder, local_files_only=True, trust_remote_code=False)
+        arguments["tokenizer"] = loading(**location(folder), trust_remote_code=False)
     return arguments, _part(load_file(folder / "model.safetensors"), "classifiers.")
 
 

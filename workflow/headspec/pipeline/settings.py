@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from headspec import plugins
 from headspec.config import variants
 from headspec.config.checks import prompt_keys
 from headspec.config.methods import METHODS
@@ -33,6 +34,9 @@ PARTS = {
     "headspec/tasks/prompts.py": "prompts",
     "headspec/tasks/words/base.py": "units",
 }
+
+#: module that imports plugins which register types of models
+TYPES = "headspec/models/pretrained/from_pretrained.py"
 
 Values = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -171,7 +175,7 @@ class Settings:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
     def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
-        """Return the parts of the kinds of a job's tasks that `code` lacks, but has the loaders of."""
+        """Return plugins, and parts of the kinds of a job's tasks, that `code` lacks but has the loaders of."""
         tasks = self.study.tasks
         if wildcards.get("task") in tasks:
             used = [wildcards.task]
@@ -183,6 +187,9 @@ class Settings:
         parts = [part for loader, part in PARTS.items() if loader in code]
         found = (find_part(name, part) for name in types for part in parts)
         modules = dict.fromkeys(str(module.origin) for module in found if module)
+        if TYPES in code:
+            registering = filter(None, os.environ.get(plugins.REGISTERING, "").split(os.pathsep))
+            modules |= dict.fromkeys(plugins.files(f"{where}:" for where in registering))
         return [module for module in modules if os.path.relpath(module, LIBRARY.parent) not in code]
 
     def vocabulary_settings(self, wildcards: Any) -> Values:

@@ -13,6 +13,7 @@ from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
+from headspec.models.pretrained.from_pretrained import location
 from headspec.tasks import prompts
 from headspec.tasks.texts.wording import Wording
 
@@ -130,7 +131,7 @@ def _missing_head(path: Path) -> str | None:
     from safetensors import safe_open
     from transformers import AutoConfig  # slow to import
 
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
     if (index := path / "model.safetensors.index.json").exists():
         names = list(json.loads(index.read_text())["weight_map"])
     else:

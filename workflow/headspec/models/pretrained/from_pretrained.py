@@ -6,12 +6,15 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headspec import plugins
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
 def location(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``from_pretrained`` for a folder or a GGUF file."""
+    """Return the arguments of ``from_pretrained`` for a folder or a GGUF file, whose type is then known."""
+    plugins.register_types()
     arguments: dict[str, Any] = {"local_files_only": True}
     if path.is_file():
         return arguments | {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}

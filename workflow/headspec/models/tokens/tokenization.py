@@ -103,7 +103,7 @@ def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
 def _config(path: Path) -> PretrainedConfig:
     from transformers import AutoConfig
 
-    return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    return AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
 
 
 def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
