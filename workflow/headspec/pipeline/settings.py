@@ -175,7 +175,7 @@ class Settings:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
     def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
-        """Return plugins, and parts of the kinds of a job's tasks, that `code` lacks but has the loaders of."""
+        """Return plugins, and parts of kinds of tasks, that `code` lacks but has the loaders of."""
         tasks = self.study.tasks
         if wildcards.get("task") in tasks:
             used = [wildcards.task]
