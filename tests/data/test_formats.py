@@ -15,7 +15,7 @@ from headspec.data import splits
 from headspec.data.sources import readers
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
-from headspec.errors import ConfigError
+from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
 from support.data.sources import (
     TABLES,
@@ -95,6 +95,73 @@ def test_texts_that_look_like_times_or_numbers_stay_texts(here, text):
         assert rows(name)["train"] == labelled
     (first, _) = rows("t.jsonl", text_a="more", label="more", type="tags")["train"]
     assert first == (text, json.dumps([[0, text]], separators=(",", ":")))
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "written_as"),
+    [
+        ("t.csv", ";", ";"),
+        ("t.csv", "\t", "\t"),
+        ("t.csv", r"\t", "\t"),
+        ("t.tsv", ",", ","),
+        ("t.tsv", "|", "|"),
+    ],
+)
+def test_delimiters_are_named_by_the_config(here, name, delimiter, written_as):
+    """Quotes are those of CSV wherever tabs of a TSV do not separate."""
+    frame = pd.DataFrame({"text": [f"so{written_as} {i}" for i in range(4)], "label": [*"abab"]})
+    written(here, {name: frame.to_csv(index=False, sep=written_as)})
+    assert rows(name, delimiter=delimiter)["train"] == list(frame.itertuples(index=False, name=None))
+    written(here, {name: frame.to_csv(index=False, header=False, sep=written_as)})
+    read = rows(name, delimiter=delimiter, columns=["text", "label"])
+    assert read["train"][0] == (f"so{written_as} 0", "a")
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "a", '"', "é", "\n"])
+def test_delimiters_are_one_character(here, delimiter):
+    written(here, {"t.csv": csv("a")})
+    with pytest.raises(ConfigError, match=r"tasks.t.delimiter: got .*, expected one character, such as ';'"):
+        preflight.load(config({"t": {"source": "t.csv", "delimiter": delimiter}}))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
+def test_empty_cells_beyond_the_last_column_do_not_count(here, name):
+    between = "\t" if name == "t.tsv" else ","
+    lines = [["text", "label", ""], ["a", "x"], ["b", "y", ""], ["c", "", ""], ["d", ""], ["e", "x", "", ""]]
+    data = "\r\n".join(map(between.join, lines)).encode()
+    written(here, {name: gzip.compress(data) if name.endswith(".gz") else data})
+    expected = [("a", "x"), ("b", "y"), ("e", "x")]
+    assert rows(name, unlabelled="")["train"] == expected
+    assert rows(name, unlabelled=["", "label"], columns=["text", "label"])["train"] == expected
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_carriage_return_in_a_cell_ends_no_row(here, name):
+    """pyarrow and csv take one outside quotes for the end of a line."""
+    between = "\t" if name == "t.tsv" else ","
+    lines = [["text", "label"], ["a\rb", "x\r"], ["c\r", "y"], ["\ue000d", "x"]]
+    written(here, {name: "\r\n".join(map(between.join, lines)) + "\r"})
+    assert rows(name)["train"] == [("a\rb", "x"), ("c\r", "y"), ("\ue000d", "x")]
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-8", "UTF-8-SIG", "utf-16"])
+def test_byte_order_marks_count_where_no_line_begins(here, encoding):
+    """As `cat` leaves them inside; another is a character of a text."""
+    written(here, {"t.csv": "\ufefftext,label\na,x\n\ufeffb\ufeff,y\n".encode(encoding or "utf-8")})
+    assert rows("t.csv", encoding=encoding)["train"] == [("a", "x"), ("b\ufeff", "y")]
+    written("x", {"neg.txt": "\ufeffa\n\ufeffb\n", "pos.txt": "c"})
+    assert rows("x")["train"] == [("a", "neg"), ("b", "neg"), ("c", "pos")]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_rows_that_may_be_headers_are_rows(here, name):
+    """A text that is the name of its only column, and a first row without a header."""
+    save(pd.DataFrame({"text": ["a", "text", "b"]}), here / name)
+    assert [text for text, _ in rows(name, type="text")["train"]] == ["a", "text", "b"]
+    if name in ("t.csv", "t.tsv"):
+        frame = pd.DataFrame({"a": ["a", "b", "a"], "x": ["x", "y", "x"]})
+        save(frame, here / name)
+        assert len(rows(name, columns=["text", "label"])["train"]) == 4
 
 
 # --- JSON
@@ -194,6 +261,56 @@ def test_comments_and_marks_of_documents_are_left_out(here, separator):
 def test_a_number_sign_may_be_a_word(here):
     assert words(here, "a X\n# Y\n#b Z\n\n") == [("a # #b", ["X", "Y", "Z"])]
     assert words(here, "#\tX\na\tY\n\n") == [("# a", ["X", "Y"])]
+
+
+EMPTY = "3.1\te\t_\tX\t_\t_\t_\t_\t_\t_\n"
+TREE = "1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
+    f"{i}\t{word}\t_\t{tag}\t_\t_\t{i - 1}\tdep\t_\t_\n"
+    for i, (word, tag) in enumerate(["dA", "eB", "cC"], 1)
+)
+
+
+@pytest.mark.parametrize("ending", [".conllu", ".conll", ".tsv", ".csv"])
+def test_conllu_is_read_under_other_endings(here, ending):
+    data = f"# sent_id = s\n{TREE}{EMPTY}\n# text = x\n{TREE}\n"
+    expected = [("d e c", ["A", "B", "C"])] * 2
+    assert words(here, data, ending, text_a="words", label="upos") == expected
+    frame, counts = conll.read_sentences(here / f"t{ending}", "tasks.t.source")
+    assert counts == {"multiword_tokens": 2, "empty_nodes": 1}
+    assert frame[conll.NAME].fillna("").tolist() == ["s", ""]
+    assert [*frame] == registry.names(here / f"t{ending}", OPTIONS)
+    if ending != ".conllu":
+        assert words(here, data, ending, text_a="2", label="4") == expected
+
+
+def test_ten_columns_without_numbers_of_words_are_columns(here):
+    assert words(here, "\t".join(["a-b", "X", *"________"]) + "\n") == [("a-b", ["X"])]
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "   "])
+def test_columns_may_vary_from_sentence_to_sentence(here, separator):
+    """As in CoNLL-2012: a column for each predicate, before that of coreference."""
+    lines = ["#begin document (x); part 000"]
+    for predicates in (0, 2, 1):
+        for word, tag in (("a", "X"), ("b", "Y")):
+            lines.append(separator.join(["x", "0", word, tag, *["*"] * predicates, "-"]))
+        lines.append("")
+    data = "\n".join([*lines, "#end document"])
+    assert words(here, data, text_a="3", label="4") == [("a b", ["X", "Y"])] * 3
+    with pytest.raises(
+        DataError, match=r"line 5 of t.conll has 7 columns, but line 2 has 5: column 5 may not"
+    ):
+        words(here, data, text_a="3", label="5")
+
+
+def test_white_space_at_the_end_of_a_line_of_words_does_not_count(here):
+    expected = [("a b", ["X", "Y"]), ("c", ["Z"])]
+    for ends in (["", "", ""], ["", "\t", "\t\t"], ["\t", "", ""], ["\t", "\t", ""], [" ", "\t ", "\r"]):
+        lines = (f"{line}{end}\n" for line, end in zip(["a\tX", "b\tY", "c\tZ"], ends, strict=True))
+        first, second, third = lines
+        assert words(here, f"{first}{second} \t\n{third}") == expected
+    last = "a\tX\t_\nb\tY\t\n\nc\tZ\t\n"  # columns that are empty at places
+    assert words(here, last) == expected and "3" in conll.names(here / "t.conll", OPTIONS)
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u202f", "\u3000", " "])

@@ -51,7 +51,7 @@ def test_empty_and_repeated_lines_of_a_file_are_left_out_and_counted(tmp_path):
     [
         ("x.txt", b"\n\n\n", "has 0 distinct sentences, expected at least 10"),
         ("x.txt", b"one\ntwo\none\n", "has 2 distinct sentences"),
-        ("x.txt", b"\xff\xfe\x00bad", "is not UTF-8 text"),
+        ("x.txt", b"\xff\xfe\x00bad", "line 1 of x.txt has the byte 0xFF, which is no UTF-8 text"),
         ("y.txt", b"", "^similarity.sentences: no file or folder 'y.txt'.*Did you mean 'x.txt'"),
         (".", b"", "is a folder, expected a text file"),
     ],

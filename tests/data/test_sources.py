@@ -9,7 +9,7 @@ import pytest
 
 from headspec import text_files
 from headspec.config.sections.task import Task
-from headspec.data.sources import readers, split_files
+from headspec.data.sources import readers, sentences, split_files
 from headspec.data.sources.formats import registry
 from headspec.pipeline import preflight
 from support.data.sources import Files, conllu, content, csv, rows, study, texts, warnings, written
@@ -98,6 +98,28 @@ def test_parallel_files_are_columns(here):
     }
 
 
+#: characters that Python's `splitlines` and universal line ends take for ends of lines
+NO_ENDS = ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("inside", NO_ENDS)
+def test_a_line_ends_at_a_line_feed_only(here, inside, end):
+    english, german = [f"a{inside} b {i}" * (i != 2) for i in range(4)], [f"c {i}" for i in range(4)]
+    files: Files = {"train.en": end.join([*english, ""]), "train.de": end.join(german)}
+    written("parallel", files)
+    read = rows("parallel", type="translation", text_a="en", label="de")["train"]
+    assert [text for _, text in read] == german and [text for text, _ in read][::3] == english[::3]
+    written("classes", {"neg.txt": end.join(english), "pos.txt": end.join(german)})
+    assert rows("classes")["train"] == [(t, "neg") for t in english] + [(t, "pos") for t in german]
+    lines = [f"a{inside}b X\n"[:-1], "c Y"]
+    written(here, {"t.conll": end.join([*lines, "", *lines])})
+    assert len(rows("t.conll", type="tags", text_a="1", label="2")["train"]) == 2
+    written(here, {"s.txt": end.join(english * 6 + [f"{inside}{i} x" for i in range(9)])})
+    frame, counts = sentences.from_file("s.txt", 100, 0)
+    assert counts["lines"] == 33 and len(frame) == 12
+
+
 def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
     written(tmp_path / "carries_data", {"r.csv": csv("a"), "__init__.py": "raise RuntimeError('imported')"})
     monkeypatch.syspath_prepend(tmp_path)
@@ -137,4 +159,4 @@ def test_formats_of_the_page_are_those_that_are_read():
     endings = re.findall(r"`(\.\w+)`", " ".join(re.findall(r"^\| (`\.[^|]+) \|", PAGE, re.M)))
     assert {*endings} == {*registry.FORMATS}
     assert all(f"`.csv{e}`" in PAGE or f"`{e}`" in PAGE for e in text_files.COMPRESSED)
-    assert len(re.findall(r"[^\s|]+", PAGE)) <= 300
+    assert len(re.findall(r"[^\s|]+", PAGE)) <= 320

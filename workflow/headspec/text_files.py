@@ -1,7 +1,7 @@
 """Text in files, compressed or not, in any encoding."""
 
 import codecs
-import io
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,11 @@ from headspec.errors import DataError
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 #: endings of archives, and of unsupported compression
 ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
+#: a byte order mark as a character; `cat` leaves those of later files at the beginning of a line
+MARK = "\ufeff"
+#: a carriage return inside a line: no line feed follows it or the returns after it
+RETURN = re.compile(r"\r(?!\r*(?:\n|\Z))")
+START = 1 << 20  # bytes of a file's beginning, uncompressed
 
 
 def uncompressed(path: Path) -> Path:
@@ -24,30 +29,53 @@ def ending(path: Path) -> str:
     return uncompressed(path).suffix.lower()
 
 
-def open_bytes(path: Path) -> pa.NativeFile:
-    """Open a file, decompressed by its ending; raise OSError if it cannot be read."""
-    return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
-
-
-def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
-    """Open a file as text, with its line ends."""
-    return io.TextIOWrapper(open_bytes(path), encoding=encoding or "utf-8-sig", newline="")
-
-
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
     """Return the text of a file, with its line ends; raise OSError if it cannot be read or decompressed.
 
     Raise DataError, which names `key`, at the first byte that does not fit the encoding, by default UTF-8.
     """
-    with open_bytes(path) as file:
+    with _open(path) as file:
         data = file.read()
     try:
-        return data.decode(encoding or "utf-8-sig", errors)
+        return _decoded(data, encoding, errors)
     except UnicodeDecodeError as error:
-        start = error.start + (len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
-        line = data.count(b"\n", 0, start) + 1
-        problem = f"{key}: line {line} of {path.name} has the byte 0x{data[start]:02X}, which is no"
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = f"{key}: line {line} of {path.name} has the byte 0x{data[error.start]:02X}, which is no"
         raise DataError(f"{problem} {encoding or 'UTF-8'}{_advice(key, data)}") from None
+
+
+def read_start(path: Path, encoding: str | None = None) -> str:
+    """Return the first lines of a file as `read_text`, all of them if it is small."""
+    with _open(path) as file:
+        data = file.read(START)
+    text = _decoded(data, encoding, "ignore")  # the last character may be cut
+    return text[: text.rfind("\n") + 1] if len(data) == START else text
+
+
+def lines(text: str, what: str) -> list[str]:
+    r"""Return the lines of a text, which end at ``\n`` or ``\r\n`` only.
+
+    Raise DataError, which begins with `what`, if all lines seem to end at ``\r`` alone.
+    """
+    check_line_ends(text, what)
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def check_line_ends(text: str, what: str) -> None:
+    r"""Raise DataError, which begins with `what`, if a text has ``\r`` inside and no ``\n``."""
+    if "\n" not in text and RETURN.search(text):
+        raise DataError(rf"{what} has lines that end at \r alone; expected \n or \r\n")
+
+
+def _open(path: Path) -> pa.NativeFile:
+    """Open a file, decompressed by its ending; raise OSError if it cannot be read."""
+    return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
+
+
+def _decoded(data: bytes, encoding: str | None, errors: str) -> str:
+    """Return data as text, without byte order marks where lines begin."""
+    codec = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
+    return data.decode(codec, errors).lstrip(MARK).replace(f"\n{MARK}", "\n")
 
 
 def _advice(key: str, data: bytes) -> str:

@@ -121,6 +121,18 @@ def _encoding(value: str) -> str:
     return value
 
 
+def _delimiter(value: str) -> str:
+    value = "\t" if value == r"\t" else value
+    if len(value) != 1 or not value.isascii() or value.isalnum() or value in '"\r\n':
+        raise ValueError(f"got {value!r}, expected one character, such as ';' or \"\\t\"")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """Return one value as a list, and booleans as text."""
+    return [_bool_as_text(each) for each in (value if isinstance(value, list) else [value])]
+
+
 def _seed(value: int) -> int:
     if value > LARGEST_SEED:
         raise ValueError(f"got {value}, expected at most {LARGEST_SEED}")
@@ -136,6 +148,9 @@ NUMBER = BeforeValidator(_number)
 CLASS_NAMES = BeforeValidator(_class_names)
 Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Encoding = Annotated[str, AfterValidator(_encoding)]
+Delimiter = Annotated[str, AfterValidator(_delimiter)]
+#: stored values; one need not be a list
+Values = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=list[str] | str)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]

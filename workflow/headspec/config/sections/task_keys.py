@@ -8,12 +8,14 @@ from headspec.config.sections.base import (
     CLASS_NAMES,
     NUMBER,
     Count,
+    Delimiter,
     Distinct,
     Encoding,
     Labels,
     Name,
     OneOf,
     Section,
+    Values,
 )
 
 Metric = Annotated[str, OneOf("headspec.config.sections.task:metrics", plugged=True)]
@@ -42,6 +44,9 @@ class TaskKeys(Section):
     columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
         None, description="names of the columns of CSV and TSV files without a header"
     )
+    delimiter: Delimiter | None = Field(
+        None, description="between the columns of CSV and TSV files, if not a comma or a tab, such as `;`"
+    )
     pairs_of: str | None = Field(
         None,
         description="instead of `source`: a task whose texts are paired; the label is whether both have the "
@@ -68,6 +73,11 @@ class TaskKeys(Section):
         description="stored label: class name, or a list of labels; fixes the classes and their order",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
+    unlabelled: Values = Field(
+        [],
+        description='stored labels that are none, such as `""` (an empty cell), `NaN` or `-1`: rows with one '
+        "are left out, and counted in the plan",
+    )
     further: dict[Name, str] = Field(
         {},
         description="name in the table `iat`: another labelled split to evaluate this task's classifier on",

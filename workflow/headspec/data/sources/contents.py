@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from headspec import text_files
-from headspec.data.sources.formats import conll, registry
+from headspec.data.sources.formats import conll, delimited, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.split_files import SplitFiles
 from headspec.errors import DataError, listing, nearest
@@ -34,8 +33,11 @@ def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
 
 def check_options(task: Task, key: str, name: str, ending: str) -> None:
     """Raise DataError if the config has a key that does not fit the format of a file."""
-    if task.columns and ending not in HEADERS:
-        raise DataError(f"{key}.columns: has no effect on {name}, only on {listing(HEADERS)}; expected none")
+    for setting in ("columns", "delimiter"):
+        if getattr(task, setting) and ending not in HEADERS:
+            raise DataError(
+                f"{key}.{setting}: has no effect on {name}, only on {listing(HEADERS)}; expected none"
+            )
     if task.encoding and ending in BINARY:
         raise DataError(f"{key}.encoding: has no effect on {name}, which is no text; expected none")
 
@@ -43,13 +45,18 @@ def check_options(task: Task, key: str, name: str, ending: str) -> None:
 def options(task: Task, key: str) -> Options:
     """Return how to read the tables of a task."""
     texts = tuple(column for column in (task.text_a, task.text_b) if column)
-    return Options(f"{key}.source", task.encoding, task.columns, texts)
+    return Options(f"{key}.source", task.encoding, task.columns, task.delimiter, texts)
 
 
 def needed_columns(
-    task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True, header: bool = False
+    task: Task,
+    key: str,
+    present: Iterable[str],
+    name: str,
+    labelled: bool = True,
+    advice: Callable[[list[str], set[str]], str] | None = None,
 ) -> list[str]:
-    """Return the columns to read, which must be `present`; `header`: the first line should name them."""
+    """Return the columns to read, which must be `present`; `advice` says why a first line lacks them."""
     present = list(present)
     wanted = [(f"{key}.text_a", task.text_a)]
     if task.text_b is not None:
@@ -61,10 +68,10 @@ def needed_columns(
     elif INDEX in present:
         wanted.append((key, INDEX))
     shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
-    none = header and not {column for _, column in wanted} & {*present}
-    hint = f" If it has no header line, name its columns in {key}.columns." * none
+    names = {column for _, column in wanted}
+    hint = advice(present, names) if advice and not names & {*present} else ""
     missing = [
-        f"{where}: no column '{column}' in {name}; it has {listing(shown)}.{nearest(column, present)}{hint}"
+        f"{where}: no column '{column}' in {name}; it has {listing(shown)}.{hint or nearest(column, present)}"
         for where, column in wanted
         if column not in present
     ]
@@ -74,9 +81,11 @@ def needed_columns(
 
 
 def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    header = text_files.ending(held.files[0]) in HEADERS and not task.columns
-    choice = functools.partial(needed_columns, task, key, name=held.name, labelled=labelled, header=header)
-    return registry.table(held.files, choice, options(task, key))
+    file, read_as = held.files[0], options(task, key)
+    header = text_files.ending(file) in HEADERS and not task.columns
+    advice = functools.partial(delimited.advice, path=file, options=read_as) if header else None
+    choice = functools.partial(needed_columns, task, key, name=held.name, labelled=labelled, advice=advice)
+    return registry.table(held.files, choice, read_as)
 
 
 def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
@@ -94,7 +103,7 @@ def _class_folders(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd
     names = needed_columns(task, key, ("text", "label"), held.name, labelled)
     # a byte in another encoding in one of many files should not refuse all, unless the config names one
     errors = "strict" if task.encoding else "replace"
-    texts = [_text(file, task, key, errors).strip() for file in held.files]
+    texts = [_text(file, task, key, errors).replace("\r\n", "\n").strip() for file in held.files]
     labels = [file.parent.name for file in held.files]
     return pd.DataFrame({"text": texts, "label": labels}, dtype="str")[names]
 
@@ -110,16 +119,15 @@ READERS = {"tables": _tables, "columns": _parallel, "folders": _class_folders, "
 
 
 def _lines(file: Path, task: Task, key: str) -> list[str]:
-    text = _text(file, task, key)
-    return text.removesuffix("\n").split("\n") if text else []
+    return text_files.lines(_text(file, task, key), f"{key}.source: {file.parent.name}/{file.name}")
 
 
 def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
-    """Return the text of a file, with line feeds as line ends."""
+    """Return the text of a file, with its line ends."""
     try:
         text = text_files.read_text(file, f"{key}.source", task.encoding, errors)
     except OSError as error:
         raise DataError(f"{key}.source: {file.parent.name}/{file.name} cannot be read ({error})") from None
     if "\0" in text:
         raise DataError(f"{key}.source: {file.parent.name}/{file.name} is no text: it has a NUL character")
-    return io.StringIO(text, newline=None).read()
+    return text

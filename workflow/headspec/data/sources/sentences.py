@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from headspec import text_files
 from headspec.config.sources import locate
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -41,10 +42,10 @@ def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dic
     if not path.is_file():
         raise DataError(f"{key}: '{source}' is a folder, expected a text file with one sentence per line")
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{key}: '{source}' is not UTF-8 text ({error})") from None
-    lines = [" ".join(line.split()) for line in lines]
+        text = text_files.read_text(path, key)
+    except OSError as error:
+        raise DataError(f"{key}: '{source}' cannot be read ({error})") from None
+    lines = [" ".join(line.split()) for line in text_files.lines(text, f"{key}: '{source}'")]
     distinct = list(dict.fromkeys(filter(None, lines)))
     if len(distinct) < FEWEST:
         raise DataError(

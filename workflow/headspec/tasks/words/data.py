@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SHOWN = 3  # problems in a message
 #: largest share of units in an evaluated split whose labels training may lack
 UNSEEN = 0.05
+#: share of sentences of one word that deserves a warning
+SINGLE = 0.9
 
 #: reads units from the cell of words, the words, and the cells of annotation
 Reader = Callable[..., Units]
@@ -73,6 +75,16 @@ class Sentences(Data):
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
         return {"type": task.type, "labels": label_names(labels)}
+
+    def names(self, labels: pd.Series) -> set[str]:
+        return {*label_names(labels)}
+
+    def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Add sentences of one word, the sign of a file with a line for each."""
+        single = ~rows["text_a"].str.contains(" ", regex=False)
+        first = [int(row) + 1 for row in single.index[single][:1]]
+        words = f"are sentences of one word; a file with a word in each line ends in {conll.COLUMNS}"
+        return {"more": [[int(single.sum()), first, words, SINGLE]]}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
         """Raise DataError if training lacks the labels of more than `UNSEEN` of the units."""

@@ -1,16 +1,15 @@
 """Sentences in files with a line per word; libraries that parse all of CoNLL-U take ten times as long."""
 
-import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from headspec import text_files
-from headspec.data.sources.formats.options import Choice, Options
+from headspec.data.sources.formats.options import Choice, Options, filled
 from headspec.errors import DataError
 
 CONLLU, COLUMNS = ".conllu", ".conll"
@@ -22,6 +21,13 @@ REQUIRED = ("upos", "head", "deprel")
 LINE, NAME = "#line", "#name"
 #: lines of column files that begin and end documents
 DOCUMENT = re.compile(r"-DOCSTART-|#(begin|end) document")
+#: what CoNLL-U counts of lines that are no words, and their numbers, such as 1-2 and 3.1
+NO_WORDS = {"multiword_tokens": re.compile(r"\d+-\d+"), "empty_nodes": re.compile(r"\d+\.\d+")}
+#: columns of CoNLL-U, with the number of the word
+WIDTH = len(FIELDS) + 1
+
+#: a line's number, from 1, and its cells
+Line = tuple[int, list[str]]
 
 
 class Sentence(NamedTuple):
@@ -33,62 +39,62 @@ class Sentence(NamedTuple):
 
 def names(path: Path, options: Options) -> list[str]:
     """Return the columns of CoNLL-U, or numbers from 1."""
-    if is_conllu(path):
-        return [*FIELDS, LINE, NAME]
-    with text_files.open_text(path, options.encoding) as file:
-        first = next(sentences(file, False), None)
-    return [*_numbers(first), LINE, NAME] if first else []
+    lines = text_files.lines(text_files.read_start(path, options.encoding), f"{options.key}: {path.name}")
+    conllu = _holds_conllu(path, lines)
+    first = next(sentences(lines, conllu), None)
+    return [*_places(path, conllu, len(_cells(first)[0][1])), LINE, NAME] if first else []
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    frame, _ = read_sentences(path, options.key, options.encoding)
-    return frame[choice(frame.columns.tolist())]
+    return read_sentences(path, options.key, options.encoding, choice)[0]
 
 
-def is_conllu(path: Path) -> bool:
-    return text_files.ending(path) == CONLLU
+def is_conllu(path: Path, encoding: str | None = None) -> bool:
+    """Return whether a file has the ending of CoNLL-U, or begins with a sentence of it."""
+    if text_files.ending(path) == CONLLU:
+        return True
+    try:
+        return _holds_conllu(path, text_files.lines(text_files.read_start(path, encoding), path.name))
+    except (DataError, OSError, UnicodeError):
+        return False  # reading the file says why
 
 
-def read_sentences(path: Path, key: str, encoding: str | None = None) -> tuple[pd.DataFrame, dict[str, int]]:
+def read_sentences(
+    path: Path, key: str, encoding: str | None = None, choice: Choice = list
+) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return a row per sentence, with lists of texts, and counts of CoNLL-U lines left out.
 
-    Raise DataError if the file cannot be read, or a line has a wrong number of columns or of its word.
+    Raise DataError if the file cannot be read, a line has a wrong number of columns or of its word, or a
+    chosen column is not the same in all sentences, some of which have more, such as one per predicate.
     """
-    conllu = is_conllu(path)
     try:
         text = text_files.read_text(path, key, encoding)
     except OSError as error:
         raise DataError(f"{key}: {path.name} cannot be read ({error})") from None
-    found = list(sentences(io.StringIO(text, newline=""), conllu))
-    columns = list(FIELDS) if conllu else _numbers(found[0]) if found else []
-    tabs = bool(found) and "\t" in found[0].lines[0][1]
-    counts = {"multiword_tokens": 0, "empty_nodes": 0} if conllu else {}
-    rows = []
-    for name, lines in found:
-        words: list[list[str]] = []
-        for number, line in lines:
-            fields = line.split("\t") if conllu else _cells(line, tabs)
-            where = f"{key}: line {number} of {path.name} has"
-            if len(fields) != len(columns) + conllu:
-                expected = "CoNLL-U has ten, separated by tabs" if conllu else f"the first has {len(columns)}"
-                raise DataError(f"{where} {len(fields)} columns; {expected}")
-            if conllu and ("-" in fields[0] or "." in fields[0]):
-                counts["multiword_tokens" if "-" in fields[0] else "empty_nodes"] += 1
-                continue
-            if conllu and fields[0] != str(len(words) + 1):
-                raise DataError(f"{where} word number '{fields[0]}', expected {len(words) + 1}")
-            words.append(fields[conllu:])
-        by_column = map(list, zip(*words, strict=True)) if words else ([] for _ in columns)
-        rows.append([*by_column, lines[0][0], name])
-    return pd.DataFrame(rows, columns=[*columns, LINE, NAME]), counts
+    lines = text_files.lines(text, f"{key}: {path.name}")
+    conllu = _holds_conllu(path, lines)
+    found = list(sentences(lines, conllu))
+    cells = [_cells(sentence, conllu or "\t" in found[0].lines[0][1]) for sentence in found]
+    widths = [WIDTH] * len(cells) if conllu else _widths(cells)
+    file = f"{key}: line {{}} of {path.name} has"
+    words = [_words(lines, width, conllu, file) for lines, width in zip(cells, widths, strict=True)]
+    places = _places(path, conllu, max(widths, default=0))
+    chosen = choice([*places, LINE, NAME])
+    _check_shared([places[name] for name in chosen if name in places], cells, widths, file)
+    columns: dict[str, list[Any]] = {LINE: [lines[0][0] for lines in cells], NAME: [s.name for s in found]}
+    columns |= {
+        name: [[word[at] for word in each] for each in words] for name, at in places.items() if name in chosen
+    }
+    first = [line[0] for lines in cells for _, line in lines] if conllu else []
+    counts = {name: sum(map(bool, map(pattern.fullmatch, first))) for name, pattern in NO_WORDS.items()}
+    return pd.DataFrame({name: columns[name] for name in chosen}), counts if conllu else {}
 
 
 def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
     """Yield sentences, which empty lines end; in column files, comments are only before the first word."""
     name: str | None = None
     words: list[tuple[int, str]] = []
-    for number, ended in enumerate(itertools.chain(lines, [""]), 1):
-        line = ended.rstrip("\r\n")
+    for number, line in enumerate(itertools.chain(lines, [""]), 1):
         if conllu and line.startswith("#"):
             label, _, value = line[1:].partition("=")
             name = value.strip() if label.strip() == "sent_id" else name
@@ -101,12 +107,78 @@ def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
             name, words = None, []
 
 
-def _numbers(first: Sentence) -> list[str]:
-    """Return names of the columns of a file with this first sentence."""
-    line = first.lines[0][1]
-    return [str(number) for number, _ in enumerate(_cells(line, "\t" in line), 1)]
+def _holds_conllu(path: Path, lines: Iterable[str]) -> bool:
+    """Return whether a file has the ending of CoNLL-U, or words of its first sentence have its numbers."""
+    if text_files.ending(path) == CONLLU:
+        return True
+    cells = [line for _, line in _cells(next(sentences(lines, True), Sentence(None, [])), True)]
+    numbers = [line[0] for line in cells if not any(p.fullmatch(line[0]) for p in NO_WORDS.values())]
+    ten = all(len(line) >= WIDTH and not any(line[WIDTH:]) for line in cells)
+    return ten and bool(numbers) and numbers == [str(i) for i in range(1, len(numbers) + 1)]
 
 
-def _cells(line: str, tabs: bool) -> list[str]:
-    """Return the cells of a line of columns; non-ASCII spaces belong to them."""
-    return [cell.strip(" ") for cell in line.split("\t")] if tabs else re.split(" +", line.strip(" "))
+def _places(path: Path, conllu: bool, width: int) -> dict[str, int]:
+    """Return the place of each column in a line; CoNLL-U under another ending also has numbers."""
+    numbers = {str(place + 1): place for place in range(WIDTH if conllu else width)}
+    fields = {name: place for place, name in enumerate(FIELDS, 1)} if conllu else {}
+    return fields | (numbers if text_files.ending(path) != CONLLU else {})
+
+
+def _cells(sentence: Sentence, tabs: bool | None = None) -> list[Line]:
+    """Return the cells of a sentence's lines, by default between tabs if its first line has one.
+
+    Non-ASCII spaces belong to cells.
+    """
+    tabs = "\t" in sentence.lines[0][1] if tabs is None else tabs
+    return [
+        (number, [cell.strip(" ") for cell in line.split("\t")] if tabs else re.split(" +", line.strip(" ")))
+        for number, line in sentence.lines
+    ]
+
+
+def _widths(cells: Sequence[list[Line]]) -> list[int]:
+    """Return the number of columns of each sentence, the same for all if it can be.
+
+    Lines may end in empty cells beyond the last column.
+    """
+    least = [max(filled(line) for _, line in sentence) for sentence in cells]
+    most = [min(len(line) for _, line in sentence) for sentence in cells]
+    if max(least, default=0) <= min(most, default=0):
+        return [min(most, default=0)] * len(cells)
+    first = [len(sentence[0][1]) for sentence in cells]
+    return [high if low <= high else n for low, high, n in zip(least, most, first, strict=True)]
+
+
+def _check_shared(
+    places: Iterable[int], cells: Sequence[list[Line]], widths: Sequence[int], file: str
+) -> None:
+    """Raise DataError if a column is not at the same place in all sentences.
+
+    Where sentences have different numbers of columns, as in CoNLL-2012, all but the last of the shortest are
+    shared. If only sentences of one word differ from the others, a space inside a word is likelier.
+    """
+    longer = {width for lines, width in zip(cells, widths, strict=True) if len(lines) > 1}
+    if len({*widths}) > 1 and ((last := max(places, default=0)) >= min(widths) - 1 or len(longer) == 1):
+        number, width = next(
+            (lines[0][0], n) for lines, n in zip(cells, widths, strict=True) if n != widths[0]
+        )
+        raise DataError(
+            f"{file.format(number)} {width} columns, but line {cells[0][0][0]} has {widths[0]}: column "
+            f"{last + 1} may not be the same in all sentences"
+        )
+
+
+def _words(lines: Sequence[Line], width: int, conllu: bool, file: str) -> list[list[str]]:
+    """Return the checked cells of a sentence's words; `file` begins messages, with a field for the line."""
+    words: list[list[str]] = []
+    for number, cells in lines:
+        if not filled(cells) <= width <= len(cells):
+            first = f"the first of its sentence has {len(lines[0][1])}"
+            expected = "CoNLL-U has ten, separated by tabs" if conllu else first
+            raise DataError(f"{file.format(number)} {len(cells)} columns; {expected}")
+        if conllu and any(pattern.fullmatch(cells[0]) for pattern in NO_WORDS.values()):
+            continue
+        if conllu and cells[0] != str(len(words) + 1):
+            raise DataError(f"{file.format(number)} word number '{cells[0]}', expected {len(words) + 1}")
+        words.append(cells)
+    return words

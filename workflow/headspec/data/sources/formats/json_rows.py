@@ -24,12 +24,10 @@ DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\
 
 def names(path: Path, options: Options) -> list[str]:
     """Return the columns of all rows of an array or document, or of the first part of a file of lines."""
-    with text_files.open_text(path, options.encoding) as file:
-        part = file.read(BLOCK // 4)  # characters of up to four bytes
-        if part.lstrip().startswith("[") or DOCUMENT.match(part):
-            return _table(_lines(part + file.read(), path, options), path, options).column_names
-        whole = part[: part.rfind("\n") + 1] if len(part) == BLOCK // 4 else part
-    return _table(whole, path, options).column_names
+    start = text_files.read_start(path, options.encoding)
+    whole = not start or start.lstrip().startswith("[") or DOCUMENT.match(start)
+    text = text_files.read_text(path, options.key, options.encoding) if whole else start
+    return _table(_lines(text, path, options), path, options).column_names
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
@@ -41,6 +39,7 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 def _lines(text: str, path: Path, options: Options) -> str:
     """Return a JSON array or document as lines, and other text unchanged."""
     if not text.lstrip().startswith("[") and not DOCUMENT.match(text):
+        _check_rows(text, path, options)
         return text
     try:
         rows = json.loads(text)
@@ -56,6 +55,24 @@ def _lines(text: str, path: Path, options: Options) -> str:
         if not isinstance(row, dict):
             raise _wrong(path, options, f"item {number} is {shown(row)}, expected an object for each row")
     return "\n".join(map(json.dumps, rows))
+
+
+def _check_rows(text: str, path: Path, options: Options) -> None:
+    """Raise DataError if a file is one object of columns or numbered rows, as pandas' `to_json` writes."""
+    text = text.strip()
+    try:
+        row, end = json.JSONDecoder().raw_decode(text) if text.startswith("{") else ({}, 0)
+    except (json.JSONDecodeError, RecursionError):
+        return  # pyarrow says what is wrong, and where
+    if end < len(text):
+        return
+    mappings = [tuple(value) for value in row.values() if isinstance(value, dict)]
+    lists = [len(value) for value in row.values() if isinstance(value, list)]
+    same = mappings or (lists if text_files.ending(path) == ".json" else [])
+    alike = len(same) == len(row) > 0 and len({*same}) == 1 and same[0] not in (0, 1, ())
+    if alike or {"columns", "data"} <= {*row} or {"schema", "data"} <= {*row}:
+        what = "one object of columns or numbered rows, expected an object for each row"
+        raise _wrong(path, options, f"it is {what}, as to_json(orient='records') of pandas writes")
 
 
 def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[Any]:

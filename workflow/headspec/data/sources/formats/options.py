@@ -1,6 +1,6 @@
 """Settings for reading a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -13,7 +13,7 @@ BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
 @dataclass(frozen=True)
 class Options:
-    """How a table is read; `columns` names those of CSV and TSV without a header.
+    """How a table is read; `columns` names those of CSV and TSV without a header, `delimiter` separates them.
 
     In columns `texts`, numbers of CSV and TSV stay numbers, so that checks find them.
     """
@@ -21,7 +21,13 @@ class Options:
     key: str
     encoding: str | None = None
     columns: list[str] | None = None
+    delimiter: str | None = None
     texts: tuple[str, ...] = ()
+
+
+def filled(cells: Sequence[str]) -> int:
+    """Return the number of cells of a line up to the last that is not empty."""
+    return max((place for place, cell in enumerate(cells, 1) if cell), default=0)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

@@ -28,7 +28,7 @@ FORMATS: dict[str, tuple[str, ModuleType]] = {
 
 def names(path: Path, options: Options) -> list[str]:
     """Return the names of the columns of a table."""
-    return FORMATS[ending(path)][1].names(path, options)
+    return _format(path, options)[1].names(path, options)
 
 
 def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFrame:
@@ -43,7 +43,7 @@ def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFra
 def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
     if ending(path) not in FORMATS:
         raise DataError(f"{options.key}: '{path.name}' is not a table; {_expected(path)}")
-    title, module = FORMATS[ending(path)]
+    title, module = _format(path, options)
 
     def chosen(present: list[str]) -> list[str]:
         wanted = choice(present)
@@ -60,8 +60,20 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
         raise DataError(f"{options.key}: {path.name} cannot be read as {title} ({reason})") from None
 
 
+def _format(path: Path, options: Options) -> tuple[str, ModuleType]:
+    """Return the format of a file by its ending; a table may hold CoNLL-U, which has columns of its own."""
+    title, module = FORMATS[ending(path)]
+    if module is delimited and conll.is_conllu(path, options.encoding):
+        if options.columns:
+            key = options.key.removesuffix("source")
+            raise DataError(f"{key}columns: has no effect on {path.name}, which holds CoNLL-U; expected none")
+        return FORMATS[conll.CONLLU]
+    return title, module
+
+
 def _expected(path: Path) -> str:
     if path.suffix.lower() in ARCHIVES:
         return f"expected it unpacked, or compressed as {' or '.join(COMPRESSED)}"
-    hint = f"; for a line per word, name it {path.stem}{conll.COLUMNS}" if ending(path) == ".txt" else ""
+    words = ending(path) == ".txt" or conll.COLUMNS[1:] in ending(path)
+    hint = f"; for a line per word, name it {path.stem}{conll.COLUMNS}" if words else ""
     return f"expected the ending {' or '.join(FORMATS)}{hint}"
