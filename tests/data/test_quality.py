@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import planned
+from headspec.data import planned, prepare
 from support.data.labelled_texts import labelled
 from support.data.sources import config, save
 
@@ -64,6 +65,60 @@ def test_rows_of_little_use_and_doubtful_classes_are_named(here, case):
     frame, settings, expected = ROWS[case]
     separator = "" if expected and expected.startswith(".") else ": "
     assert warned(frame, **settings) == ([f"tasks.t{separator}{expected}"] if expected else [])
+
+
+OWN = "are classes of their own; if they are the same, say so in tasks.t.labels"
+NAMED: list[tuple[list[str], dict[str, Any], str]] = [
+    ([*"xy", "NaN", "None"], {}, "label: NaN, None is taken as a class; if it says that a label is missing, "
+        "name it in tasks.t.unlabelled"),
+    ([*"xy", "none", "NONE"], {}, f"label: 'NONE' and 'none' {OWN}"),
+    (["Positive", "positive", "\u00e9", "e\u0301"], {},
+        f"label: 'Positive' and 'positive', 'e\\u0301' and '\\xe9' {OWN}"),
+    (["joy", "Joy ", "fear", "joy,fear"], {"type": "labels"}, f"label: 'Joy' and 'joy' {OWN}"),
+    (["x", "y", "NA", "X"], {"labels": [*"xyzX", "NA"]}, "labels: no training row has z"),
+    (["x", "y", "x,y", "x"], {"type": "labels", "labels": [*"xyz"]}, "labels: no training row has z"),
+    (["x y", "y x", "z z", "NA x"], {"type": "tags", "text_a": "tokens"}, "label: NA is taken as a class"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("labels", "settings", "said"), NAMED)
+def test_names_that_may_be_no_classes_of_their_own_are_told(here, labels, settings, said):
+    frame = labelled(100, label=labels * 25).assign(tokens=[f"word{i} word" for i in range(100)])
+    (line,) = warned(frame, 40, **{"label": "label"} | settings)
+    assert line.startswith(f"tasks.t.{said}")
+
+
+def test_a_word_in_each_row_is_told(here):
+    frame = pd.DataFrame({"words": [f"w{i}" for i in range(100)], "upos": [*"XY"] * 50})
+    said = (
+        "100 % of 100 training rows are sentences of one word; a file with a word in each line ends in .conll"
+    )
+    assert warned(frame, type="tags") == [f"tasks.t: {said}; first at row 1"]
+
+
+@pytest.mark.parametrize(("values", "n"), [("", 20), (["", "?"], 40), ([-1, "?", ""], 60)])
+@pytest.mark.parametrize("kind", ["classification", "regression", "labels", "tags"])
+def test_rows_without_a_label_are_left_out_and_counted(here, kind, values, n):
+    found = ["1", "2", "", "?", "-1"] if n == 60 else ["1", "2", "", "?" if n == 40 else "2", "1.5"]
+    if kind == "tags":
+        found = [label if label in ("", "?", "-1") else f"{label} X" for label in found]
+    frame = labelled(100, label=found * 20).assign(text=[f"word {i}" for i in range(100)])
+    save(frame.iloc[:50], here / "x" / "dev.csv")
+    settings = {"type": kind, "text_a": "text", "label": "label", "unlabelled": values}
+    line, other = warned(frame, 40, **settings)[1:3]
+    assert line == f"tasks.t.unlabelled: {n} of 100 training rows have no label and are left out"
+    assert other == f"tasks.t.unlabelled: {n // 2} of 50 validation rows have no label and are left out"
+
+
+def test_columns_of_the_label_may_be_empty_in_some_rows(here):
+    flags = {"toxic": ["TRUE", "FALSE", "", "t"] * 25, "threat": ["no", "Yes", "y", "0"] * 25}
+    frame = labelled(100).assign(**flags)
+    (line,) = warned(frame, type="labels", label=["toxic", "threat"], unlabelled="")
+    assert line == "tasks.t.unlabelled: 25 of 100 training rows have no label and are left out"
+    task = Task(source="x", type="labels", label=["toxic", "threat"], unlabelled="", validation_examples=1)
+    source = prepare.read_source("t", task, 0)
+    labels = pd.concat([source.train.rows["label"], source.validation.rows["label"]]).sort_index()
+    assert labels.tolist() == ['["toxic"]', '["threat"]', '["toxic"]'] * 25
 
 
 def test_validation_rows_are_counted_by_themselves(here):

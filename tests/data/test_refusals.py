@@ -122,7 +122,48 @@ CONTENTS: list[Case] = [
     ({"t.conllu": "1\tx\n"}, LINE.format(1, "conllu") + "2 columns; CoNLL-U has ten, separated by", TAGS),
     ({"t.conllu": conllu("a").replace("1\t", "3\t")},
         LINE.format(1, "conllu") + "word number '3', expected 1", TAGS),
-    ({"t.conll": "a B\nb\n"}, LINE.format(2, "conll") + "1 columns; the first has 2", NUMBERED),
+    ({"t.conll": "a B\nb\n"}, LINE.format(2, "conll") + "1 columns; the first of its sentence has 2",
+        NUMBERED),
+    *(({"t.conll": text}, LINE.format(line, "conll") + said, NUMBERED) for text, line, said in [
+        ("a X\n\nb\n", 3, "1 columns, but line 1 has 2: column 2 may not be the same in all sentences"),
+        ("a X _ _\nb Y _ _\n\n10 000 Z _ _\n", 4, "5 columns, but line 1 has 4: column 2 may not"),
+    ]),
+]  # fmt: skip
+
+CLASSED = {"columns": ["text", "label"]}
+SEPARATED = "Its columns are separated by {}: set tasks.t.delimiter to "
+ONE = "t.json cannot be read as JSON lines (it is one object of columns or numbered rows"
+BY_COLUMN = [texts("a", 3).to_dict(orient) for orient in ("list", "dict", "split", "index")] + [
+    json.loads(texts("a", 3).to_json(orient="table"))
+]
+UNLIKE: list[Case] = [
+    # other delimiters
+    ({"t.csv": "text;label\na, b;x\n"},
+        "no column 'text' in t.csv; it has text;label. " + SEPARATED.format(";") + '";".'),
+    ({"t.csv": "text\tlabel\na\tx\n"}, SEPARATED.format("tabs") + r'"\t".'),
+    ({"t.tsv": '"text","label"\n"a","x"\n'}, SEPARATED.format(",") + '",".'),
+    ({"t.csv": CSV}, SEPARATED.format(",") + '",".', {"delimiter": ";"}),
+    ({"t.csv": "a b;x\nb;y\n"}, "has 1 columns; expected a name for each. " + SEPARATED.format(";"), CLASSED),
+    ({"t.tsv": '"text"\t"label"\n"a"\t"x"\n'},
+        "Its cells are in quotes: name it t.csv, and set tasks.t.delimiter"),
+    ({"t.jsonl": JSONL}, "tasks.t.delimiter: has no effect on t.jsonl", {"delimiter": ";"}),
+    # ends of lines
+    ({"t.csv": "text,label\ra,x\rb,y\r"}, r"t.csv has lines that end at \r alone; expected \n or \r\n"),
+    ({"t.conll": "a X\r\rb Y\r"}, r"t.conll has lines that end at \r alone", NUMBERED),
+    ({"neg.txt": "a\rb\r", "pos.txt": "c\n"}, r"x/neg.txt has lines that end at \r alone"),
+    # a header in the middle, perhaps of columns in another order
+    ({"t.csv": "text,label\na,x\ntext,label\nb,y\n"},
+        "tasks.t.source: row 2 of t.csv repeats the header line, as in files joined by cat"),
+    ({"t.csv": 'text,label\r\na,x\r\n\ufeff"label","text"\r\ny,b\r\ntext,label\r\n'},
+        "row 2 of t.csv repeats the header line, and 1 more do, as"),
+    ({"t.tsv": "more\ttext\tlabel\n1\ta\tx\nother\ttext\tlabel\n"}, "row 2 of t.tsv repeats the header"),
+    # objects of columns, as pandas writes them
+    *(({"t.json": json.dumps(content)}, ONE) for content in BY_COLUMN),
+    ({"t.jsonl": json.dumps(BY_COLUMN[1], indent=1)}, "t.jsonl cannot be...(it is one object of columns"),
+    # a line per word
+    ({"t.tsv": conllu("a", "b")}, "tasks.t.columns: has no effect on t.tsv, which holds CoNLL-U",
+        TAGS | {"columns": ["words", "upos"]}),
+    ({"x.gold_conll": "a X\n"}, "for a line per word, name it x.conll", NUMBERED),
 ]  # fmt: skip
 
 LABELLED = {"text": ["a", "b", "c", "d"], "label": [0, 1, 0, 1]}
@@ -142,6 +183,7 @@ TWICE = pa.table([["x"], ["a"], ["b"]], names=["text", "label", "label"])
 SCORES = {"type": "regression"}
 ROW = "tasks.t.label: row 1 of t.parquet has "
 MANY = "text,label\n" + "".join(f"a{i},class {i}\n" for i in range(150))
+LANGUAGES = ["da", "no", "sv", "no"]
 COLUMNS: list[Case] = [
     (columns(), "tasks.t.label: no column 'lable' in t.parquet; it has text, label. Did you mean 'label'?",
         {"label": "lable"}),
@@ -154,6 +196,13 @@ COLUMNS: list[Case] = [
     (columns(source=["imdb", "imdb", "rotten", "rotten"]), "tasks.t.filter.source: 'rotte' keeps none of 4 "
         "rows of t.parquet, where source is imdb, rotten. Did you mean 'rotten'?",
         {"filter": {"source": "rotte"}}),
+    (columns(lang=LANGUAGES), "tasks.t.filter.lang: 'false' keeps none of 4 rows of t.parquet, where lang is "
+        "da, no, sv. YAML reads yes, no,...\ntasks.t.filter.lang: 'svv' keeps none...mean 'sv'?",
+        {"filter": {"lang": [False, "da", "svv"]}}),
+    (columns(lang=LANGUAGES, part=[1, 2, 1, 2]), "filter.lang: 'no' keeps none of 2 rows of t.parquet that "
+        "the other filters keep, where lang is da, sv.", {"filter": {"lang": ["no", "sv"], "part": 1}}),
+    ({f"{split}.csv": f"text,label,of\na,x,{split}\nb,y,{split}\n" for split in ("train", "dev")},
+        "tasks.t.filter: it keeps none of 2 rows of dev.csv", {"filter": {"of": "train"}}),
     (columns(f=[[1]] * 4), "tasks.t.filter.f: row 1 of t.parquet", {"filter": {"f": 1}}),
     # texts
     (columns(), "t.text_a: column 'label' of t.parquet holds int64 values, not text", {"text_a": "label"}),
@@ -169,9 +218,13 @@ COLUMNS: list[Case] = [
     (columns(label=[b"a"] * 4), ROW + "b'a' in column 'label'"),
     ({"t.csv": "text,label\na,\"['x', 'y']\"\nb,\"['x']\"\n"}, "row 1 of t.csv has ['x', 'y'] in column"),
     (columns(label=[0, None, 1, 1]), "tasks.t.label: 1 of 4 rows of t.parquet have no label; the first is "
-        "row 2 (label is 'nan'). Select the labelled rows with tasks.t.filter"),
+        "row 2 (label is 'nan'). To leave such rows out, set tasks.t.unlabelled to \"\"."),
+    (columns(), "tasks.t.unlabelled: none of 4 rows of t.parquet has 'NaN' in label; expected values that",
+        {"unlabelled": "NaN"}),
+    ({"train.csv": "text,label\na,x\nb,y\nc,?\n", "dev.csv": "text,label\na,?\n"},
+        "tasks.t.unlabelled: none of 1 rows of dev.csv has a label", {"unlabelled": "?"}),
     ({"t.csv": "text,label\na,0\nb,1\nc,\n"}, "the first is row 3"),
-    (columns(label=[0, 1, -1, 1]), "1 of 4 rows...row 3 (label is '-1')"),
+    (columns(label=[0, 1, -1, 1]), "1 of 4 rows...row 3 (label is '-1'). To...set tasks.t.unlabelled to -1."),
     (columns(label=[0, 1, 2, 1]), "tasks.t.labels: row 3 of t.parquet has label '2'; the labels are 0, 1.",
         {"labels": {"0": "no", "1": "yes"}}),
     (columns(label=["pos", "neg", "ngo", "pos"]), "has label 'ngo'; the labels are pos, neg...mean 'neg'?",
@@ -242,7 +295,7 @@ ANNOTATIONS: list[Case] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*SOURCES, *CONTENTS, *COLUMNS, *ANNOTATIONS])
+@pytest.mark.parametrize("case", [*SOURCES, *CONTENTS, *UNLIKE, *COLUMNS, *ANNOTATIONS])
 def test_wrong_data_are_refused_before_any_job(here, case):
     files, said, *settings = case
     written("x", files)

@@ -4,9 +4,9 @@ import re
 
 
 def as_text(value: object) -> str:
-    """Return a stored value as text; 1, 1.0 and "1" give the same text, and so do true and True."""
+    """Return a stored value as text; 1, 1.0 and "1" give the same text, and so do true, True and TRUE."""
     text = re.sub(r"^([+-]?\d+)\.0+$", r"\1", str(value).strip())
-    return text.lower() if text in ("True", "False") else text
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def named(value: float) -> str:

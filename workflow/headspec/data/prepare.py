@@ -11,9 +11,9 @@ import pandas as pd
 
 from headspec.data import overlap, quality, splits
 from headspec.data.pairs import pair
-from headspec.data.sources import readers
+from headspec.data.sources import columns, readers
 from headspec.data.stratify import interleaved, stratified_order
-from headspec.errors import DataError
+from headspec.errors import DataError, listing
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
 from headspec.tasks import data
@@ -83,6 +83,7 @@ class Prepared:
         Per split, numbers of rows; rows of the source's own validation split are counted but never dropped.
 
         - rows: read and kept by the filter; 0 for a held-out validation split
+        - unlabelled: dropped, the label is one of the key `unlabelled`; only with this key
         - empty: dropped, a text is empty
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: duplicates whose label differs from that of the earlier row
@@ -151,8 +152,21 @@ def read_source(name: str, task: Task, seed: int) -> Source:
 
 def source_notes(name: str, task: Task, source: Source) -> list[str]:
     """Return a line for each fact about the splits and classes of a source that the config does not state."""
-    key = f"tasks.{name}"
-    return [*readers.notes(task, key), *data.reader(task.type).notes(key, task, source.classes)]
+    key, kind = f"tasks.{name}", data.reader(task.type)
+    further = {f"rows of {split}": held for split, held in source.further.items()}
+    held_by_name = {quality.TRAINING: source.train, "validation rows": source.validation} | further
+    lines = [
+        f"{key}.unlabelled: {n} of {n + held.counts['rows']} {what} have no label and are left out"
+        for what, held in held_by_name.items()
+        if (n := held.counts.get("unlabelled"))
+    ]
+    found = source.classes
+    names: list[str] = found if isinstance(found, list) else (found or {}).get("labels", [])
+    if unused := sorted({*names} - kind.names(source.train.rows["label"])):
+        lines.append(f"{key}.label{'s' * bool(task.labels)}: no training row has {listing(unused)}")
+    if not task.labels:
+        lines += columns.class_notes(key, names)
+    return [*readers.notes(task, key), *lines, *kind.notes(key, task, source.classes)]
 
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
@@ -236,7 +250,7 @@ def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dic
         "duplicate": int(duplicate.sum()),
         "conflicting": int((full["label"] != first_label).sum()),
     }
-    return full[~duplicate], counts
+    return full[~duplicate], counts | {str(name): n for name, n in frame.attrs.items()}
 
 
 def _held_out(name: str, task: Task, n: int) -> int:

@@ -64,7 +64,11 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
     validation = readers.validation_split(task, key, present)
     if validation and validation != train:
         names["validation"] = validation
-    frames = {split: _rows(task, key, stored) for split, stored in names.items()}
+    stored = {readers.name_of(task, split): readers.read_split(task, key, split) for split in names.values()}
+    columns.check_filter(stored, task, key)
+    kept = {where: columns.filtered(frame, task, key, where) for where, frame in stored.items()}
+    columns.check_unlabelled(kept, data.reader(task.type).columns(task), task, key)
+    frames = {split: _rows(task, key, where, kept[where]) for split, where in zip(names, kept, strict=True)}
     if "validation" in frames:
         kind, where = data.reader(task.type), readers.name_of(task, names["validation"])
         classes = kind.classes(task, frames["train"]["label"])
@@ -76,8 +80,9 @@ def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.Data
     """Return the rows of the further split `other`, as `read_labelled`; labels must be in `classes`."""
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
-    frame = _rows(split_task, key, stored)
     where = readers.name_of(split_task, stored)
+    kept = columns.filtered(readers.read_split(split_task, key, stored), task, key, where)
+    frame = _rows(split_task, key, where, kept)
     data.reader(task.type).check_labels(frame["label"], classes, f"{key}.label", where)
     return frame
 
@@ -122,10 +127,17 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
     return split_task, stored
 
 
-def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
-    where = readers.name_of(task, stored)
-    frame = columns.filtered(readers.read_split(task, key, stored), task, key, where)
-    return data.reader(task.type).rows(frame, task, key, where)
+def _rows(task: Task, key: str, where: str, kept: pd.DataFrame) -> pd.DataFrame:
+    """Return the checked rows of a split that have a label; `attrs` counts the others."""
+    kind = data.reader(task.type)
+    if not task.unlabelled:
+        return kind.rows(kept, task, key, where)
+    without = columns.unlabelled(kept, kind.columns(task), task.unlabelled)
+    if without.all():
+        raise DataError(f"{key}.unlabelled: none of {len(kept)} rows of {where} has a label")
+    rows = kind.rows(kept[~without], task, key, where)
+    rows.attrs["unlabelled"] = int(without.sum())
+    return rows
 
 
 def normalised(frame: pd.DataFrame) -> pd.Series:

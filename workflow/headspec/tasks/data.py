@@ -60,6 +60,10 @@ class Data:
         """Return the different labels of a split, to check that there is something to learn."""
         return labels.unique().tolist()
 
+    def names(self, labels: pd.Series) -> set[str]:
+        """Return the names of the classes that labels have."""
+        return set(labels.unique())
+
     def classes(self, task: Task, labels: pd.Series) -> Classes:
         """Return the `Classes` that follow from the labels of the training split."""
         return {"type": task.type}

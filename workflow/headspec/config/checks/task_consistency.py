@@ -70,8 +70,8 @@ def _columns(key: str, task: Task) -> Iterator[str]:
     if (n := kind(task).label_columns) != 0:
         columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
     if n == 0:
-        if "label" in task.model_fields_set:
-            yield f"{key}.label: has no effect on a task of {task.type}; expected none."
+        for setting in [name for name in ("label", "unlabelled") if name in task.model_fields_set]:
+            yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
     elif n is not None and len(labels) != n:
         called = f"task of {task.type}" if n > 1 else f"{task.type} task"
         expected = {1: "one column", 2: "two columns"}.get(n, f"{n} columns")

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.classes import Classes
 
-#: values of columns of 0 and 1, as text
-FLAGS = {"0": False, "false": False, "1": True, "true": True}
+#: values of columns of 0 and 1, as text in lower case, as programs and databases write them
+FLAGS = dict.fromkeys(("0", "false", "f", "no", "n"), False) | dict.fromkeys(
+    ("1", "true", "t", "yes", "y"), True
+)
 #: between the labels of a cell, unless the config names another
 SEPARATOR = ","
 LISTS = (list, tuple, np.ndarray)
@@ -53,8 +55,11 @@ class LabelSets(Data):
         elif isinstance(task.label, list):
             names = list(task.label)
         else:
-            names = sorted({name for label in labels.unique() for name in parsed(label)})
+            names = sorted(self.names(labels))
         return {"type": task.type, "labels": names}
+
+    def names(self, labels: pd.Series) -> set[str]:
+        return {name for label in labels.unique() for name in parsed(label)}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
         assert isinstance(classes, dict)
@@ -73,7 +78,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
     flags = {}
     for name in task.label:
         columns.check_plain(frame[name], f"{key}.label", where)
-        flags[name] = columns.to_text(frame[name]).map(FLAGS)
+        flags[name] = columns.to_text(frame[name]).str.lower().map(FLAGS)
         if (wrong := flags[name].isna()).any():
             row: Any = wrong.idxmax()
             raise DataError(
