@@ -93,6 +93,22 @@ def test_the_number_of_a_subset_falls_and_then_stays():
     assert numbers == pytest.approx([12, 8, 4, 4], rel=1e-3)
 
 
+@pytest.mark.parametrize("spread", [0.0, 1.5, 4.0])
+@pytest.mark.parametrize("count", [7, 22, 65])
+def test_gates_of_a_subset_become_open_ones(count, spread):
+    """From 0 to 1 as they part; in the end, the number that is kept is open and the others are closed."""
+    gates = Subset((6, 12), count)
+    with torch.no_grad():
+        gates.scores.copy_(spread * torch.randn(6, 12, generator=torch.Generator().manual_seed(1)))
+        for progress, open_share in [(0.5, 0.0), (0.7, 0.6), (0.99, 0.97)]:
+            drawn = torch.stack(
+                [gates.draw(progress, uniform((6, 12), seed)).flatten() for seed in range(50)]
+            )
+            assert drawn.min() >= 0 and drawn.max() <= 1
+            torch.testing.assert_close(drawn.sum(1), torch.full((50,), float(count)), rtol=1e-4, atol=0)
+            assert drawn.topk(count).values.mean() >= open_share
+
+
 @pytest.mark.parametrize("kind", ["subset", "subset-hard"])
 def test_a_subset_starts_with_gates_of_one_and_parts_slowly(kind):
     gates = learnt_gates(kind, (6, 12), 7, 0.0)

@@ -11,10 +11,32 @@ from hypothesis import strategies as st
 from headspec.gates.subset import gumbel, relaxed, straight_through
 
 
-@given(st.integers(0, 10_000), st.integers(1, 12), st.floats(0.1, 2.0))
-def test_gates_add_up_to_k(seed, k, temperature):
-    scores = 3 * torch.randn(12, generator=torch.Generator().manual_seed(seed))
-    assert float(relaxed(scores, k, temperature).sum()) == pytest.approx(k, rel=1e-4)
+@given(
+    st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=30),
+    st.data(),
+    st.floats(-3, 3).map(lambda exponent: 10**exponent),
+)
+def test_gates_are_fractions_that_add_up_to_k(scores, data, temperature):
+    """The solution of min -<gates, scores> - temperature * entropy: logits differ as scores do."""
+    k = data.draw(st.integers(0, len(scores)))
+    given = torch.tensor(scores, dtype=torch.float64)
+    gates = relaxed(given, k, temperature)
+    assert (gates >= 0).all() and (gates <= 1).all()
+    assert float(gates.sum()) == pytest.approx(k, rel=1e-9)
+    assert float(relaxed(given.float(), k, temperature).sum()) == pytest.approx(k, rel=1e-4)
+    thresholds = (given / temperature - torch.logit(gates))[(gates > 1e-6) & (gates < 1 - 1e-6)]
+    if 0 < k < len(scores) and len(thresholds):
+        torch.testing.assert_close(thresholds, thresholds[:1].expand_as(thresholds), rtol=1e-6, atol=1e-6)
+
+
+def test_a_group_far_above_the_others_is_open_once():
+    """K successive softmaxes give each of these gates about 3."""
+    scores = torch.tensor([3.0] * 5 + [0.0] * 20)
+    for temperature in (1.0, 0.1, 0.01):
+        gates = relaxed(scores, 15, temperature)
+        assert gates.max() <= 1
+        assert gates.sum().item() == pytest.approx(15, rel=1e-5)
+    assert gates.tolist() == pytest.approx([1] * 5 + [0.5] * 20)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 11))
@@ -39,9 +61,11 @@ def test_the_straight_through_gradient_is_that_of_the_relaxation():
     assert gradients[0].abs().max() > 0.1
 
 
-def test_gradient_of_the_relaxation():
+@pytest.mark.parametrize(("k", "temperature"), [(1, 0.7), (3, 0.7), (5, 3.0), (3, 0.1)])
+def test_gradient_of_the_relaxation(k, temperature):
+    """By finite differences."""
     scores = torch.randn(6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda s: relaxed(s, 3, 0.7), scores.requires_grad_())
+    assert torch.autograd.gradcheck(lambda s: relaxed(s, k, temperature), scores.requires_grad_())
 
 
 def test_at_a_low_temperature_the_largest_are_open():
@@ -59,10 +83,10 @@ def test_the_subset_of_all_has_gates_of_one(gates):
 
 
 def test_no_gradient_overflows_at_the_lowest_temperature():
-    """Elements that softmax has taken entirely have 1 - p = 0 in float32."""
+    """Where no gate is between 0 and 1 in float32, nothing is divided by their spread."""
     for spread in (1.0, 30.0, 300.0):
         scores = (spread * torch.randn(144, generator=torch.Generator().manual_seed(5))).requires_grad_()
-        (relaxed(scores, 72, 0.1) * torch.randn(144)).sum().backward()
+        (relaxed(scores, 72, 0.01) * torch.randn(144)).sum().backward()
         assert scores.grad.isfinite().all()
 
 

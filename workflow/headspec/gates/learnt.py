@@ -13,9 +13,9 @@ from headspec.registry import require
 
 #: fraction of learning during which the number of heads falls to its target
 FALLING = 0.5
-#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and at the end;
-#: below .1 gradients overflow
-WARM, COLD = 1000.0, 0.1
+#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and at the end,
+#: where all but a few are open or closed
+WARM, COLD = 1000.0, 0.01
 #: rho of `L0Target`, and the fraction of rho g by which the multiplier climbs
 RHO, CLIMB = 0.3, 0.03
 
@@ -118,8 +118,8 @@ class Subset(nn.Module):
     """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
 
     The number falls linearly from all heads over the first half of learning, the temperature geometrically
-    over all of it, so that gates stay alike while their number falls and separate in the second half.
-    With `hard`, gates are 0 and 1 in training too, with the straight-through gradient.
+    over all of it, so that gates stay alike while their number falls and become `count` open ones in the
+    second half. With `hard`, gates are 0 and 1 in training too, with the straight-through gradient.
     """
 
     def __init__(self, shape: tuple[int, ...], count: int, hard: bool = False) -> None:

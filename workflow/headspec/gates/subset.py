@@ -1,28 +1,35 @@
 """Subsets of exactly K heads, as a differentiable function of scores (Li, Cotterell and Sachan 2021).
 
-Gumbel noise on the scores makes the K largest a random subset without replacement, and K successive softmaxes
-relax it (Xie and Ermon 2019).
+Gumbel noise on the scores makes the K largest a random subset without replacement. The paper relaxes it by K
+successive softmaxes (Xie and Ermon 2019), which take a group of heads several times if it lies far above the
+others: gates reach several times 1. A projection, which replaces them here, keeps gates from 0 to 1.
 """
 
 import torch
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from torch.nn.functional import logsigmoid
 
 
 def relaxed(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Return gates that sum to `k`: at a low temperature `k` of them are near 1, the others near 0.
+    """Return gates from 0 to 1 that sum to `k`: alike at a high temperature, `k` of them near 1 at a low one.
 
-    Each softmax adds the next element of the subset and lowers its weight in later ones. All gates are 1 if
-    `k` is n, where the relaxation would take some elements several times and others hardly at all.
-    `scores` are (n,) and include the noise.
+    They are the projection, by entropy, of scores / temperature onto the capped simplex: sigmoids with a
+    common threshold. `scores` are (n,) and include the noise.
     """
-    if k == len(scores):
-        return torch.ones_like(scores) + 0 * scores
-    tiny = torch.finfo(scores.dtype).tiny
-    logits, gates = scores / temperature, torch.zeros_like(scores)
-    for _ in range(k):
-        taken = torch.softmax(logits, dim=0)
-        gates = gates + taken
-        logits = logits + torch.log((1 - taken).clamp_min(tiny)) / temperature
-    return gates
+    if k in (0, len(scores)):
+        return torch.full_like(scores, k / len(scores)) + 0 * scores
+    scaled = scores / temperature
+    values = scaled.detach().double().cpu().numpy()
+    gap = logit(k / len(scores))  # of equal scores above their threshold
+    threshold = brentq(
+        lambda x: expit(values - x).sum() - k, values.min() - gap - 1, values.max() - gap + 1, xtol=1e-12
+    )
+    above = (scaled.detach().double() - threshold).to(scores.dtype)
+    # derivative of the threshold, by the implicit function theorem: shares of the sum of g (1 - g)
+    weights = torch.softmax(logsigmoid(above) + logsigmoid(-above), dim=0)
+    moved = scaled - scaled.detach()
+    return torch.sigmoid(above + moved - (weights * moved).sum())
 
 
 def straight_through(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
