@@ -56,9 +56,10 @@ def tuning(study: str) -> str:
     found = found[found["mixture"].isin(PAIRS)].groupby(["seed", "method"])["dissociation"].mean().unstack()
     gaps = found["tuned"] - found["frozen"]
     low, high = stats.t.interval(0.95, len(gaps) - 1, gaps.mean(), gaps.sem())
+    p = p_value(stats.ttest_1samp(gaps, 0).pvalue)
     return (
         f"mean D {100 * found['tuned'].mean():.1f}, less frozen {points(gaps.mean(), low, high)}, "
-        f"p {stats.ttest_1samp(gaps, 0).pvalue:.4f} † (over seeds alone); of the {row['n_mixtures']} pairs "
+        f"{p} † (over seeds alone); of the {row['n_mixtures']} pairs "
         f"that every frozen model learnt, {contrast(row)}"
     )
 
@@ -99,7 +100,11 @@ def answer(study: str) -> dict[str, str]:
 def contrast(row: Any) -> str:
     """A difference between mean dissociations, with its interval, corrected p, and † if any is at chance."""
     mark = " †" if row["n_at_chance"] else ""
-    return f"{points(row['difference'], row['ci_low'], row['ci_high'])}, p {row['p_holm']:.4f}{mark}"
+    return f"{points(row['difference'], row['ci_low'], row['ci_high'])}, {p_value(row['p_holm'])}{mark}"
+
+
+def p_value(p: float) -> str:
+    return f"p {p:.4f}" if p >= 0.0001 else "p < 0.0001"
 
 
 def answers() -> str:
