@@ -46,6 +46,15 @@ def keep(results: Path, names: Sequence[str]) -> None:
             tables.write(to, outputs.schemas()[name], tables.read(path), footer | {"made_from": made_from})
 
 
+def widen() -> None:
+    """Give kept tables the columns that came after them, null; their footers name them as `lacking`."""
+    for path in sorted(STUDIES.glob("**/*.parquet")):
+        schema, table, footer = outputs.schemas()[path.stem], tables.read(path), tables.footer(path)
+        if lacking := [column for column in schema.columns if column not in table]:
+            footer["lacking"] = [*footer.get("lacking", []), *lacking]
+            tables.write(path, schema, table.reindex(columns=[*schema.columns]), footer)
+
+
 def filled(page: str) -> str:
     """A page with what its blocks say now."""
     return BLOCK.sub(lambda b: f"<!-- {b['name']} -->\n{BLOCKS[b['name']]()}<!-- end -->", page)
@@ -54,6 +63,7 @@ def filled(page: str) -> str:
 if __name__ == "__main__":
     if sys.argv[1:]:
         keep(Path(sys.argv[1]), sys.argv[2:])
+    widen()
     for path in sorted(STUDIES.parent.glob("*.md")):
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name, figure in FIGURES.items():

@@ -56,7 +56,7 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
     names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_holm" in frame]
     if not names or "n_seeds" not in frame:
         return frame
-    about = of_seeds(frame).map({True: "other seeds", False: "these runs"})
+    about = of_seeds(frame, names[0]).map({True: "other seeds", False: "these runs"})
     return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
 
 

@@ -16,20 +16,25 @@ def corrected(table: pd.DataFrame, family: pd.Series | list[pd.Series]) -> pd.Da
     return table.assign(**{columns[p]: groups[p].transform(holm) for p in columns if p in table})
 
 
-def of_seeds(table: pd.DataFrame) -> pd.Series:
-    """Whether each row has the seeds that a p for other seeds takes."""
-    return table["n_seeds"] >= FEWEST
+def of_seeds(table: pd.DataFrame, name: str = "p") -> pd.Series:
+    """Whether the decisive p of each row is for other seeds.
+
+    It is not with one or two seeds, nor where its column is null, as in kept tables of an older headspec.
+    """
+    here, seeds = f"{name}_holm", f"{name}_seeds_holm"
+    missing = table[seeds].isna() & table[here].notna() if seeds in table else False
+    return (table["n_seeds"] >= FEWEST) & ~pd.Series(missing, table.index)
 
 
 def decisive(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Corrected p of each row for other seeds, or with one or two for these runs alone.
+    """Corrected p of each row for other seeds, or without that for these runs alone.
 
     In tables without ``{name}_seeds_holm``, ``{name}_holm`` is this p.
     """
     here, seeds = table[f"{name}_holm"], f"{name}_seeds_holm"
-    return table[seeds].where(of_seeds(table), here) if seeds in table else here
+    return table[seeds].where(of_seeds(table, name), here) if seeds in table else here
 
 
 def clear_of_seeds(table: pd.DataFrame, name: str = "p") -> pd.Series:
     """Whether the decisive p of each row is below 0.05 and for other seeds: never with one or two."""
-    return of_seeds(table) & (decisive(table, name) < SIGNIFICANCE)
+    return of_seeds(table, name) & (decisive(table, name) < SIGNIFICANCE)

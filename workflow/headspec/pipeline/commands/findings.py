@@ -222,12 +222,13 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     measures = rankings.drop(index="random")
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
+    p = p_name(own, "difference_p")
     clear = int(((own["difference"] < 0) & (decisive(own, "difference_p") < SIGNIFICANCE)).sum())
     area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
     like = [f"{of} {values.idxmax()} {values.max():.2f}" for of, values in nearest.items() if len(values)]
     return [
-        f"smallest area ({method}): {area}, {p_name(own)} < {SIGNIFICANCE} in {clear} of {len(own)}",
+        f"smallest area ({method}): {area}, {p} < {SIGNIFICANCE} in {clear} of {len(own)}",
         *([f"most like {', like '.join(like)}"] if like else []),
     ]
 
@@ -314,9 +315,9 @@ def _change(row: dict[str, Any]) -> str:
     return f"{100 * row['difference']:.1f}{ends}"
 
 
-def p_name(rows: pd.DataFrame) -> str:
+def p_name(rows: pd.DataFrame, name: str = "p") -> str:
     """Return what the decisive p of rows is called: with one or two seeds it ignores how seeds vary."""
-    return "p" if of_seeds(rows).all() else "p of these runs"
+    return "p" if of_seeds(rows, name).all() else "p of these runs"
 
 
 def p_text(value: Any) -> str:

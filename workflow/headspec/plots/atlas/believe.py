@@ -69,7 +69,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
         axes.margins(x=0.08)
     random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
     _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
-    here = "" if of_seeds(means).all() else " in these runs"
+    here = "" if of_seeds(means, "difference_p").all() else " in these runs"
     if hollow:
         look = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
         key(panels[0], f"hollow: no clear difference{here}", **look)
