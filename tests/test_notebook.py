@@ -1,6 +1,7 @@
 """The functions of a notebook, on any model with its own task head."""
 
 import copy
+import itertools
 import subprocess
 import sys
 
@@ -80,6 +81,31 @@ def test_closed_heads_are_zero_columns_and_removed_heads(kind, tmp_path):
         assert torch.equal(logits(again, kind), logits(small, kind))
         assert {p.requires_grad for p in small.parameters()} <= {p.requires_grad for p in model.parameters()}
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+ROUNDS = {"first": [0, 1, 2, 3], "last": [-1, -2, -3, -4], "uneven": [0, 1, 4]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "removed"), cases(itertools.product(sorted(KINDS.keys() - REFUSED), ROUNDS), QUICK.__contains__)
+)
+def test_what_is_left_is_scored_and_pruned_again(kind, removed):
+    """A layer without heads stays a row; the rest are other numbers of heads, in three rounds."""
+    model = any_model.model(kind)
+    exists = headspec.HeadGates(model).exists
+    chosen = np.zeros_like(exists)
+    rows = [0] if kind == "ragged" else ROUNDS[removed]  # ragged has one layer with heads
+    chosen[tuple(np.argwhere(exists)[rows].T)] = True
+    left = exists.sum(1) - chosen.sum(1)
+    for _ in range(3):
+        with headspec.HeadGates(model).closed(chosen):
+            expected = logits(model, kind)
+        model = headspec.remove_heads(model, chosen)
+        torch.testing.assert_close(logits(model, kind), expected, rtol=1e-3, atol=1e-4)
+        scores = headspec.head_importance(model, any_model.batches(kind))
+        assert ((~np.isnan(scores)).sum(1) == left).all()
+        chosen = headspec.top_heads(-scores, 1)
+        left = left - chosen.sum(1)
 
 
 @pytest.mark.parametrize(("kind", "removed"), [("falcon-grouped", (0, 2)), ("mixtral", (0, 1, 2))])

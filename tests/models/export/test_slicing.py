@@ -6,6 +6,7 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.export.slicing import remove_heads
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from support.tiny import HEADS, LAYERS, encoder, examples, multitask
 
@@ -55,3 +56,17 @@ def test_heads_that_others_listen_to_cannot_be_removed():
 def test_another_grid_of_heads_is_refused():
     with pytest.raises(ValueError, match=r"heads: got \(4, 3\), expected \(3, 4\)"):
         remove_heads(encoder("bert"), np.ones((HEADS, LAYERS), dtype=bool))
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+@pytest.mark.parametrize("layer", range(LAYERS))
+def test_a_layer_without_heads_has_none(kind, layer, tmp_path):
+    """Also in a file; without any, gates say so."""
+    emptied = np.arange(LAYERS)[:, None] == np.full(HEADS, layer)
+    torch.save(remove_heads(encoder(kind), emptied), tmp_path / "small.pt")
+    small = torch.load(tmp_path / "small.pt", weights_only=False)
+    gates = HeadGates(small)
+    assert np.array_equal(gates.exists, ~emptied)
+    nothing = remove_heads(small, gates.exists)
+    with pytest.raises(EncoderError, match="cannot be gated: all of them were removed"):
+        HeadGates(nothing)

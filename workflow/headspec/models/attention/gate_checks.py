@@ -153,7 +153,7 @@ def _own_units(gates: HeadGates, site: Site) -> None:
         )
         used.append([gradient.isnan().flatten(0, -2) for gradient in reached])  # (texts * tokens, units)
     if not any(
-        (first & ~last).any() and (last & ~first).any() and first.any(1).sum() > 1
+        first.any(1).sum() > 1 and (site.heads == 1 or ((first & ~last).any() and (last & ~first).any()))
         for first, last in zip(*used, strict=True)
     ):
         raise EncoderError(f"what its W_O takes is not made by the heads of '{site.name}'")

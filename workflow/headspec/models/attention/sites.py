@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
@@ -25,8 +25,10 @@ LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 #: the outermost module of attention in the name of a layer inside it: "encoder.layer.0.attention" in
 #: "encoder.layer.0.attention.output.dense", and "attentions.0" in "attentions.0.out_lin"
 OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
+#: the number of heads that `remove_heads` leaves in such a module, whose code may keep the old one
+KEPT = "kept_heads"
 #: names of the number of heads in such a module, or one inside it
-HEADS = ("num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
+HEADS = (KEPT, "num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
 
 
 @dataclass(eq=False)
@@ -40,7 +42,8 @@ class Site:
     output : W_O, the linear layer that takes context vectors; None if something comes between
     own : whether it computes attention without the attention interface; heads are then gated before W_O
     kind : the kind of attention
-    heads, size : number of heads, and the length of a context vector
+    heads, size : number of heads, 0 if all were removed, and the length of a context vector
+    keys : number of heads of keys and values, None if it is not seen
     rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
 
@@ -51,6 +54,7 @@ class Site:
     kind: str
     heads: int
     size: int
+    keys: int | None
     rows: list[int] = field(default_factory=list)
 
     def columns(self) -> torch.Tensor:
@@ -70,6 +74,11 @@ def is_linear(layer: nn.Module) -> bool:
     """Return whether a layer multiplies by a matrix; embeddings have a matrix but do not."""
     weight = getattr(layer, "weight", None)
     return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
+
+
+def is_constant(layer: nn.Module) -> bool:
+    """Return whether a layer is the `Constant` that `remove_heads` puts where no head is left."""
+    return isinstance(layer, fx.GraphModule) and [name for name, _ in layer.named_parameters()] == ["bias"]
 
 
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
@@ -103,8 +112,11 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         *_, heads, size = call.context.shape
         across = call.keys != call.context.shape[1]  # sources and targets of the probe differ in length
         output = _following(calls[number + 1 :], heads * size)
-        kind_here = kind(call.module, across)
-        found.append((number, Site(names[call.module], call.module, output, False, kind_here, heads, size)))
+        heads = 0 if output is not None and is_constant(output) else heads
+        site = Site(
+            names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
+        )
+        found.append((number, site))
     kinds = {site.kind for _, site in found}  # some types call the interface only in their decoder
     source = inputs.get(model.main_input_name)  # longer than the target in the probe
     for name, attention, numbers, heads in _own_attention(model, calls, names):
@@ -112,7 +124,8 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         kind_here = kind(attention, across)
         if kind_here not in kinds:
             output, size = calls[numbers[-1]].module, calls[numbers[-1]].context.shape[-1] // heads
-            found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size)))
+            heads = 0 if is_constant(output) else heads
+            found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size, None)))
     if not found:
         raise EncoderError(
             "it neither calls the attention interface of transformers nor has modules of attention that end "
@@ -124,16 +137,20 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         shape = tuple(calls[number].context.shape)
         if shape[0] != texts or (site.own and len(shape) != 3):
             raise EncoderError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
-    return _in_rows(found, [kind for kinds in stacks(model).values() for kind in kinds])
+    sites, first_rows, rows = _in_rows(found, [kind for kinds in stacks(model).values() for kind in kinds])
+    if not (left := [site for site in sites if site.heads]):
+        raise EncoderError("all of them were removed")
+    return left, first_rows, rows
 
 
 @dataclass
 class _Call:
-    """A call of attention, or of a linear layer."""
+    """A call of attention, or of a layer that may be W_O."""
 
     module: nn.Module
-    context: torch.Tensor  # (batch, tokens, heads, size), or the input of a linear layer
+    context: torch.Tensor  # (batch, tokens, heads, size), or the input of a layer
     keys: int | None = None  # tokens that are attended to
+    heads: int | None = None  # of keys and values
 
 
 def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
@@ -142,7 +159,7 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
 
     def attend(attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
         context, weights = attention(*states)
-        calls.append(_Call(module, context, states[1].shape[-2]))
+        calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1]))
         return context, weights
 
     def take(module: nn.Module, args: tuple) -> None:
@@ -152,14 +169,14 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
-            if is_linear(module):
+            if is_linear(module) or is_constant(module):
                 stack.callback(module.register_forward_pre_hook(take).remove)
         model(**inputs)
     return calls
 
 
 def _following(calls: list[_Call], width: int) -> nn.Module | None:
-    """Return the first linear layer, before the next attention, whose input has this width."""
+    """Return the first layer, before the next attention, whose input has this width."""
     layers = itertools.takewhile(lambda call: call.keys is None, calls)
     return next((call.module for call in layers if call.context.shape[-1] == width), None)
 

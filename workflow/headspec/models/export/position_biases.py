@@ -19,8 +19,8 @@ def noted(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
     found: dict[nn.Module, set[str]] = {}
 
     def note(heads: int, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        states, *others = inspect.signature(module.forward).bind(*args, **kwargs).arguments.items()
-        found[module] |= {name for name, value in others if _by_head(value, heads)}
+        (_, states), *others = inspect.signature(module.forward).bind(*args, **kwargs).arguments.items()
+        found[module] |= {name for name, value in others if _by_head(value, heads, states)}
 
     with ExitStack() as stack:
         for site in sites:
@@ -31,11 +31,14 @@ def noted(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
         yield found
 
 
-def _by_head(value: Any, heads: int) -> bool:
+def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
     """Return whether an argument is (batch, heads, tokens, tokens) or ([batch *] heads, tokens, tokens)."""
     if not isinstance(value, torch.Tensor) or heads == 1:
         return False
-    return value.shape[1] == heads if value.dim() == 4 else value.dim() == 3 and value.shape[0] % heads == 0
+    if value.dim() == 4:
+        return value.shape[1] == heads
+    sizes = (heads, heads * len(states))
+    return value.dim() == 3 and value.shape[0] in sizes and value.shape != states.shape  # as of a residual
 
 
 def select(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:

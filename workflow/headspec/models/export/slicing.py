@@ -17,7 +17,7 @@ from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.probe_inputs import check_model
-from headspec.models.attention.sites import Site
+from headspec.models.attention.sites import KEPT, Site
 from headspec.models.export import head_numbers, position_biases
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.gates import HeadGates
@@ -151,9 +151,14 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
     }
     used = [(part, frozenset(np.flatnonzero(part.heads[site.rows[0]]).tolist())) for part in slices]
     used = [(part, users) for part, users in used if users]
-    groups = {users for _, users in used if 1 < len(users) < site.heads}  # heads that share keys and values
+    # heads that share keys and values; what all share is mostly something else
+    most = site.heads - (site.keys != 1)
+    groups = {users for _, users in used if 1 < len(users) <= most}
     sizes = Counter(users for users in groups for head in computed if head in users)
-    uneven = len(set(sizes.values())) > 1
+    above = {module: model.get_submodule(name.rpartition(".")[0]) for module, name in names.items()}
+    repeated = {module for module, parent in above.items() if hasattr(parent, "key_heads")}  # in a `Grouped`
+    again = any(owners[id(part.parameter)][0] in repeated for part, _ in used)
+    uneven = again or len(set(sizes.values())) > 1
     for _, parts in itertools.groupby(used, key=lambda pair: id(pair[0].parameter)):
         every = list(parts)
         rows = [(part, users) for part, users in every if not users.isdisjoint(computed)]
@@ -165,7 +170,7 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
         left = nn.Parameter(whole.T.contiguous() if across else whole, parameter.requires_grad)
         setattr(module, name, left)
         _resize(module)
-        shared = [users in groups for _, users in rows]
+        shared = [module in repeated or users in groups for _, users in rows]
         if not uneven or name != "weight" or not any(shared):
             continue
         if not all(shared):
@@ -174,11 +179,14 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
                 "serve different numbers of heads"
             )
         key_heads = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
-        model.set_submodule(names[module], plain(Grouped(module, key_heads)))
+        place = names[above[module] if module in repeated else module]
+        model.set_submodule(place, plain(Grouped(module, key_heads)))
     if not kept.any():
         model.set_submodule(names[site.output], plain(Constant(site.output, hidden)))
     after = len(computed) if uneven or not groups else len(sizes)
-    before = Numbers(site.heads, len(groups) or site.heads, site.size)
+    if site.own:
+        vars(site.attention)[KEPT] = len(computed)
+    before = Numbers(site.heads, site.keys or len(groups) or site.heads, site.size)
     return _Cut(computed, before, Numbers(len(computed), after, site.size))
 
 
