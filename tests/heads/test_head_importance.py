@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForMultipleChoice, AutoTokenizer, CLIPConfig, CLIPModel
 from transformers.pytorch_utils import Conv1D
@@ -215,6 +216,74 @@ def test_a_loss_that_is_none_of_those_known_is_asked_for():
     message = "of Roberta.* is no cross-entropy or squared error of its logits, expected `loss`$"
     with pytest.raises(EncoderError, match=message):
         headspec.head_importance(model, [any_model.classified()])
+
+
+class Kernel(torch.autograd.Function):
+    """A product with a derivative of its own, as of kernels."""
+
+    @staticmethod
+    def forward(ctx, states, weight):
+        ctx.save_for_backward(weight)
+        return states @ weight.T
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient @ ctx.saved_tensors[0], None
+
+
+def quantized(model, layer):
+    torch.ao.quantization.quantize_dynamic(model, {layer}, inplace=True)
+
+
+def replacing(forward):
+    def change(model, layer):
+        dense = model.get_submodule(layer)
+        dense.forward = lambda states: forward(dense, states)
+
+    return change
+
+
+LAYER = "roberta.encoder.layer.0.intermediate.dense"
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        (quantized, "linear_dynamic in '{}'"),
+        (replacing(lambda dense, x: torch.no_grad()(nn.Linear.forward)(dense, x)), "linear in '{}' .Linear."),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, x.detach())), "detach in "),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, x.data)), "__get__ in "),
+        (replacing(lambda dense, x: Kernel.apply(x, dense.weight) + dense.bias), None),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, x) + torch.zeros_like(x).sum()), None),
+        (replacing(lambda dense, x: nn.Linear.forward(dense, x) + x.detach().argmax().float() * 0), None),
+    ],
+    ids=["quantized", "without gradients", "detached", "data", "kernel", "zeros", "argmax"],
+)
+def test_layers_without_a_derivative_are_refused(change, lost):
+    """Otherwise scores would be those of a model without these layers."""
+    model, batches = any_model.model("roberta"), any_model.batches("roberta")
+    expected = headspec.head_importance(model, batches)
+    change(model, LAYER)
+    if lost is None:
+        np.testing.assert_allclose(headspec.head_importance(model, batches), expected, rtol=1e-4)
+        return
+    message = f"the loss has no derivative by all heads: nothing has one through ({lost.format(LAYER)})"
+    with pytest.raises(EncoderError, match=message):
+        headspec.head_importance(model, batches)
+
+
+def test_a_loss_may_stop_derivatives_but_not_all():
+    model, batches = any_model.model("roberta"), any_model.batches("roberta")
+
+    def losses(outputs, batch):
+        logits = outputs.logits - outputs.logits.amax(-1, keepdim=True).detach()
+        return cross_entropy(logits, batch["labels"], reduction="none")
+
+    np.testing.assert_allclose(
+        headspec.head_importance(model, batches, losses), headspec.head_importance(model, batches), rtol=1e-4
+    )
+    with pytest.raises(EncoderError, match="the loss has no derivative by all heads: it depends on no head"):
+        headspec.head_importance(model, batches, lambda outputs, batch: losses(outputs, batch).detach())
 
 
 def test_a_derivative_that_is_not_finite_is_an_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from headspec.errors import EncoderError, NumericalError, listing
 from headspec.heads import text_batches
 from headspec.heads.batches import Inputs, arguments, count, rows, without_labels
+from headspec.heads.derivatives import Paths
 from headspec.heads.importance import gate_derivatives, scoring
 from headspec.heads.losses import Loss, own_loss
 from headspec.models.attention.probe_inputs import check_model, probe_inputs
@@ -60,7 +62,8 @@ def head_importance(
     Raises
     ------
     EncoderError
-        Heads are not found, or the loss of examples is not known.
+        Heads are not found, the loss of examples is not known, or layers have no derivative, as of quantised
+        weights.
     NumericalError
         A derivative is not finite.
     ValueError
@@ -85,6 +88,7 @@ def head_importance(
         raise ValueError("batches: got one batch; expected several, such as [batch]")
     gates: HeadGates | None = None
     found: list[torch.Tensor] = []
+    paths = Paths(model)
     problem = getattr(model.config, "problem_type", None)  # which models set at the first labels
     try:
         with scoring(model), torch.enable_grad():
@@ -94,7 +98,7 @@ def head_importance(
                     gates = HeadGates(model, _inputs(model, batch))
                     loss = loss or own_loss(model, batch)
                 assert loss is not None
-                found.append(_derivatives(gates, batch, loss))
+                found.append(_derivatives(gates, batch, loss, paths if not found else None))
     finally:
         if hasattr(model.config, "problem_type"):
             model.config.problem_type = problem
@@ -119,16 +123,24 @@ def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:
         return without_labels(rows(batch, slice(2), model.main_input_name))
 
 
-def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
-    """Return the derivatives of each example's loss with respect to the gates, (batch, layers, heads)."""
+def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss, paths: Paths | None) -> torch.Tensor:
+    """Return the derivatives of each example's loss with respect to the gates, (batch, layers, heads).
+
+    Raises EncoderError where `paths` finds one without a derivative.
+    """
     n = count(batch, gates.model.main_input_name)
 
     def losses() -> torch.Tensor:
-        found = loss(gates.model(**batch), batch)
+        with paths or nullcontext():
+            outputs = gates.model(**batch)
+            with paths.stops() if paths else nullcontext():
+                found = loss(outputs, batch)
         if not isinstance(found, torch.Tensor):
             raise ValueError(f"loss: returned a {type(found).__name__}, expected a tensor ({n},)")
         if found.shape != (n,):
             raise ValueError(f"loss: returned {tuple(found.shape)}, expected ({n},), one for each example")
+        if paths:
+            paths.require(found)
         return found
 
     return gate_derivatives(gates, losses, n).detach()
