@@ -3,10 +3,10 @@
 import ast
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -28,14 +28,25 @@ MODEL_STAGES = {"data/tokenize.py", "data/tokenize_texts.py", *RUN_MODELS}
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch) -> Path:
-    """A copy of the workflow whose closures are looked up."""
+    """A copy of the workflow whose code is looked up."""
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_hash, "LIBRARY", tmp_path / "workflow" / "headspec")
     return tmp_path / "workflow"
 
 
-def closure(script: str) -> dict[str, str]:
-    return code_hash.closure(code_hash.LIBRARY.parent / "scripts" / script)
+def root(script: str) -> Path:
+    return code_hash.LIBRARY.parent / "scripts" / script
+
+
+def hashed(*scripts: str) -> dict[str, str]:
+    """Script: the hash of what it reaches."""
+    found = code_hash.by_root(map(root, scripts))
+    return {os.path.relpath(name, "scripts"): value for name, value in found.items()}
+
+
+def files(script: str) -> set[str]:
+    """The files that a script reaches, below the folder of the library."""
+    return {os.path.relpath(path, code_hash.LIBRARY.parent) for path in code_hash.files([root(script)])}
 
 
 def rewrite(path: Path, old: str, new: str) -> None:
@@ -99,63 +110,161 @@ def test_a_job_starts_without_what_is_slow_to_import(loaded):
 
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.slow
-def test_the_closure_holds_every_module_that_python_loads(script, loaded):
+def test_every_module_that_python_loads_is_reached(script, loaded):
     """Compared with what importing the script's modules really loads."""
     library = code_hash.LIBRARY
-    files = [Path(file) for file in loaded[script][1]]
-    modules = {file.relative_to(library.parent).as_posix() for file in files if library in file.parents}
-    assert modules and modules <= set(closure(script))
+    modules = {file for file in loaded[script][1] if library in Path(file).parents}
+    assert modules and modules <= code_hash.files([root(script)])
 
 
-def test_a_figure_reaches_its_own_module_and_no_other_figure():
-    found = set(closure("../headspec/plots/matrix.py"))
-    style = "headspec/plots/drawing/style.py"
-    assert {"headspec/plots/matrix.py", style} <= found
-    assert "headspec/errors.py" in found  # through headspec.tables
-    assert not {"headspec/plots/curves.py", "headspec/training/loop.py"} & found
-
-
-#: modules that read, check or describe a config; those that read data, and statistics
-CONFIG = {"study", "consistency", "task_consistency", "iat_consistency", "loading", "reference",
-          "head_settings"}  # fmt: skip
-TABLES = {"readers", "columns", "prepare", "pairs", "stratify", "dissociation", "resampling", "comparison",
-          "correlation", "runs"}  # fmt: skip
+#: packages that decide what runs, and no result
+PLANNING = ("config/checks", "config/raw", "pipeline", "cost", "live")
 
 
 @pytest.mark.parametrize("script", SCRIPTS + FIGURES)
-def test_no_stage_reaches_the_config_and_none_that_runs_a_model_reaches_data_or_statistics(script):
-    """Except for the sections that it imports."""
-    files = {Path(name) for name in closure(script) if name.startswith("headspec/")}
-    runs_model = script in MODEL_STAGES
-    assert not {path.stem for path in files} & (CONFIG | TABLES if runs_model else CONFIG)
-    assert not {path.name for path in files if "tasks" in path.parts} & {"kind.py", "kinds.py"}
-    assert not {"pipeline", "cost"} & {path.parent.name for path in files}
-    pattern = r"from headspec\.config\.sections\.(\w+) import"
-    imported = {"__init__", "base", *re.findall(pattern, (FOLDER / script).read_text())}
-    sections = {path.stem for path in files if path.parent.name == "sections"}
-    assert sections <= imported | ({"model"} if runs_model else set())
+def test_no_stage_reaches_the_checks_of_a_config_planning_or_kinds_that_it_does_not_use(script):
+    reached = code_hash.current().reached(code_hash.node_of(root(script)))
+    own = {node.path for node in reached if node.name and code_hash.current().definition(node).text}
+    names = {os.path.relpath(path, code_hash.LIBRARY) for path in own}
+    assert not [name for name in names if name.startswith(PLANNING)]
+    assert not {Path(name).name for name in names if name.startswith("tasks/")} & {"kind.py", "kinds.py"}
 
 
-def test_imports_for_type_checkers_do_not_count(copy):
-    before = closure("training/train.py")
-    assert "headspec/config/study.py" not in before
-    path = copy / "headspec" / "training" / "loop.py"
-    rewrite(path, "if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n    from headspec.config.study import Study\n")
-    assert closure("training/train.py") == before
-    rewrite(path, "if TYPE_CHECKING:\n", "if True:\n")
-    assert {"headspec/config/sections/training.py", "headspec/config/study.py"} <= set(
-        closure("training/train.py")
+# --- which edits count
+
+ONE = {
+    "a.py": '''
+        """A module."""
+        import os
+        from typing import TYPE_CHECKING
+        from b import helper, LIMIT
+        import c
+
+        if TYPE_CHECKING:
+            from d import Unused
+
+        def used(x: int) -> int:
+            """Say something."""
+            y: float = helper(x) + c.scaled(x)
+            return min(y, LIMIT, OWN)
+
+        OWN = 3
+        def unused(): return os.sep
+    ''',
+    "b.py": """
+        LIMIT: int = 9
+        OTHER = 1
+        def helper(x): return again(x)
+        def again(x): return helper(x - 1) if x else 0
+        class Whole:
+            size: int = 4
+            def method(self): return 1
+    """,
+    "c.py": """
+        from d import factor
+        NAMES = {}
+        def scaled(x):
+            import e
+            return factor() * x
+    """,
+    "d.py": """
+        import math
+        def factor(): return math.pi
+        def idle(): return 2
+    """,
+    "e.py": """
+        import d
+        REGISTRY = []
+        REGISTRY.append(d)
+        def late(): return 1
+    """,
+    "main.py": """
+        import a
+        print(a.used(1))
+    """,
+}
+#: file, old, new, and whether the edit counts
+EDITS = [
+    ("a.py", "y: float = ", "y = ", False),
+    ("a.py", "x: int) -> int", "x)", False),
+    ("a.py", "Say something", "Say anything", False),
+    ("a.py", "import os\n", "", False),
+    ("a.py", "from d import Unused", "from d import idle", False),
+    ("a.py", "from b import helper, LIMIT\nimport c", "import c\nfrom b import helper, LIMIT", False),
+    ("a.py", "OWN = 3", "OWN: int = 3  # a number", False),
+    ("a.py", "return os.sep", "return None", False),
+    ("a.py", "OWN = 3", "OWN = 4", True),
+    ("a.py", "min(y", "max(y", True),
+    ("a.py", "import helper, LIMIT", "import again as helper, LIMIT", True),
+    ("b.py", "LIMIT: int = 9", "LIMIT = 9", False),
+    ("b.py", "LIMIT: int = 9", "LIMIT: int = 8", True),
+    ("b.py", "OTHER = 1", "OTHER = 2", False),
+    ("b.py", "return 1", "return 2", False),
+    ("b.py", "if x else 0", "if x else 1", True),
+    ("b.py", "OTHER = 1", "OTHER = 1\nprint(OTHER)", True),  # something done when it is imported
+    ("c.py", "NAMES = {}", "NAMES = {}\nNAMES['x'] = 1", True),
+    ("c.py", "from d import factor", "from d import idle as factor", True),
+    ("d.py", "return 2", "return 3", True),  # e.py keeps the module, of which all counts
+    ("d.py", "math.pi", "math.e", True),
+    ("d.py", "import math", "import cmath as math", True),  # another package
+    ("e.py", "REGISTRY.append(d)", "REGISTRY.append(2)", True),
+    ("e.py", "def late(): return 1", "", False),
+    ("main.py", "a.used(1)", "a.used(2)", True),
+]  # fmt: skip
+
+
+@pytest.fixture
+def modules(tmp_path) -> Path:
+    for name, text in ONE.items():
+        (tmp_path / name).write_text(textwrap.dedent(text).lstrip())
+    return tmp_path
+
+
+@pytest.mark.parametrize(("file", "old", "new", "counts"), EDITS)
+def test_an_edit_counts_if_it_changes_what_a_definition_that_is_reached_does(modules, file, old, new, counts):
+    before = code_hash.by_root([modules / "main.py"])
+    rewrite(modules / file, old, new)
+    assert (code_hash.by_root([modules / "main.py"]) != before) == counts
+
+
+def test_definitions_may_move_between_files_and_files_may_be_merged(modules):
+    (modules / "e.py").write_text("REGISTRY = []\n")  # it keeps a module, of which all counts
+    before = code_hash.by_root([modules / "main.py"])
+    rewrite(modules / "b.py", "def again(x): return helper(x - 1) if x else 0\n", "")
+    rewrite(modules / "b.py", "LIMIT", "from f import again\nLIMIT")
+    (modules / "f.py").write_text(
+        "from b import helper\n\n\ndef again(x): return helper(x - 1) if x else 0\n"
     )
+    assert code_hash.by_root([modules / "main.py"]) == before
+    rewrite(modules / "c.py", "from d import factor", "import math\ndef factor(): return math.pi")
+    (modules / "d.py").write_text("")
+    assert code_hash.by_root([modules / "main.py"]) == before
+
+
+def test_equal_definitions_of_two_modules_that_are_exchanged_count(modules):
+    """Their texts are those of before, but what their names stand for is not."""
+    (modules / "g.py").write_text("from b import helper as first\nfrom d import factor as second\n")
+    (modules / "main.py").write_text("import g\nprint(g.first(1), g.second())\n")
+    before = code_hash.by_root([modules / "main.py"])
+    (modules / "g.py").write_text("from b import helper as second\nfrom d import factor as first\n")
+    assert code_hash.by_root([modules / "main.py"]) != before
+
+
+def test_a_root_may_be_one_definition(modules):
+    before = code_hash.by_root([f"{modules}/b.py:LIMIT", f"{modules}/b.py:helper"])
+    rewrite(modules / "b.py", "if x else 0", "if x else 1")
+    after = code_hash.by_root([f"{modules}/b.py:LIMIT", f"{modules}/b.py:helper"])
+    assert [name.partition(":")[2] for name in before if before[name] != after[name]] == ["helper"]
 
 
 @pytest.mark.parametrize("folder", ["study", "site-packages"])
-def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder):
+def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, monkeypatch, folder):
     """Beside a module of a folder that holds installed packages, nothing is its own."""
-    root = tmp_path / folder
-    (root / "mine" / "inner").mkdir(parents=True)
-    files = {
+    place = tmp_path / folder
+    (place / "mine" / "inner").mkdir(parents=True)
+    texts = {
         "mine/__init__.py": "from .measures import *\n",
-        "mine/measures.py": "from . import shared\nfrom .inner.deep import DEEP\nimport other\n",
+        "mine/measures.py": "from . import shared\nfrom .inner.deep import late\nimport other\nLATE = late\n",
         "mine/shared.py": "from headspec.similarity.measures import Traits\n",
         "mine/inner/__init__.py": "",
         "mine/inner/deep.py": "def late():\n    from mine import lazy\n",
@@ -164,59 +273,49 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
         "other.py": "import single\n",
         "single.py": "",
     }
-    for name, text in files.items():
-        (root / name).write_text(text)
-    found = code_hash.closure(root / "mine" / "measures.py")
-    own = {
-        path.relative_to(root).as_posix()
-        for path in (Path(os.path.normpath(code_hash.LIBRARY.parent / name)) for name in found)
-        if root in path.parents
-    }
+    for name, text in texts.items():
+        (place / name).write_text(text)
+    if folder == "site-packages":
+        monkeypatch.setattr(code_hash, "INSTALLED", (*code_hash.INSTALLED, f"{os.path.realpath(place)}/"))
+    found = code_hash.files([place / "mine" / "measures.py"])
+    own = {Path(path).relative_to(place).as_posix() for path in found if place in Path(path).parents}
     beside = {"other.py", "single.py"} if folder == "study" else set()
-    assert own == {*files} - {"mine/unused.py", "other.py", "single.py"} | beside
-    assert "headspec/similarity/measures.py" in found
-    for name, hashed in found.items():
-        assert code_hash.code(code_hash.LIBRARY.parent / name) == hashed
-    assert len(code_hash.closure(root / "other.py")) == (2 if folder == "study" else 1)
+    assert own == {*texts} - {"mine/unused.py", "other.py", "single.py"} | beside
+    assert f"{code_hash.LIBRARY}/similarity/measures.py" in found
 
 
 @pytest.mark.slow
-def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
-    before = {script: closure(script) for script in SCRIPTS}
-    reaching = {name for name, files in before.items() if "headspec/heads/importance.py" in files}
+def test_an_edit_of_the_library_changes_the_hash_of_every_script_that_reaches_it(copy):
+    before = hashed(*SCRIPTS)
+    folds = code_hash.Node(str(copy / "headspec" / "heads" / "importance.py"), "FOLDS")
+    graph = code_hash.current()
+    reaching = {name for name in SCRIPTS if folds in graph.reached(code_hash.node_of(root(name)))}
     assert "heads/importance.py" in reaching and "heads/prune.py" not in reaching
     rewrite(copy / "headspec" / "heads" / "importance.py", "FOLDS = 10", "FOLDS = 5")
-    assert {name for name, old in before.items() if closure(name) != old} == reaching
-    rewrite(copy / "headspec" / "errors.py", "CLOSE = 0.6", "CLOSE = 0.7")
-    assert {name for name, old in before.items() if closure(name) != old} == set(before)
+    assert {name for name, old in before.items() if hashed(name)[name] != old} == reaching
+    rewrite(copy / "headspec" / "errors.py", "super().__init__(redacted(", "super().__init__((")
+    assert {name for name, old in before.items() if hashed(name)[name] != old} == set(before)
 
 
-TRAIN, SCHEDULE = "training/train.py", "training/schedule.py"
 SECTION, STYLE = "config/sections/training.py", "plots/drawing/headspec.mplstyle"
 #: script, file of the library, old and new text, and whether the edit counts
-EDITS = [
-    (TRAIN, SCHEDULE, "def learning_rate(", "# of a step\n\n\ndef learning_rate(", False),
-    (TRAIN, SCHEDULE, '"""Order', '"""The order', False),
-    (TRAIN, SCHEDULE, "return peak * (step + 1) / rise", "return peak * step / rise", True),
-    (TRAIN, SECTION, 'description="weight decay of AdamW"', 'description="of the optimizer"', False),
-    (TRAIN, "errors.py", "{best}'?", "{best}'!", True),
-    (TRAIN, "VERSION", VERSION, "99.0", False),
+LIBRARY_EDITS = [
+    ("training/train.py", SECTION, 'description="weight decay of AdamW"', 'description="of AdamW"', False),
+    ("training/train.py", "VERSION", VERSION, "99.0", False),
     # files that modules read
-    (TRAIN, "models/types.tsv", "\nbert\t", "\nnew\tdecoder\t\nbert\t", True),
+    ("training/train.py", "models/types.tsv", "\nbert\t", "\nnew\tdecoder\t\nbert\t", True),
     ("plots/figure.py", STYLE, "font.size", "lines.linewidth: 9\nfont.size", True),
+    ("explorer/explorer.py", "explorer/assets/core.js", "function", "function ", True),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("script", "file", "old", "new", "counts"), EDITS)
-def test_code_and_files_that_it_reads_count_but_not_comments_docs_and_version(
+@pytest.mark.parametrize(("script", "file", "old", "new", "counts"), LIBRARY_EDITS)
+def test_files_that_definitions_read_count_but_not_descriptions_and_the_version(
     copy, script, file, old, new, counts
 ):
-    before = closure(script)
-    assert "headspec/version.py" in before
+    before = hashed(script)
     rewrite(copy / "headspec" / file, old, new)
-    after = closure(script)
-    changed = {name for name, hashed in after.items() if hashed != before[name]}
-    assert changed == ({f"headspec/{file}"} if counts else set())
+    assert (hashed(script) != before) == counts
 
 
 def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_second(copy):
@@ -225,7 +324,7 @@ def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_sec
     for value in ("1", "2"):
         path.write_text(path.read_text().partition("\nADDED")[0] + f"\nADDED = {value}\n")
         os.utime(path, (1, 1))
-        closure("data/few_shot.py")
+        hashed("data/few_shot.py")
         run = subprocess.run(load, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True, text=True)
         assert run.stdout.strip() == value, run.stderr
 
@@ -247,17 +346,20 @@ def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(hashes, "RECENT", 0)
     script = "statistics/correlation.py"
-    before = closure(script)
+    before = hashed(script)
     parsed = []
     parse = ast.parse
-    monkeypatch.setattr(ast, "parse", lambda text, name: parsed.append(Path(name).name) or parse(text, name))
-    code_hash.CODE.clear()
-    assert closure(script) == before and not parsed
+    monkeypatch.setattr(ast, "parse", lambda *given: parsed.append(Path(given[1]).name) or parse(*given))
+
+    def forget() -> None:
+        code_hash.MODULES.clear()
+        monkeypatch.setattr(code_hash, "_graph", code_hash.Graph())
+
+    forget()
+    assert hashed(script) == before and not parsed
     rewrite(copy / "headspec" / "statistics" / "similarity" / "mantel.py", "RANDOM = 9_999", "RANDOM = 9_998")
-    after = closure(script)
-    assert parsed == ["mantel.py"]
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"headspec/statistics/similarity/mantel.py"}
-    (tmp_path / hashes.FOLDER / code_hash.CODE.name).write_text("{")  # damaged
-    code_hash.CODE.clear()
-    assert closure(script) == after
+    after = hashed(script)
+    assert parsed == ["mantel.py"] and after != before
+    (tmp_path / hashes.FOLDER / code_hash.MODULES.name).write_text("{")  # damaged
+    forget()
+    assert hashed(script) == after

@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from headspec.provenance.code_hash import LIBRARY, closure
+from headspec.provenance import code_hash
 from support.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -85,8 +85,8 @@ def test_environments_have_the_locked_versions(path):
 def imported(paths: list[Path]) -> set[str]:
     """Distributions that a script, modules, and what they reach import, also inside functions."""
     names = set()
-    for file in (file for path in paths for file in closure(path) if file.endswith(".py")):
-        for node in ast.walk(ast.parse((LIBRARY.parent / file).read_text())):
+    for file in code_hash.files(paths):
+        for node in ast.walk(ast.parse(Path(file).read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -115,7 +115,7 @@ def stages() -> list[tuple[str, Path, list[Path]]]:
     for rule in blocks:
         env = of(rule, r'"\.\./\.\./(envs/.+)"')
         script, *modules = re.findall(r'"([\w/]+\.py)"', of(rule, r"(?s)code=code\((.+?)\),\n"))
-        paths = [ROOT / "workflow" / "scripts" / script, *(LIBRARY / module for module in modules)]
+        paths = [ROOT / "workflow" / "scripts" / script, *(code_hash.LIBRARY / module for module in modules)]
         rows.append((rule, ROOT / env, paths))
     return rows
 

@@ -1,10 +1,7 @@
 """Studies that are kept under docs/studies, and the pages and figures that are made from them."""
 
-import contextlib
 import importlib
-import re
 import sys
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,7 +15,7 @@ from support.paths import ROOT
 KEPT = ROOT / "docs" / "studies"
 STUDIES = sorted(path.parent for path in KEPT.glob("*/config.yaml"))
 sys.path.append(str(KEPT))
-fill, kept = importlib.import_module("fill"), importlib.import_module("pages.kept")
+fill = importlib.import_module("fill")
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 
 
@@ -39,10 +36,9 @@ def test_figures_are_made_from_the_studies(name):
 def test_a_study_is_kept_with_its_config(folder):
     study = Study.model_validate(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
     assert study.study == folder.name
-    schemas = outputs.schemas()
     for path in folder.rglob("*.parquet"):
         assert tables.footer(path)["study"] == study.study
-        assert list(tables.read(path)) == list(schemas[path.stem].columns), "run: make docs"
+        assert list(tables.read(path)) == list(outputs.schemas()[path.stem].columns), "run: make docs"
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 2e6
 
 
@@ -56,52 +52,7 @@ def test_rows_that_were_kept_before_their_p_for_other_seeds_are_judged_by_the_p_
     assert new["p_of"].eq("other seeds").all() and new[p].eq(0.5).all()
 
 
-def marked(text: str) -> list[str]:
-    """Names of what the sentences of a page rest on."""
-    return [name for match in fill.MARK.finditer(text) for name in match["names"].split(", ")]
-
-
-@pytest.mark.parametrize("name", fill.CLAIMS)
-def test_rows_bear_out_what_sentences_say(name):
-    assert fill.CLAIMS[name](), "the tables no longer say so: mend the sentence and its claim"
-
-
-#: columns that say which rows they are
-KEYS = ("fraction", "penalty", "delta", "alpha")
-
-
-def altered(value):
-    """Return a reader of tables with other numbers, by `value`, the other flags, and no case."""
-
-    def read(path):
-        frame = tables.read(path)
-        numbers = [c for c in frame.select_dtypes("float") if c not in KEYS]
-        flags = {c: ~frame[c] for c in frame.select_dtypes("bool")}
-        return frame.assign(**{c: value(frame[c]) for c in numbers}, **flags).replace(
-            {"case": r".+"}, "none", regex=True
-        )
-
-    return read
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", fill.CLAIMS)
-def test_other_rows_would_not_bear_out_a_sentence(name, monkeypatch):
-    """It fails if all numbers have the other sign, or are larger."""
-    found = []
-    for value in (lambda x: -x, lambda x: x + 10):
-        monkeypatch.setattr(kept, "tables", SimpleNamespace(read=altered(value)))
-        with contextlib.suppress(AssertionError, ValueError):
-            found.append(bool(fill.CLAIMS[name]()))
-    assert found != [True, True]
-
-
-def test_every_finding_rests_on_rows():
-    """Findings are the items in bold beside numbers of studies; other sentences may have marks, too."""
-    texts = [*PAGES.values(), (ROOT / "README.md").read_text(encoding="utf-8")]
-    assert {name for text in texts for name in marked(text)} == set(fill.CLAIMS)
-    for path, text in PAGES.items():
-        sections = [each for each in text.split("\n## ") if fill.BLOCK.search(each)]
-        findings = [line for each in sections for line in each.splitlines() if re.match(r"(- )?\*\*", line)]
-        assert [line for line in findings if not marked(line)] == [], path.name
-        assert text.count("<!-- rests on") == len(fill.MARK.findall(text)), path.name
+def test_no_head_of_the_translators_has_a_role():
+    counts = tables.read(KEPT / "translation-heads" / "tables" / "role_counts.parquet")
+    assert set(counts["role"]) == {"positional", "rare word", "syntactic"} and not counts["before"].any()
+    assert "no head of these models has a [role]" in (ROOT / "docs" / "translation.md").read_text()

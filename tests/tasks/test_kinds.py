@@ -1,22 +1,26 @@
 """The list of kinds of tasks, and the parts of each."""
 
-import os
-
 import pytest
 from snakemake.iocontainers import Wildcards
 
+from headspec import tasks
 from headspec.config.loading import load
 from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
-from headspec.pipeline.settings import PARTS, Settings
-from headspec.provenance.code_hash import LIBRARY, closure
-from headspec.tasks import find_part, load_part
+from headspec.pipeline.settings import Settings
+from headspec.provenance.code_hash import LIBRARY
+from headspec.tasks import load_part
 from headspec.tasks.kinds import KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
+#: modules that load parts of kinds by name
+LOADERS = {
+    "tasks/data.py": "data", "tasks/tokens.py": "tokens", "tasks/task_heads.py": "head",
+    "tasks/metrics.py": "metrics", "tasks/prompts.py": "prompts", "tasks/words/base.py": "units",
+}  # fmt: skip
 STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
@@ -122,23 +126,25 @@ def test_labels_are_not_paired_and_bits_not_compared():
     [
         ({"task": "spans"}, {"spans"}),
         ({"mixture": "regression+tags"}, {"regression", "tags"}),
-        ({"texts": "sentences"}, {"regression"}),
         ({}, {*KINDS}),
     ],
 )
-@pytest.mark.parametrize("loader", PARTS)
-def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader):
-    def modules(code):
-        return {*Settings(Layout(STUDY)).kind_modules(Wildcards(fromdict=wildcards), code)}
+@pytest.mark.parametrize(("module", "part"), LOADERS.items())
+def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, module, part):
+    def roots(name: str) -> set[str]:
+        given = str(LIBRARY / name)
+        found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict=wildcards), (given,))
+        return {*found} - {given}
 
-    expected = {found.origin for name in kinds if (found := find_part(name, PARTS[loader]))}
-    assert modules({"headspec/tables.py"}) == set() and modules({loader}) == expected
-    assert modules({loader, *(os.path.relpath(path, LIBRARY.parent) for path in expected)}) == set()
+    expected = {found for name in kinds if (found := tasks.root(name, part))}
+    assert roots("tables.py") == set() and roots(module) >= expected
+    others = {found for name in KINDS if name not in kinds and (found := tasks.root(name, part))} - expected
+    assert not roots(module) & others
 
 
 @pytest.mark.parametrize("part", ["data", "tokens", "head"])
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
-    code = closure(find_part("spans", part).origin)
-    found = Settings(Layout(STUDY)).kind_modules(Wildcards(fromdict={"task": "spans"}), code)
-    assert find_part("spans", "units").origin in found
+    given = (tasks.root("spans", part),)
+    found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict={"task": "spans"}), given)
+    assert tasks.root("spans", "units") in found

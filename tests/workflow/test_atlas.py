@@ -12,7 +12,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import preflight
-from support.running.edits import constant
+from support.running.edits import at_import
 from support.running.every_stage import RANKINGS
 from support.running.studies import HEADS, LAYERS, changed
 
@@ -84,7 +84,7 @@ def test_a_measure_made_from_another_table_is_a_module_and_a_line(every_stage_fi
     agreement = pd.read_parquet(copy.results / "tables" / "agreement.parquet")
     assert "last_layer" in set(agreement["measure_a"])
     assert "last_layer" in set(pd.read_parquet(copy.results / "tables" / "belief.parquet")["ranking"])
-    constant("headspec/atlas/last_layer.py")(copy)
+    at_import("headspec/atlas/last_layer.py")(copy)
     assert {"derived", "cumulative", "heads"} <= set(copy.plan("atlas").rules)
     copy.set("atlas.rankings", ["importance", "last-layer"])
     assert "Did you mean 'last_layer'?" in copy.snakemake("atlas", fails=True)

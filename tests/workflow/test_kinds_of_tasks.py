@@ -19,7 +19,7 @@ from headspec.tasks.answer.agreement import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.paths import ROOT
-from support.running.edits import constant, setting
+from support.running.edits import at_import, setting
 from support.running.studies import CONFIG, FILLER, HEADS, LAYERS, SMALL, TONE, TOPIC, Folder, Plan, sentence
 
 pytestmark = pytest.mark.slow
@@ -256,7 +256,7 @@ def told(plan: Plan, start: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "change", [constant("headspec/tasks/tags/head.py"), setting("training.decoder_learning_rate", 0.01)]
+    "change", [at_import("headspec/tasks/tags/head.py"), setting("training.decoder_learning_rate", 0.01)]
 )
 def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(copy, change):
     change(copy)
@@ -269,7 +269,7 @@ def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(cop
 
 @pytest.mark.parametrize(("kind", "tasks"), [("tags", ["pos"]), ("classification", ["tone"])])
 def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, kind, tasks):
-    constant(f"headspec/tasks/{kind}/data.py")(copy)
+    at_import(f"headspec/tasks/{kind}/data.py")(copy)
     splits = ("training", "validation")
     expected = {f"{split} texts of task {task}" for split in splits for task in tasks}
     assert told(copy.plan(*TARGETS), "Reading ") == expected

@@ -71,6 +71,10 @@ class ChangedError(HeadspecError):
     """Code or an input changed after a job was planned."""
 
 
+class UnplannedError(HeadspecError):
+    """A job loaded code that the plan of the job does not know of."""
+
+
 class EncoderError(HeadspecError):
     """A pretrained model cannot be loaded, or its heads cannot be gated."""
 

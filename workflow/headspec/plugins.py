@@ -14,7 +14,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from headspec.errors import ConfigError, nearest
-from headspec.provenance.code_hash import LIBRARY, closure, import_root
+from headspec.provenance import code_hash
+from headspec.provenance.code_hash import LIBRARY
+from headspec.provenance.definitions import import_root
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -130,16 +132,28 @@ def registers_types(module: ModuleType) -> bool:
     """Return whether a plugin, or what it imports, has registered types of models in transformers."""
     auto = sys.modules.get("transformers.models.auto.configuration_auto")
     registered = list(getattr(auto.CONFIG_MAPPING, "_extra_content", {}).values()) if auto else []
-    code = closure(str(module.__file__)) if registered else {}
-    places = (str(getattr(sys.modules.get(each.__module__), "__file__", "")) for each in registered)
-    own = any(os.path.relpath(place, LIBRARY.parent) in code for place in places if place)
+    code = code_hash.files([str(module.__file__)]) if registered else set()
+    own = any(getattr(sys.modules.get(each.__module__), "__file__", None) in code for each in registered)
     return own or any(each in vars(module).values() for each in registered)
 
 
 def register_types() -> None:
     """Import the plugins of the study that register types of models."""
-    for where in filter(None, os.environ.get(REGISTERING, "").split(os.pathsep)):
+    for where in _registering():
         imported(where)
+
+
+def registering() -> list[str]:
+    """Return the files of these plugins, which are roots of the code of jobs that reach `register_types`."""
+    return [os.path.abspath(str(imported(where).__file__)) for where in _registering()]
+
+
+def _registering() -> list[str]:
+    return list(filter(None, os.environ.get(REGISTERING, "").split(os.pathsep)))
+
+
+#: the root of `register_types`
+REGISTER = f"{__file__}:{register_types.__name__}"
 
 
 def attempted(where: str, name: str) -> ModuleType:
@@ -157,16 +171,17 @@ def _dotted(path: Path) -> str:
     return ".".join(package if module == "__init__" else [*package, module])
 
 
-def files(sources: Iterable[str | None]) -> list[str]:
-    """Return the files of modules in `function` sources, without None or importing modules of headspec."""
-    names = [source.rpartition(":")[0] for source in sources if source]
-    library = LIBRARY.name + "."
-    return [
-        str(LIBRARY.parent.joinpath(*name.split(".")).with_suffix(".py"))
-        if name.startswith(library)
-        else os.path.abspath(str(imported(name).__file__))
-        for name in names
-    ]
+def roots(sources: Iterable[str | None]) -> list[str]:
+    """Return `function` sources, without None, as roots of `code_hash.by_root`."""
+    parts = [source.rpartition(":") for source in sources if source]
+    return [f"{_file(where)}:{name}" for where, _, name in parts]
+
+
+def _file(where: str) -> str:
+    """Return the file of a module of headspec, which is not imported, or of a plugin."""
+    if where.startswith(f"{LIBRARY.name}."):
+        return str(LIBRARY.parent.joinpath(*where.split(".")).with_suffix(".py"))
+    return os.path.abspath(str(imported(where).__file__))
 
 
 def function(source: str) -> Callable[..., Any]:

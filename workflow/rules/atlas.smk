@@ -189,7 +189,7 @@ rule measured:
         function=lambda wildcards: head_measures.function(wildcards.measure),
         code=code(
             "atlas/measured.py",
-            lambda wildcards: plugins.files([head_measures.function(wildcards.measure)]),
+            lambda wildcards: plugins.roots([head_measures.function(wildcards.measure)]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -219,7 +219,7 @@ rule derived:
         function=lambda wildcards: head_measures.function(wildcards.measure),
         code=code(
             "atlas/derived.py",
-            lambda wildcards: plugins.files([head_measures.function(wildcards.measure)]),
+            lambda wildcards: plugins.roots([head_measures.function(wildcards.measure)]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"

@@ -4,7 +4,7 @@
 import contextlib
 import fcntl
 import functools
-import operator
+import itertools
 import os
 import shlex
 import subprocess
@@ -164,24 +164,23 @@ CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 
-def code(script: str, *modules):
-    """Parameter: hashes of the code of a rule, looked up only if the rule has jobs.
+def code(script: str, *found_by_name):
+    """Parameter: hashes of the definitions that a rule's script reaches, looked up only if the rule has jobs.
 
-    It is the script, the `modules` that it imports by name (with wildcards, or functions of them that return
-    several), such as the parts of kinds of tasks, and all modules that these import.
+    What the script finds by name counts, too: modules or definitions in the library (``<path>:<name>``, with
+    wildcards, or functions of wildcards that return several), and parts of the kinds of a job's tasks.
     """
-    hashes = functools.cache(code_hash.closure)
 
     def function(wildcards) -> dict[str, str]:
-        names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
-        paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
-        found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
-        while modules_of_kinds := SETTINGS.kind_modules(wildcards, found):  # may load more
-            paths = [LIBRARY / "headspec" / name for name in modules_of_kinds]
-            found = functools.reduce(operator.or_, map(hashes, paths), found)
-        return found
+        names = [n(wildcards) if callable(n) else [n.format(**wildcards)] for n in found_by_name]
+        roots = [LIBRARY / "headspec" / name for name in itertools.chain.from_iterable(names)]
+        roots = map(str, [LIBRARY / "scripts" / script, *roots])
+        return hashes_by_root(SETTINGS.with_kinds(wildcards, tuple(roots)))
 
     return function
+
+
+hashes_by_root = functools.cache(code_hash.by_root)
 
 
 def run_tables(runs: list, name: str):

@@ -45,16 +45,7 @@ rule explorer:
     params:
         study=STUDY.study,
         config=lambda wildcards: yaml.safe_dump(config, sort_keys=False, allow_unicode=True),
-        code=code(
-            "explorer/explorer.py",
-            "explorer/assets/explorer.css",
-            "explorer/assets/core.js",
-            "explorer/assets/charts.js",
-            "explorer/assets/views.js",
-            "explorer/assets/heads.js",
-            "explorer/assets/measures.js",
-            "explorer/assets/page.js",
-        ),
+        code=code("explorer/explorer.py"),
     message:
         "Explorer"
     script:

@@ -74,7 +74,7 @@ rule pruned_run:
         precision=STUDY.precision,
         code=code(
             "gates/pruned_run.py",
-            lambda wildcards: plugins.files(
+            lambda wildcards: plugins.roots(
                 [pruning_methods.PRUNING_METHODS[wildcards.pruning_method].function]
             ),
         ),

@@ -160,7 +160,7 @@ rule sensitivity:
         directed=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].directed,
         code=code(
             "similarity/sensitivity.py",
-            lambda wildcards: plugins.files(
+            lambda wildcards: plugins.roots(
                 [similarity_measures.MEASURES[wildcards.measure].function]
             ),
         ),
@@ -212,7 +212,7 @@ rule similarity:
         confidence=STUDY.dissociation.confidence,
         code=code(
             "similarity/similarity.py",
-            lambda wildcards: plugins.files(
+            lambda wildcards: plugins.roots(
                 similarity_measures.functions(
                     [*STUDY.similarity.trait_measures, *STUDY.similarity.asked("brain_encoding")]
                 ).values()

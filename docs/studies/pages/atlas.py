@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.config.measures.heads import MEASURES
 from headspec.plots.atlas import believe
 from pages import kept
-from pages.kept import markdown, points, rows_of, sides, table
+from pages.kept import markdown, points, table
 
 STUDY = "ag-pair"
 
@@ -47,58 +46,5 @@ def figure() -> Figure:
     return believe.draw(found, MEASURES.labels(found["ranking"].unique()), sorted(found["mixture"].unique()))
 
 
-def _rows(ranking: str) -> pd.DataFrame:
-    """Means over tasks of a ranking, by mixture."""
-    return rows_of(table(STUDY, "belief"), task="mean", ranking=ranking).set_index("mixture")
-
-
-def _smallest_areas() -> bool:
-    """In two of three pairs relevance and rescored importance have the two smallest areas.
-
-    Intervals of their areas overlap importance's.
-    """
-    found = rows_of(table(STUDY, "belief"), task="mean")
-    areas = found.pivot_table(index="mixture", columns="ranking", values="area")
-    best = [set(row.nsmallest(2).index) == {"relevance", "rescored"} for _, row in areas.iterrows()]
-    overlap = (
-        _rows(name)["area_high"] > _rows("importance")["area_low"] for name in ("relevance", "rescored")
-    )
-    return sum(best) == 2 and all(each.all() for each in overlap)
-
-
-def _sizes() -> bool:
-    """Importance and relevance agree more with the size of ablation; gradient x activation, with ablation."""
-    signed, size = (
-        rows_of(table(STUDY, "belief"), task="mean").groupby("ranking")[column].mean()
-        for column in ("ablation_spearman", "ablation_size_spearman")
-    )
-    apart = sides(_rows("gradient_x_activation"), "ablation_spearman") == {1}
-    return (
-        bool((size > 0.5 + signed)[["importance", "relevance"]].all())
-        and apart
-        and signed.idxmax() == "gradient_x_activation"
-    )
-
-
-def _ablation() -> bool:
-    """Only for AG with SST-2 is single-head ablation not clearly better than random orders."""
-    rows = _rows("ablation")
-    unclear = [name for name in rows.index if sides(rows.loc[[name]], "difference") == {0}]
-    return unclear == ["ag-and-sst2"]
-
-
-def _confidence() -> bool:
-    """Confidence beats random orders, but its D is not clear, and each of importance's areas is smaller."""
-    rows = _rows("confidence")
-    smaller = (_rows("importance")["area"] < rows["area"]).all()
-    return sides(rows, "difference") == {-1} and sides(rows, "dissociation") == {0} and bool(smaller)
-
-
 BLOCKS = {f"{STUDY}: belief": belief}
 FIGURES = {"atlas.png": figure}
-CLAIMS = {
-    "atlas.areas": _smallest_areas,
-    "atlas.sizes": _sizes,
-    "atlas.ablation": _ablation,
-    "atlas.confidence": _confidence,
-}

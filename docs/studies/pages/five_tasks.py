@@ -9,7 +9,7 @@ from scipy import stats
 
 from headspec.statistics.resampling import holm
 from pages import kept
-from pages.kept import markdown, points, rounded, rows_of, sides, table
+from pages.kept import markdown, points, table
 
 TASKS = ("ag", "qnli", "sst2", "mnli", "qqp")
 PAIRS = tuple("+".join(pair) for pair in itertools.combinations(TASKS, 2))
@@ -18,10 +18,15 @@ STUDIES = {"bge-small": "five-tasks", "MiniLM": "five-tasks-minilm"}
 AG_PAIR = "ag-pair"
 #: bge-small before pretraining
 RANDOM = "five-tasks-random"
-#: D of five tasks at once that the paper prints, in per cent
-PAPER = (7.28, 5.26, 11.07, 9.84, 3.28)
 #: measures that are tested alone
 EXPECTED = ("head-fisher", "dse")
+
+
+def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows with these values."""
+    for column, value in values.items():
+        frame = frame[frame[column] == value]
+    return frame
 
 
 def dissociation() -> str:
@@ -186,75 +191,6 @@ def similarity() -> str:
     )
 
 
-def _means(study: str, method: str = "tuned") -> pd.DataFrame:
-    """Mean D of each mixture."""
-    return rows_of(table(study, "combined"), task="mean", method=method).set_index("mixture", drop=False)
-
-
-def _every_pair() -> bool:
-    """Every pair of bge-small dissociates, six of them doubly, each of these distinct, and all five tasks."""
-    found = _means("five-tasks")
-    pairs = found.loc[list(PAIRS)]
-    counts = pairs["case"].value_counts().to_dict()
-    distinct = pairs["distinct"].sum() == (pairs["case"] == "double").sum()
-    return counts == {"double": 6, "single": 4} and distinct and bool(found["distinct"]["five"])
-
-
-def _size() -> bool:
-    """Mean D of the five tasks together is above the mean of the paper's."""
-    return rounded(_means("five-tasks")["ci_low"]["five"], 2) > sum(PAPER) / len(PAPER)
-
-
-def _tuning_helps() -> bool:
-    """Tuned pairs of bge-small that frozen models learn dissociate more; QQP they never learn."""
-    row = rows_of(table("five-tasks", "contrasts"), contrast="methods", mixture="pairs")
-    frozen = rows_of(table("five-tasks", "dissociation"), method="frozen")
-    never = frozen.groupby("task")["unpruned_at_chance"].mean()
-    return (
-        sides(row) == {1}
-        and row["p_holm"].item() < 0.05
-        and (never[["ag", "sst2", "mnli"]] == 0).all()
-        and 0 < never["qnli"] < never["qqp"] == 1
-        and bool(_means("five-tasks", "frozen")["distinct"]["ag+sst2"])
-    )
-
-
-def _paradigm() -> bool:
-    """Pairs across paradigms dissociate more in both models."""
-    rows = [
-        rows_of(table(study, "contrasts"), mixture="across paradigms", method="tuned")
-        for study in STUDIES.values()
-    ]
-    found = pd.concat(rows)
-    return sides(found) == {1} and bool((found["p_holm"] < 0.05).all())
-
-
-def _nothing_else() -> bool:
-    """Of MiniLM no other interval of the questions is above 0, no pair is double, and no r is clear."""
-    study = STUDIES["MiniLM"]
-    tuned = rows_of(table(study, "contrasts"), contrast="methods", mixture="pairs")
-    five = rows_of(table(study, "combined"), mixture="five", method="tuned").query("task != 'mean'")
-    return (
-        sides(tuned) == sides(five) == {0}
-        and not (_means(study)["case"] == "double").any()
-        and min(holm(table(study, "correlation")["p_mantel"])) >= 0.05
-    )
-
-
-def _chance() -> bool:
-    """At 30 %, nine of ten pairs of bge-small are at chance; at 10 %, shares of tuned runs and tasks."""
-    pairs = _means("five-tasks").loc[list(PAIRS)]
-    runs = [rows_of(table(study, "dissociation"), method="tuned", fraction=0.1) for study in STUDIES.values()]
-    shares = [rounded(each["at_chance"].mean()) for each in runs]
-    return pairs["at_chance"].sum() == 9 and shares == [25, 40]
-
-
-def _similarity() -> bool:
-    """r is below 0 by ten of eleven measures of bge-small; corrected, no p is below 0.05."""
-    found = table("five-tasks", "correlation")
-    return ((found["pearson_r"] < 0).sum(), len(found)) == (10, 11) and min(holm(found["p_mantel"])) >= 0.05
-
-
 BLOCKS = {
     "five-tasks: answers": answers,
     "five-tasks: dissociation": dissociation,
@@ -265,12 +201,3 @@ BLOCKS = {
 }
 #: the page has none
 FIGURES: dict[str, Any] = {}
-CLAIMS = {
-    "five-tasks.pairs": _every_pair,
-    "five-tasks.size": _size,
-    "five-tasks.tuning": _tuning_helps,
-    "five-tasks.paradigm": _paradigm,
-    "five-tasks.minilm": _nothing_else,
-    "five-tasks.chance": _chance,
-    "five-tasks.similarity": _similarity,
-}

@@ -11,7 +11,7 @@ from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import Gains, measured_gains
 from headspec.statistics.similarity.mantel import correlations, p_value, relabellings
 from pages import kept
-from pages.kept import markdown, points, rounded, rows_of, table
+from pages.kept import markdown, points, table
 
 STUDY, STEPS, MODEL = "grouping", "grouping-steps", "minilm"
 #: predictors of the second expectation
@@ -90,7 +90,7 @@ def _score(study: str, predictor: str) -> pd.Series:
     return found[(found["held_out"] == 1) & (found["predictor"] == predictor)].iloc[0]
 
 
-def _against_dissociation(study: str, without: str | None = None) -> tuple[float, float]:
+def _against_dissociation(study: str, without: str | None = None) -> str:
     """Mantel correlation of a pair's mean gain with its D, and p; without a task."""
     found, combined = _measured(study), table(study, "combined")
     k = len(found.tasks)
@@ -109,7 +109,7 @@ def _against_dissociation(study: str, without: str | None = None) -> tuple[float
     assert known.sum() == len(kept_tasks) * (len(kept_tasks) - 1) / 2
     relabelled, _ = relabellings(len(kept_tasks), 0)
     r = correlations(np.array(d)[known], both[first, second][known], relabelled)
-    return float(r[0]), float(p_value(r))
+    return f"r {r[0]:.2f}, p {p_value(r):.3f}"
 
 
 def expectations(study: str) -> str:
@@ -120,18 +120,15 @@ def expectations(study: str) -> str:
         for name, row in ((name, _score(study, name)) for name in EXPECTED)
     )
     over = points(*_chosen(study, 3)[2])
-    mantel = [
-        f"r {r:.2f}, p {p:.3f}" for r, p in (_against_dissociation(study, task) for task in (None, "stsb"))
-    ]
     answers = {
         "1. measures add to the tasks' mean gains": f"{both['spearman']:.2f} against {base['spearman']:.2f}, "
         f"p {both['p_value']:.3f}; detectable {both['detectable']:.2f}; "
         f"reliability of gains {both['reliability']:.2f}",
         "2. alone, three measures predict": f"rank correlation (p, Holm): {singles}",
-        "3. pairs that dissociate less gain more": f"{mantel[0]} of D with gain; "
-        f"without STS-B, which was not planned, {mantel[1]}",
+        "3. pairs that dissociate less gain more": f"{_against_dissociation(study)} of D with gain; "
+        f"without STS-B, which was not planned, {_against_dissociation(study, 'stsb')}",
         "4. three predicted groups beat random ones": f"{over} points, by measured pairs; trained: "
-        f"{points(*_trained(study, 3))}, all ten together {points(*_trained(study, 1))}",
+        f"{_trained(study, 3)}, all ten together {_trained(study, 1)}",
     }
     return markdown(["expectation", "found"], iter(answers.items()))
 
@@ -166,7 +163,7 @@ def _chosen(
     return named, *values
 
 
-def _trained(study: str, encoders: int) -> partition.Value:
+def _trained(study: str, encoders: int) -> str:
     """What the chosen groups gain, or all tasks together, when they are trained."""
     tasks, unlearnt = _tasks(study), _measured(study).unlearnt
     groups = [[tasks[task] for task in group] for group in _chosen(study, encoders)[0]]
@@ -174,7 +171,7 @@ def _trained(study: str, encoders: int) -> partition.Value:
         groups = [[task for task in tasks if task not in unlearnt]]
     found = partition.trained(table(study, "gains"), groups)
     assert found is not None
-    return found
+    return points(*found)
 
 
 def groups(study: str) -> str:
@@ -205,64 +202,8 @@ def figure() -> Figure:
     return gains_plot.draw(table(STUDY, "gains"), table(STUDY, "gain_predictions"), metrics, chosen)
 
 
-def _unlearnt() -> bool:
-    """CoLA and RTE are at chance alone and in every pair."""
-    found = rows_of(table(STUDY, "gains"), unpruned_at_chance=True)
-    always = set(_tasks(STUDY)) - set(table(STUDY, "gains").query("not unpruned_at_chance")["task"])
-    return always == {"cola", "rte"} <= set(found["task"])
-
-
-def _nothing_predicts() -> bool:
-    """No predictor's p is below 0.05, uncorrected; predicted groups are not clearly above random ones."""
-    found = rows_of(table(STUDY, "gain_prediction_scores"), held_out=1)
-    tested = found[found["p_value"].notna()]
-    groups = [_chosen(STUDY, encoders)[2] for encoders in ENCODERS]
-    return (
-        "baseline+all" in set(tested["predictor"])
-        and bool((tested["p_value"] >= 0.05).all())
-        and all(over.low <= 0 for over in groups)
-        and found["reliability"].max() < 0.3
-    )
-
-
-def _one_gains() -> bool:
-    """STS-B has gains from all nine sources, five of them clear, as large as by twice the steps alone."""
-    measured = _measured(STUDY)
-    at = measured.tasks.index("stsb")
-    known = ~np.isnan(measured.gain[:, at])
-    gain, low = measured.gain[known, at], measured.low[known, at]
-    steps = _alone(STEPS)["value"]["stsb"] - _alone(STUDY)["value"]["stsb"]
-    return (
-        (len(gain), (gain > 0).sum(), (low > 0).sum()) == (9, 9, 5)
-        and rounded(_alone(STUDY)["value"]["stsb"]) == 30
-        and (rounded(steps), rounded(gain.max())) == (45, 46)
-    )
-
-
-def _together() -> bool:
-    """The gain of ten tasks in one encoder is above 0, of three trained groups not clearly."""
-    ten, groups, measured = _trained(STUDY, 1), _trained(STUDY, 3), _measured(STUDY)
-    at = measured.tasks.index("stsb")
-    (group,) = [group for group in _chosen(STUDY, 3)[0] if at in group]
-    least = int(np.nanargmin(measured.gain[:, at]))
-    return ten.low > 0 >= groups.low and set(group) == {at, least}
-
-
-def _refuted() -> bool:
-    """Pairs that dissociate less gain less; without STS-B not clearly."""
-    (r, p), (_, without) = (_against_dissociation(STUDY, task) for task in (None, "stsb"))
-    return r > 0 and p < 0.05 <= without
-
-
 BLOCKS = {
     f"{STUDY}: {fill.__name__}": lambda fill=fill: fill(STUDY)
     for fill in (gains, scores, expectations, groups)
 }
 FIGURES = {"grouping.png": figure}
-CLAIMS = {
-    "grouping.unlearnt": _unlearnt,
-    "grouping.predictions": _nothing_predicts,
-    "grouping.sts-b": _one_gains,
-    "grouping.together": _together,
-    "grouping.dissociation": _refuted,
-}

@@ -28,26 +28,6 @@ def of_runs(study: str, name: str, method: str = "*") -> dict[int, pd.DataFrame]
     return {int(path.parent.name.removeprefix("seed")): tables.read(path) for path in paths}
 
 
-def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows with these values; there are some. None stands for null."""
-    for column, value in values.items():
-        frame = frame[frame[column].isna() if value is None else frame[column] == value]
-    assert len(frame), values
-    return frame
-
-
-def sides(rows: pd.DataFrame, of: str = "ci") -> set[int]:
-    """On which sides of 0 the intervals of rows are: 1 above, -1 below, 0 if one contains it."""
-    low, high = rows[f"{of}_low"], rows[f"{of}_high"]
-    assert len(rows) and low.notna().all() and high.notna().all()
-    return {*(low > 0).astype(int) - (high < 0).astype(int)}
-
-
-def rounded(value: float, digits: int = 0) -> float:
-    """A share in per cent, or a difference in points, as sentences have it."""
-    return round(100 * value, digits)
-
-
 def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     """A table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -1,6 +1,5 @@
 """Numbers of translation.md."""
 
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +10,7 @@ from headspec.attention import KINDS, first_rows
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import importance
 from pages import kept
-from pages.kept import markdown, of_runs, rows_of, sides, table
+from pages.kept import markdown, of_runs, table
 
 STUDY = "translation"
 TASKS = ("german", "french")
@@ -22,8 +21,6 @@ PRUNED = {
     "random": "random",
     "random_by_layer": "random, same layers",
 }
-#: BLEU of converged models (Wu et al. 2021)
-CONVERGED = {"german": 41.0, "french": 61.8}
 #: of each kind of attention
 LAYERS = dict.fromkeys(KINDS, 6)
 #: fraction of the heads whose kinds of attention are counted
@@ -102,45 +99,6 @@ def figure() -> Figure:
     return importance.draw(of_runs(STUDY, "importance"), TASKS, TOP, LAYERS)
 
 
-def _languages_share() -> bool:
-    """The languages of a seed agree more than two seeds, and less than halves; no D is clear at 30 %."""
-    means = table(STUDY, "reliability").groupby("kind")[["spearman", "top_overlap"]].agg(["min", "max"])
-    both, halves, seeds = (means.loc[kind] for kind in ("tasks", "split_half", "seeds"))
-    order = all(
-        seeds[name, "max"] < both[name, "min"] and both[name, "max"] < halves[name, "max"]
-        for name in ("spearman", "top_overlap")
-    )
-    return order and sides(rows_of(table(STUDY, "fractions"), fraction=FRACTION)) == {0}
-
-
-def _below_converged() -> bool:
-    """BLEU of both languages is at least seven points below that of converged models."""
-    unpruned = pruned().loc["none"].iloc[0]
-    return all(100 * unpruned[task] <= bleu - 7 for task, bleu in CONVERGED.items())
-
-
-def _first_layers() -> bool:
-    """At least 13 of the 14 most important heads are in first layers, and 12 in self-attention."""
-    firsts = first_rows(LAYERS)
-    for frame, task in itertools.product(of_runs(STUDY, "importance").values(), TASKS):
-        heat = importance_map(frame, task)
-        top = top_heads(heat, prune_count(TOP, heat.size))
-        cross = top[firsts["cross"] : firsts["cross"] + LAYERS["cross"]].sum()
-        if top[[*firsts.values()]].sum() < 13 or cross > 3 or top.sum() != 14:
-            return False
-    return True
-
-
-def _more_than_layers() -> bool:
-    """At 30 %, random heads of the same layers cost both languages less in each seed."""
-    for frame in of_runs(STUDY, "pruning").values():
-        found = rows_of(frame, metric="bleu", fraction=FRACTION)
-        found = found[found["order"] != "bottom"].groupby(["pruned_for", "task"])["value"].mean().unstack()
-        if not (found.loc["random_by_layer"] > found.loc[list(TASKS)].max()).all():
-            return False
-    return True
-
-
 BLOCKS = {
     "translation: bleu": bleu,
     "translation: dissociation": dissociation,
@@ -148,9 +106,3 @@ BLOCKS = {
     "translation: agreement": agreement,
 }
 FIGURES = {"translation.png": figure}
-CLAIMS = {
-    "translation.shared": _languages_share,
-    "translation.layers": _first_layers,
-    "translation.bleu": _below_converged,
-    "translation.random": _more_than_layers,
-}

@@ -1,7 +1,6 @@
 """Numbers of translation.md: which heads of a translator can go."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,7 +8,7 @@ from matplotlib.figure import Figure
 from headspec.attention import KINDS
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.plots.gates import kept_kinds as plot
-from pages.kept import config, markdown, points, rounded, rows_of, sides, table
+from pages.kept import config, markdown, points, table
 
 #: studies, and the heads that can close in each
 STUDIES = {"translation-heads": "all", "translation-encoder": "encoder"}
@@ -89,93 +88,5 @@ def figure() -> Figure:
     return plot.draw(found, PRUNING_METHODS.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
-def _kinds(kind: str, against: str) -> pd.DataFrame:
-    """A kind of attention less another, of every pruning method that chooses heads."""
-    found = rows_of(table("translation-heads", "kept_kinds"), kind=kind, against=against)
-    found = found[~found["way"].isin(["whole", "fresh"])]
-    return found.assign(name=[name(row, "translation-heads") for _, row in found.iterrows()]).set_index(
-        "name"
-    )
-
-
-def _clear(rows: pd.DataFrame, of: str) -> set[str]:
-    """Names of the rows whose interval is above 0; None is below."""
-    assert -1 not in sides(rows, of)
-    return set(rows.index[rows[f"{of}_low"] > 0])
-
-
-def _lost(way: str, **values: Any) -> pd.DataFrame:
-    """BLEU of a pruning method less the whole model's."""
-    study = values.pop("study", "translation-heads")
-    return rows_of(table(study, "budgets"), metric="bleu", task="german", against="whole", way=way, **values)
-
-
-def _encoder_first() -> bool:
-    """Each method but random keeps fewer heads of the encoder than of either other kind."""
-    return all(
-        set(rows.index) - _clear(rows, "share") == {"`random`"}
-        for rows in (_kinds("cross", "encoder"), _kinds("decoder", "encoder"))
-    )
-
-
-def _cross_last() -> bool:
-    """Three methods keep clearly more of cross-attention than of the decoder's self-attention."""
-    clear = _clear(_kinds("cross", "decoder"), "share")
-    return clear == {"`l0`, penalty 0.01", "`rescored`", "`subset`"}
-
-
-def _high_layers() -> bool:
-    """Cross-attention is kept in higher layers than self-attention, where heads close and not at random."""
-    rows = _kinds("cross", "decoder")
-    return set(rows.index) - _clear(rows, "depth") == {"`random`", "`l0`, penalty 0.001"}
-
-
-def _most_can_go() -> bool:
-    """What is lost with 55 of 144 heads, and with 10 of the encoder's."""
-    many, encoder = _lost("l0", penalty=0.01), _lost("l0", study="translation-encoder", fraction=0.2)
-    ends = [rounded(-many[c].item(), 1) for c in ("difference", "ci_high", "ci_low")]
-    heads = (many["heads"].item(), round(encoder["heads"].item()) - 96)
-    lost = rounded(-encoder["difference"].item(), 1)
-    return ends == [0.7, 0.1, 1.2] and heads == (55, 10) and sides(encoder) == {0} and lost == 0.5
-
-
-def _none_beats_random() -> bool:
-    """With 36 heads, methods are within the interval of random heads; gates below them, importance above."""
-    random = _lost("random").iloc[0]
-    lost = {way: _lost(way, fraction=0.25)["difference"].item() for way in ("l0", "subset", "importance")}
-    inside = all(random["ci_low"] < each < random["ci_high"] for each in lost.values())
-    return inside and max(lost["l0"], lost["subset"]) < random["difference"] < lost["importance"]
-
-
-def _fresh_weights() -> bool:
-    """From fresh weights, the heads of `l0` lose 0.7, less than each pruned model; less clearly than `l0`."""
-    fresh = _lost("fresh").iloc[0]
-    others = pd.concat(
-        [_lost(way, fraction=0.25) for way in ("importance", "l0", "random", "rescored", "subset")]
-    )
-    ends = [rounded(-fresh[c], 1) for c in ("difference", "ci_high", "ci_low")]
-    l0 = others.set_index("way").loc["l0"]
-    return (
-        ends == [0.7, 0.1, 1.4]
-        and fresh["difference"] > others["difference"].max()
-        and fresh["ci_low"] > l0["ci_high"]
-    )
-
-
-def _no_roles() -> bool:
-    """No head of the whole models has a role."""
-    counts = table("translation-heads", "role_counts")
-    return set(counts["role"]) == {"positional", "rare word", "syntactic"} and not counts["before"].any()
-
-
 BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}
 FIGURES = {"kept-kinds.png": figure}
-CLAIMS = {
-    "translation-heads.encoder": _encoder_first,
-    "translation-heads.cross": _cross_last,
-    "translation-heads.layers": _high_layers,
-    "translation-heads.heads": _most_can_go,
-    "translation-heads.random": _none_beats_random,
-    "translation-heads.fresh": _fresh_weights,
-    "translation-heads.roles": _no_roles,
-}

@@ -224,10 +224,21 @@ class Folder:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `snakemake` in a new session, with all output in one pipe.
 
-        With variables that a package reads as it is imported, all its processes start anew.
+        With variables that a package reads as it is imported, all its processes start anew. With a folder
+        CALLED, they note the functions that they call.
         """
-        passed_on = {"CUDA_VISIBLE_DEVICES", "FAULT", "HEADSPEC_STORE", "HF_TOKEN", "PATH", "PYTHONPATH"}
-        python = warm.python() if set(environment) <= passed_on else sys.executable
+        passed_on = {
+            "CALLED",
+            "CUDA_VISIBLE_DEVICES",
+            "FAULT",
+            "HEADSPEC_STORE",
+            "HF_TOKEN",
+            "PATH",
+            "PYTHONPATH",
+        }
+        python = (
+            warm.python(environment.get("CALLED", "")) if set(environment) <= passed_on else sys.executable
+        )
         command = [python, "-m", "snakemake", "--cores", "1", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}
         return subprocess.Popen(

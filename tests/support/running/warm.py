@@ -20,9 +20,12 @@ SERVER = Path(__file__).with_name("server")  # on whose path sitecustomize.py ob
 
 
 @functools.cache
-def python() -> str:
-    """A command that runs Python as `python` does. The process that is forked ends with the caller's."""
-    environment = warm._environment() | {"PYTHONPATH": str(SERVER)}
+def python(called: str = "") -> str:
+    """A command that runs Python as `python` does. The process that is forked ends with the caller's.
+
+    With a folder `called`, forks note the functions that they call in it.
+    """
+    environment = warm._environment() | {"PYTHONPATH": str(SERVER), "CALLED": called}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm, "_environment", lambda: environment)
         return warm.start([*warm.PACKAGES, *SNAKEMAKE], nested=True)

@@ -20,13 +20,13 @@ from headspec.config.loading import load
 from headspec.cost import graph
 from headspec.data.planned import Planned
 from support.paths import ROOT
-from support.running.edits import constant, setting
+from support.running.edits import at_import, setting, within
 from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
 PAIR = "runs/bert/tone+topic"
-INTERNALS = "headspec/models/internals"
+INTERNALS, SCORES = "headspec/models/internals", "headspec/statistics/dissociation/scores.py"
 WEIGHTS = "models/tiny-bert/model.safetensors"
 EVERYTHING = dict(Counter(job.rule for job in graph.jobs(load(CONFIG), Planned())))
 
@@ -182,6 +182,16 @@ def new_measures(study: Folder) -> None:
         )
 
 
+def moved(study: Folder) -> None:
+    """A function, with what it needs, in a module of its own."""
+    path = study.path / "workflow" / SCORES
+    before, function, after = path.read_text().partition("def relative(")
+    function, _, after = (function + after).partition("\n\n\ndef dissociation(")
+    path.with_name("relative.py").write_text(before + function + "\n")
+    own = "from headspec.statistics.dissociation.relative import relative\n"
+    path.write_text(before.replace("\nFloats", f"{own}\nFloats", 1) + "def dissociation(" + after)
+
+
 def new_version(study: Folder) -> None:
     """A version of headspec itself."""
     path = study.path / "workflow" / "headspec" / "VERSION"
@@ -219,12 +229,15 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("plot style",
      edit("headspec/plots/drawing/headspec.mplstyle", "font.size", "legend.fontsize: 5\nfont.size"),
      FIGURES, ""),
-    ("the script of figures", constant("scripts/plots/figure.py"), FIGURES, ""),
-    ("dissociation's module", constant("headspec/statistics/dissociation/scores.py"),
+    ("the script of figures", at_import("scripts/plots/figure.py"), FIGURES, ""),
+    ("dissociation's module", at_import(SCORES),
      STATISTICS | all_of("figure_matrix"), ""),
-    ("the features' module", constant(f"{INTERNALS}/representations.py"), ONE_METHOD | FEATURES, "frozen"),
-    ("training's module", constant("headspec/training/loop.py"), FROM_TRAINING, ""),
-    ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
+    ("the features' module", at_import(f"{INTERNALS}/representations.py"), ONE_METHOD | FEATURES, "frozen"),
+    ("a function that decides D", within(SCORES, "dissociation"), STATISTICS, ""),
+    ("a function that a figure uses, too", within(SCORES, "relative"),
+     STATISTICS | all_of("figure_matrix"), ""),
+    ("training's module", at_import("headspec/training/loop.py"), FROM_TRAINING, ""),
+    ("the module that all stages use", at_import("headspec/tables.py"), EVERYTHING, ""),
     # changes of the model
     ("the tokenizer's words",
      lambda study: study.replace("models/tiny-bert/tokenizer.json", '"tram"', '"trams"'), FROM_TOKENS, ""),
@@ -296,9 +309,14 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a description reworded":
         edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
     "what a column means": edit("headspec/heads/importance.py", "tenth of the samples", "a tenth of them"),
-    "a check of the config": constant("headspec/config/checks/consistency.py"),
+    "a check of the config": at_import("headspec/config/checks/consistency.py"),
     "measures added": new_measures,
-    "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),
+    "a constant that nothing uses": edit("headspec/tables.py", "import zlib\n", "import zlib\n\nADDED = 1\n"),
+    "imports in another order": edit(
+        "headspec/tables.py", "import contextlib\nimport json\n", "import json\nimport contextlib\n"
+    ),
+    "a function moved to another module": moved,
+    "a table of another stage": at_import("headspec/statistics/similarity/correlation.py"),
     "a version of headspec": new_version,
     "texts touched": touch("texts/*", "texts/tone/*"),
     "the model touched": touch("models/tiny-bert/*"),

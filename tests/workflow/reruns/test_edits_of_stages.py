@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from support.data.treebanks import conllu, sentences
-from support.running.edits import constant, setting
+from support.running.edits import at_import, setting
 from support.running.every_stage import TARGETS
 from support.running.studies import Folder
 
@@ -50,10 +50,10 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
         "iat", setting("iat.reserve", 0.3),
         {"train_and_keep": 1, "branch": 2, "retrain": 5, "evaluate": 6, "transfer": 1, "transfer_scores": 1}
         | AFTER_IAT | {"importance": 2, "prune": 2}),
-    "IAT's module": ("iat", constant("headspec/training/iat.py"),
+    "IAT's module": ("iat", at_import("headspec/training/iat.py"),
                      {"branch": 2, "retrain": 5, "evaluate": 5} | AFTER_IAT),
-    "a variant that the study lacks": ("iat", constant("headspec/training/variants/rescored.py"), {}),
-    "comparison of methods": ("iat", constant("headspec/statistics/training/improvement.py"),
+    "a variant that the study lacks": ("iat", at_import("headspec/training/variants/rescored.py"), {}),
+    "comparison of methods": ("iat", at_import("headspec/statistics/training/improvement.py"),
                               {"improvement": 1}),
     "number of sentences": ("all", setting("similarity.max_sentences", 45),
                             {"sentences": 1, "tokenize_texts": 1, "representations": 1} | COMPARED),
@@ -61,16 +61,18 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
                 {"text_embedding": 1, "sensitivity": 4} | COMPARED),
     "nuisance regressors": ("all", setting("brain.nuisance", []), ENCODED),
     "responses": ("all", responses, ENCODED),
-    "a measure of affinity": ("all", constant("headspec/similarity/grad_tag.py"),
+    "a measure of affinity": ("all", at_import("headspec/similarity/grad_tag.py"),
                               {"sensitivity": 1} | COMPARED),
-    "the permutation test": ("all", constant("headspec/statistics/similarity/mantel.py"), {"correlation": 1}),
+    "the permutation test": ("all", at_import("headspec/statistics/similarity/mantel.py"),
+                             {"correlation": 1}),
     "draws": ("atlas", setting("atlas.draws", 3), RANKED),
     "rules of relevance": ("atlas", setting("atlas.relevance", "attnlrp"),
                            {"relevance": 2, "heads": 1} | RANKED),
     "confidence": ("atlas", setting("dissociation.confidence", 0.9),
                    {"heads": 1, "single_heads": 1, "rankings": 1, "belief": 1}),
     "treebank": ("atlas", other_trees, {"treebank": 1, "attended": 2, "roles": 2, "heads": 1, "belief": 1}),
-    "roles": ("atlas", constant("headspec/statistics/atlas/roles.py"), {"roles": 2, "heads": 1, "belief": 1}),
+    "roles": ("atlas", at_import("headspec/statistics/atlas/roles.py"),
+              {"roles": 2, "heads": 1, "belief": 1}),
     "gates that rank": ("atlas", setting("gates.penalty", 0.1),
                         {"learn_gates": 2, "pruned_run": 2} | RANKED),
     "numbers of heads that rank none": ("atlas", setting("gates.kept", [0.25]), {}),
@@ -83,8 +85,8 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
                                    {"pruned_run_and_keep": 2} | KEPT | ROLES_AFTER),
     "sentences of roles": ("gates", setting("atlas.sentences", 55),
                            {"attended": 1, "roles": 1} | ROLES_AFTER),
-    "gates that learn": ("gates", constant("headspec/training/pruned/gated.py"), EVERY_PRUNED_RUN),
-    "the list of pruning methods": ("gates", constant("headspec/config/pruning_methods.py"), {}),
+    "gates that learn": ("gates", at_import("headspec/training/pruned/gated.py"), EVERY_PRUNED_RUN),
+    "the list of pruning methods": ("gates", at_import("headspec/config/pruning_methods.py"), {}),
 }  # fmt: skip
 
 

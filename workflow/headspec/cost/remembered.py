@@ -25,7 +25,7 @@ def key(*settings: Any) -> str:
     """Return what names a speed: machine, packages, the code that is measured, and `settings`."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     machine = platform.node(), torch.cpu.get_capabilities(), sorted(os.sched_getaffinity(0)), gpu
-    code = code_hash.closure(code_hash.LIBRARY / "cost" / "throughput.py")
+    code = code_hash.by_root([code_hash.LIBRARY / "cost" / "throughput.py"])
     known = json.dumps([machine, tables.versions(), code, settings], sort_keys=True, default=str)
     return hashlib.sha256(known.encode()).hexdigest()
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headspec import tasks
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.pipeline.layout import RUN
-from headspec.provenance import code_hash
+from headspec.provenance import code_hash, definitions
 from headspec.tables import Schema
 from headspec.tasks.metrics import kinds
 
@@ -191,7 +192,7 @@ def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
 def _texts(path: Path) -> list[str]:
     """Return the strings that are statements of a module."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    return [ast.literal_eval(statement.value) for statement in body if code_hash.is_text(statement)]
+    return [ast.literal_eval(statement.value) for statement in body if definitions.is_text(statement)]
 
 
 def parsed(text: str, module: str = "") -> Table:
@@ -250,11 +251,9 @@ def _several() -> Iterator[str]:
     yield "| type of task | `label_values` | `prediction_values` |"
     yield "|---|---|---|"
     found: dict[str, list[str]] = {}
-    for kind in kinds():
-        assert kind.__file__
-        text = "\n".join(_texts(Path(kind.__file__)))
+    for name in kinds():
+        text = "\n".join(_texts(Path(str(tasks.root(name, "metrics")).partition(":")[0])))
         if several := dict(re.findall(r"^(\w+_values): (.+)", re.sub(r"\n +", " ", text), re.M)):
-            name = kind.__name__.split(".")[-2]
             meaning = f"{several['label_values']} | {several['prediction_values']}"
             found.setdefault(meaning, []).append(f"`{name}`")
     for meaning, names in found.items():

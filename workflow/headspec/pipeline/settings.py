@@ -1,7 +1,6 @@
 """Params of the rules, config keys and versions: functions of `wildcards`, or methods that return them."""
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -20,23 +19,10 @@ from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
 from headspec.models.pretrained import versions
 from headspec.pipeline.layout import Layout
-from headspec.provenance.code_hash import LIBRARY
-from headspec.tasks import find_part
+from headspec.provenance import code_hash
+from headspec.tasks import with_parts
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind
-
-#: module that loads parts of kinds of tasks by name: the name of the part
-PARTS = {
-    "headspec/tasks/data.py": "data",
-    "headspec/tasks/tokens.py": "tokens",
-    "headspec/tasks/task_heads.py": "head",
-    "headspec/tasks/metrics.py": "metrics",
-    "headspec/tasks/prompts.py": "prompts",
-    "headspec/tasks/words/base.py": "units",
-}
-
-#: module that imports plugins which register types of models
-TYPES = "headspec/models/pretrained/from_pretrained.py"
 
 Values = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -48,6 +34,7 @@ class Settings:
     def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
         self.layout, self.plan, self.study = layout, plan, layout.study
         self._version, self._model_settings = cache(self._read_version), cache(self._read_model_settings)
+        self._with_parts = cache(with_parts)
 
     def settings(self, section: str, *keys: str) -> Values:
         """Return these keys of a section of the config."""
@@ -174,8 +161,8 @@ class Settings:
     def main_metrics(self, wildcards: Any) -> dict[str, str]:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
-    def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
-        """Return plugins, and parts of kinds of tasks, that `code` lacks but has the loaders of."""
+    def with_kinds(self, wildcards: Any, roots: tuple[str, ...]) -> tuple[str, ...]:
+        """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
         tasks = self.study.tasks
         if wildcards.get("task") in tasks:
             used = [wildcards.task]
@@ -183,14 +170,9 @@ class Settings:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used)
         if wildcards.get("texts"):  # no task has these; they are read as if they had scores
-            types = {type_of(None): None}
-        parts = [part for loader, part in PARTS.items() if loader in code]
-        found = (find_part(name, part) for name in types for part in parts)
-        modules = dict.fromkeys(str(module.origin) for module in found if module)
-        if TYPES in code:
-            registering = filter(None, os.environ.get(plugins.REGISTERING, "").split(os.pathsep))
-            modules |= dict.fromkeys(plugins.files(f"{where}:" for where in registering))
-        return [module for module in modules if os.path.relpath(module, LIBRARY.parent) not in code]
+            types[type_of(None)] = None
+        roots = self._with_parts(roots, tuple(types))
+        return (*roots, *plugins.registering()) if code_hash.reach(roots, plugins.REGISTER) else roots
 
     def vocabulary_settings(self, wildcards: Any) -> Values:
         """Return size and languages of a vocabulary."""

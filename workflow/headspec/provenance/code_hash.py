@@ -1,25 +1,35 @@
-"""Hashes of the code that a stage runs; Snakemake reruns the stage when they change."""
+"""Hashes of the definitions that a job reaches; Snakemake reruns the job when they change.
 
-import ast
+A job reaches what its roots need, even indirectly, in headspec and in plugins. Roots are its script, and the
+modules and functions that it finds by name. Hashes do not depend on the files that definitions are in.
+"""
+
 import contextlib
 import hashlib
+import itertools
+import json
 import os
-import py_compile
 import sys
-from collections.abc import Iterator, Sequence
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from py_compile import PycInvalidationMode
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple
 
-from headspec.provenance.hashes import FileCache
+from headspec.provenance import definitions, hashes
+from headspec.provenance.definitions import EFFECTS, WHOLE, Definition, Module, Use, import_root
+from headspec.provenance.hashes import FileCache, StatKey, stat_key
 
 LIBRARY = Path(__file__).parents[1]
-#: fields of syntax trees with statements, or with nodes that have statements
-BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-#: folders of installed packages, which are not local to each other
-INSTALLED = ("site-packages", "dist-packages")
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+#: uses away up to which the hash of a definition includes others, so that equal texts of other meaning differ
+DEPTH = 3
+NOTHING = Definition("")
+INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {*sysconfig.get_paths().values()})
+
+
+#: in a job, the hashes by root with which it was planned; empty elsewhere
+planned: dict[str, str] = {}
 
 
 def make_importable() -> None:
@@ -28,117 +38,246 @@ def make_importable() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
-def closure(script: str | Path) -> dict[str, str]:
-    """Return hashes of a script and of all code that it imports, even indirectly, from headspec or beside it.
+def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
+    """Return the hash of all definitions that each root reaches; keys are relative to the library's folder.
 
-    Keys are paths from the library's folder. Comments, docstrings, layout, descriptions of config keys and
-    imports for type checkers do not count. Imports inside functions count, and files that a module names by
-    ``with_name``.
+    A root is a file, all of whose definitions count, or one definition in it, as ``<path>:<name>``.
     """
-    hashes: dict[str, str] = {}
-    queue = [str(script)]
-    while queue:
-        path = queue.pop()
-        name = os.path.relpath(path, LIBRARY.parent)
-        if name not in hashes:
-            hashes[name], imported = CODE.get(path, _hash)
-            queue += imported
-    CODE.save()
-    return dict(sorted(hashes.items()))
+    graph = current()
+    paths = (str(LIBRARY.parent / root) for root in roots)
+    found = {os.path.relpath(path, LIBRARY.parent): graph.hash(node_of(path)) for path in paths}
+    MODULES.save()
+    return dict(sorted(found.items()))
 
 
-def code(path: Path) -> str:
-    """Return the hash of the code in a file; raise FileNotFoundError if it is gone."""
-    return CODE.get(path, _hash)[0]
+def files(roots: Iterable[str | Path]) -> set[str]:
+    """Return the files with code that roots reach."""
+    graph = current()
+    return {node.path for root in roots for node in graph.reached(node_of(root))}
 
 
-def _hash(path: str | Path) -> tuple[str, list[str]]:
-    """Return the hash of a file's code, and the library files that it needs."""
-    path = Path(path)
-    if path.suffix != ".py":
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12], []
-    tree = ast.parse(path.read_text(), str(path))
-    # by default, Python would take compiled code of another file with the same size and second
-    with contextlib.suppress(OSError):  # such as a read-only folder
-        py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
-    needed = [file for node in executed(tree) for file in imported(node, path)]
-    needed += _read(tree, path)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(map(str, needed))]
+def reach(roots: Iterable[str | Path], definition: str) -> bool:
+    """Return whether roots reach a definition, itself given as a root."""
+    graph = current()
+    return any(node_of(definition) in graph.reached(node_of(root)) for root in roots)
+
+
+def is_planned(root: str) -> bool:
+    """Return whether a job may load a definition that it finds by name: one that it was planned with."""
+    return not planned or os.path.relpath(root, LIBRARY.parent) in planned
+
+
+def parts(roots: Iterable[str | Path]) -> list[str]:
+    """Return the parts of kinds of tasks that code which roots reach loads by name."""
+    graph = current()
+    reached = {node for root in roots for node in graph.reached(node_of(root))}
+    return sorted({part for node in reached for part in graph.definition(node).parts})
+
+
+class Node(NamedTuple):
+    """A definition, by its file and its name there."""
+
+    path: str
+    name: str
+
+
+def node_of(root: str | Path) -> Node:
+    """Return the node of a root, whose path may be relative to the library's folder."""
+    path, _, name = str(root).partition(":")
+    return Node(os.path.normpath(LIBRARY.parent / path), name or WHOLE)
+
+
+class Graph:
+    """What the definitions of files reach, as the files are now."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, StatKey] = {}
+        self.module, self.reached, self.needed = (
+            cache(self._module),
+            cache(self._reached),
+            cache(self._needed),
+        )
+        self._signature, self._file = cache(self._sign), cache(_file)
+
+    def is_current(self) -> bool:
+        """Return whether no file has changed since it was read."""
+        with contextlib.suppress(OSError):
+            return all(stat_key(path) == key for path, key in self.seen.items())
+        return False
+
+    def locate(self, name: str, importer: str) -> str | None:
+        """Return the file of a module that a file imports; None if there is none, or it is installed."""
+        if name.partition(".")[0] == LIBRARY.name:
+            return self._file(name, str(LIBRARY.parent))
+        own = importer.startswith(f"{LIBRARY.parent}{os.sep}")
+        return None if own else self._file(name, os.path.dirname(importer))
+
+    def definition(self, node: Node) -> Definition:
+        return self.module(node.path).definitions.get(node.name, NOTHING)
+
+    def hash(self, root: Node) -> str:
+        """Return the hash of all definitions that a node reaches, whatever files they are in."""
+        nodes = (node for node in self.reached(root) if self.definition(node).text)
+        return _sha256(sorted(self._signature(node, DEPTH) for node in nodes))
+
+    def _module(self, path: str) -> Module:
+        self.seen[path] = stat_key(path)
+        return definitions.restored(MODULES.get(path, lambda path: asdict(definitions.read(Path(path)))))
+
+    def _reached(self, root: Node) -> frozenset[Node]:
+        found, queue = set[Node](), [root]
+        while queue:
+            node = queue.pop()
+            if node not in found:
+                found.add(node)
+                queue += (target for _, target in self.needed(node))
+        return frozenset(found)
+
+    def _needed(self, node: Node) -> list[tuple[str, Node]]:
+        """Return the nodes that a node needs, each with the name by which it is used."""
+        module = self.module(node.path)
+        if node.name == WHOLE:
+            return [(name, Node(node.path, name)) for name in module.definitions]
+        if node.name == EFFECTS:  # importing a module imports its packages and other modules
+            packages = Path(node.path).parents[Path(node.path).name == "__init__.py" :]
+            inits = (os.path.join(package, "__init__.py") for package in packages)
+            effects = [Node(path, EFFECTS) for path in itertools.takewhile(os.path.exists, inits)]
+            origins = module.imports.values()
+            effects += (each for origin in origins for each in self._effects(node.path, *origin))
+        else:
+            effects = [Node(node.path, EFFECTS)]
+        found = [("", each) for each in effects]
+        for use in self.definition(node).uses:
+            found += [(".".join(use.names), each) for each in self._targets(node.path, module, use)]
+        return list(dict.fromkeys(found))
+
+    def _targets(self, path: str, module: Module, use: Use) -> Iterator[Node]:
+        if (origin := _origin(module, use)) is not None:
+            if use.module is not None:
+                yield from self._effects(path, *origin)
+            if use.names:
+                yield from self._resolved(path, origin[0], [*filter(None, origin[1:]), *use.names[1:]])
+        elif use.names[0] in module.definitions:
+            yield Node(path, use.names[0])
+
+    def _effects(self, path: str, name: str, attribute: str | None) -> Iterator[Node]:
+        """Yield the effects of importing a module and, if the attribute is a module in it, of that."""
+        for each in (name, f"{name}.{attribute}") if attribute else (name,):
+            if found := self.locate(each, path):
+                yield Node(found, EFFECTS)
+
+    def _resolved(self, path: str, name: str, names: list[str]) -> Iterator[Node]:
+        """Yield the definition with these names in a module; the whole module if it cannot be told."""
+        while names and self.locate(f"{name}.{names[0]}", path):
+            name, names = f"{name}.{names[0]}", names[1:]
+        if (found := self.locate(name, path)) is None:
+            return
+        module = self.module(found)
+        if not names:
+            yield Node(found, WHOLE)
+        elif names[0] in module.definitions:
+            yield Node(found, names[0])
+        elif names[0] in module.imports:
+            origin, attribute = module.imports[names[0]]
+            yield from self._resolved(found, origin, [*filter(None, [attribute]), *names[1:]])
+        else:
+            yield Node(found, EFFECTS if names[0].startswith("__") else WHOLE)
+
+    def _sign(self, node: Node, depth: int) -> str:
+        """Return a hash of a definition and, up to `depth` uses away, of what the names in it stand for."""
+        own, module = self.definition(node), self.module(node.path)
+        beside = [self._content(Path(node.path).with_name(name)) for name in own.files]
+        installed = [
+            [use.names[:1], *origin]
+            for use in own.uses
+            if (origin := _origin(module, use)) and not self.locate(origin[0], node.path)
+        ]
+        used = {
+            (name, self._signature(target, depth - 1))
+            for name, target in (self.needed(node) if depth else ())
+            if target.name != EFFECTS  # which are reached themselves
+        }
+        return _sha256([own.text, beside, installed, sorted(used)])
+
+    def _content(self, path: Path) -> list[str]:
+        """Return the SHA-256 of a file, or of all files below a folder."""
+        paths = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
+        for each in paths:
+            self.seen[str(each)] = stat_key(each)
+        return [hashes.sha256(each) for each in paths]
+
+
+def _origin(module: Module, use: Use) -> tuple[str, str | None] | None:
+    """Return the module and attribute that a name is imported from; None if it is not imported."""
+    if use.module is not None:
+        return use.module, use.attribute
+    return None if use.names[0] in module.definitions else module.imports.get(use.names[0])
+
+
+def current() -> Graph:
+    """Return the graph of this process, a new one if a file has changed."""
+    global _graph
+    if not _graph.is_current():
+        _graph = Graph()
+    return _graph
+
+
+def is_installed(path: str | Path) -> bool:
+    """Return whether a file or folder is part of Python or of an installed package."""
+    return f"{os.path.realpath(path)}{os.sep}".startswith(INSTALLED)
+
+
+def _file(name: str, beside: str) -> str | None:
+    """Return the file of a module that a file in the folder `beside` imports; None if it is installed."""
+    return _find(name, (beside,) if beside == str(LIBRARY.parent) else _folders(name, beside))
+
+
+def _folders(name: str, beside: str) -> tuple[str, ...]:
+    """Return the folders in which a module outside of the library finds others that are not installed.
+
+    To an installed one, these are those of its own package.
+    """
+    path = Path(beside, "module.py")
+    root = import_root(path)
+    if is_installed(beside):
+        own = path.relative_to(root).parts[0] == name.partition(".")[0]
+        return (str(root),) if own else ()
+    return (str(root), *(each or os.getcwd() for each in ["", *sys.path] if not is_installed(each)))
+
+
+def _find(name: str, folders: Iterable[str]) -> str | None:
+    """Return the file of a module that is in one of the folders, or in further ones of its packages."""
+    found, folders, names = None, [*folders], name.split(".")
+    for i, part in enumerate(names):
+        package = sys.modules.get(".".join(names[:i]))
+        folders += [path for path in getattr(package, "__path__", ()) if path not in folders]
+        found, folders = _module_in(folders, part)
+        if not found and not folders:
+            return None
+    return found
+
+
+def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:
+    """Return the file of a module in one of the folders, and the folders of its own modules."""
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(file := os.path.join(path, "__init__.py")):
+            return file, [path]
+        if os.path.isfile(file := f"{path}.py"):
+            return file, []
+    return None, [path for folder in folders if os.path.isdir(path := os.path.join(folder, name))]
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 @cache
 def _hashing() -> str:
-    """Return what affects hashes besides the file: this module, and Python's layout of syntax trees."""
-    return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
+    """Return what affects hashes besides files: this code, and Python's layout of syntax trees."""
+    return f"{sys.version} {hashes.sha256(definitions.__file__)}"
 
 
-#: hashes of files; parsing them all takes a second
-CODE = FileCache("code.json", _hashing)
-
-
-def _read(tree: ast.Module, path: Path) -> Iterator[Path]:
-    """Yield the files beside a module that it names in calls of ``with_name``."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="with_name"), args=[ast.Constant(value=str(name)), *_]):
-                yield from filter(Path.is_file, [path.with_name(name)])
-
-
-def is_text(statement: ast.AST) -> TypeGuard[ast.Expr]:
-    """Return whether a statement is only a string: a docstring, or a string below what it describes."""
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
-def executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all statements, after removing docs and imports for type checkers from `tree`."""
-    nodes: list[Any] = [tree]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, DOCUMENTED) and any(map(is_text, node.body)):
-            node.body = [statement for statement in node.body if not is_text(statement)] or [ast.Pass()]
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = [ast.Pass()]
-        yield node
-        for name in BLOCKS:
-            nodes += getattr(node, name, ())
-
-
-def imported(node: ast.AST, path: Path) -> list[Path]:
-    """Return the files of headspec, or beside `path`, that a statement in `path` imports.
-
-    Files beside a module are in its package or, unless the module is installed, in its folder.
-    """
-    if not isinstance(node, (ast.Import, ast.ImportFrom)):
-        return []
-    root = import_root(path)
-    package = path.relative_to(root).parts[:-1]
-    names = _names(node, package)
-    library = [name for name in names if name[0] == LIBRARY.name]
-    apart = root.name in INSTALLED
-    beside = [name for name in names if name not in library and (not apart or name[0] in package[:1])]
-    return _files(LIBRARY.parent, library) + _files(root, beside)
-
-
-def _names(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list[list[str]]:
-    """Return the parts of all names that a statement in a `package` imports; some may not be modules."""
-    if isinstance(node, ast.Import):
-        return [alias.name.split(".") for alias in node.names]
-    above = package[: len(package) + 1 - node.level] if node.level else ()  # from . import name
-    module = [*above, *(node.module.split(".") if node.module else ())]
-    return [name for name in [module, *([*module, alias.name] for alias in node.names)] if name]
-
-
-def _files(root: Path, names: list[list[str]]) -> list[Path]:
-    """Return the files below `root` of modules and of the packages that contain them."""
-    files = [root.joinpath(*name).with_suffix(".py") for name in names]
-    packages = [root.joinpath(*name[: i + 1], "__init__.py") for name in names for i in range(len(name))]
-    return [file for file in files + packages if file.exists()]
-
-
-def import_root(path: Path) -> Path:
-    """Return the folder from which a file is imported: the first above it that is not a package."""
-    return next(folder for folder in path.parents if not (folder / "__init__.py").exists())
+#: what files define; parsing them all takes seconds
+MODULES = FileCache("code.json", _hashing)
+_graph = Graph()

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headspec.errors import ChangedError
-from headspec.provenance import code_hash, files, hashes
+from headspec.errors import ChangedError, UnplannedError, listing
+from headspec.provenance import code_hash, definitions, files, hashes
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
 #: seconds by which times of files may differ from the time of writing
@@ -20,44 +20,59 @@ CLOCK = 0.1
 def unchanged(job: Any) -> Iterator[None]:
     """Let a job publish files only if it loaded the code it was planned with, and its inputs are unchanged.
 
-    Jobs are planned with hashes of all their code (`code_hash.closure`), but may load it hours later. Edits
-    after loading do no harm: the next start of snakemake makes the results again.
+    Jobs are planned with hashes of the definitions that they reach (`code_hash.by_root`), but may load them
+    hours later. Edits after loading do no harm: the next start of snakemake makes the results again.
 
-    Raise ChangedError, at the start or before a file is published, if code was edited between planning and
-    loading, or an input was replaced while the job ran.
+    Raise ChangedError, at the start or before a file is published, if a definition that the job reaches was
+    edited between planning and loading, or an input was replaced while the job ran. Raise UnplannedError if
+    it has loaded a module that its hashes do not cover.
     """
     inputs = {path: _input_state(path) for path in job.input}
-    planned = {
-        code_hash.LIBRARY.parent / name: code for name, code in getattr(job.params, "code", {}).items()
-    }
-    began = os.stat(sys.argv[0]).st_mtime if planned else 0.0  # Snakemake has just written it
-    for path, code in planned.items():
-        if _code(path) != code or hashes.stat_key(path)[3] / 1e9 > began - CLOCK:
-            raise ChangedError(f"{os.path.relpath(path)} was edited after this job was planned. {AGAIN}")
-    later = {path: _stat_key(path) for path in _not_loaded(planned, job)}
+    planned = dict(getattr(job.params, "code", {}))
+    code = code_hash.files(planned)
+    _compare(planned, code, "after this job was planned")
+    if planned:
+        began = os.stat(sys.argv[0]).st_mtime  # Snakemake has just written it
+        if recent := [path for path in code if hashes.stat_key(path)[3] / 1e9 > began - CLOCK]:
+            raise ChangedError(f"{os.path.relpath(recent[0])} was edited after this job was planned. {AGAIN}")
+    several = job.resources.get("gpu", 0) > 1  # processes for several GPUs load everything again
+    later = {path: _stat_key(path) for path in (code if several else code - {*loaded(planned)})}
+    before: frozenset[str] = getattr(
+        job, "loaded", frozenset()
+    )  # by the process in which `headspec debug` runs the job
 
     def check() -> None:
-        for path, before in later.items():
-            if _stat_key(path) != before:
-                raise ChangedError(f"{os.path.relpath(path)} was edited while this job ran. {AGAIN}")
+        if any(_stat_key(path) != key for path, key in later.items()):
+            _compare(planned, code, "while this job ran")
+        if planned and (strange := sorted(filter(definitions.acts, {*loaded(planned)} - code - before))):
+            raise UnplannedError(
+                f"{listing(map(os.path.relpath, strange))}: loaded by this job, but an edit of it would not "
+                "make the job run again; import it by its name, not by a text that is put together"
+            )
         for name, state in inputs.items():
             if _input_state(name) != state:
                 raise ChangedError(f"{name} was replaced while this job ran. {AGAIN}")
 
     files.before_publishing.append(check)
+    code_hash.planned |= planned
     try:
         yield
     finally:
         files.before_publishing.remove(check)
+        code_hash.planned.clear()
 
 
-def _code(path: Path) -> str | None:
+def _compare(planned: dict[str, str], code: set[str], when: str) -> None:
+    """Raise ChangedError if a job was planned with other code, naming the file that was edited last."""
+    now: dict[str, str] = {}
     with contextlib.suppress(OSError, SyntaxError, ValueError):
-        return code_hash.code(path)
-    return None
+        now = code_hash.by_root(planned)
+    if now != planned:
+        edited = max(filter(os.path.exists, code), key=lambda path: os.stat(path).st_ctime_ns)
+        raise ChangedError(f"{os.path.relpath(edited)} was edited {when}. {AGAIN}")
 
 
-def _stat_key(path: str | Path) -> hashes.StatKey:
+def _stat_key(path: str) -> hashes.StatKey:
     with contextlib.suppress(OSError):
         return hashes.stat_key(path)
     return []
@@ -70,10 +85,15 @@ def _input_state(path: str) -> tuple[hashes.StatKey, str]:
     return [], ""
 
 
-def _not_loaded(code: Iterable[Path], job: Any) -> list[Path]:
-    """Return files of code that a job may still load."""
-    if job.resources.get("gpu", 0) > 1:  # processes for several GPUs load everything again
-        return list(code)
-    loaded = {os.path.abspath(getattr(module, "__file__", None) or "") for module in sys.modules.values()}
-    scripts = code_hash.LIBRARY.with_name("scripts")  # which Snakemake has copied
-    return [path for path in code if scripts not in path.parents and os.path.abspath(path) not in loaded]
+def loaded(planned: Iterable[str]) -> Iterator[str]:
+    """Yield the files of loaded modules of headspec and, if a job was planned with plugins, beside these."""
+    roots = [Path(code_hash.node_of(root).path) for root in planned]
+    plugins = [path for path in roots if code_hash.LIBRARY.parent not in path.parents]
+    beside = [*map(definitions.import_root, plugins), *([Path.cwd()] if plugins else [])]
+    for name, module in list(sys.modules.items()):
+        path = Path(os.path.abspath(getattr(module, "__file__", None) or ""))
+        if path.suffix != ".py" or name == "__main__":
+            continue
+        plugged = any(folder in path.parents for folder in beside) and not code_hash.is_installed(path)
+        if code_hash.LIBRARY in path.parents or plugged:
+            yield str(path)

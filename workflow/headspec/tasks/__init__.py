@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from headspec.errors import ConfigError
+from headspec.provenance import code_hash
 
 #: environment variable with the folders of kinds of tasks from plugins
 FOLDERS = "HEADSPEC_TASKS"
@@ -53,6 +54,19 @@ def load_part(kind: str, part: str) -> Any:
     return getattr(module, name)
 
 
+def root(kind: str, part: str) -> str | None:
+    """Return what a part of a kind defines, as a root of `code_hash.by_root`; None without the part."""
+    found = find_part(kind, part)
+    return f"{found.origin}:{PARTS[part]}" if found else None
+
+
+def with_parts(roots: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return roots of a job's code with the parts of these kinds of tasks that this code loads by name."""
+    named = (root(kind, part) for part in code_hash.parts(roots) for kind in kinds)
+    more = tuple(dict.fromkeys(name for name in named if name and name not in roots))
+    return with_parts((*roots, *more), kinds) if more else roots  # parts may load parts
+
+
 def plugged() -> dict[str, Path]:
     """Return the folder of each kind of task from a plugin."""
     folders = filter(None, os.environ.get(FOLDERS, "").split(os.pathsep))
@@ -60,27 +74,18 @@ def plugged() -> dict[str, Path]:
 
 
 def plug(folders: Iterable[Path]) -> None:
-    """Make the kinds of tasks in these folders importable, instead of earlier ones."""
+    """Make the kinds of tasks in these folders importable from this package, instead of earlier ones."""
     for name in [name for name in sys.modules if name.split(".")[2:3] and name.split(".")[2] in plugged()]:
         if name.startswith(f"{__name__}."):
             del sys.modules[name]
     os.environ[FOLDERS] = os.pathsep.join(str(folder.absolute()) for folder in folders)
+    _find_plugged()
     find_part.cache_clear()
 
 
-class _Finder:
-    """Finder of the packages of `plugged`."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        package, _, kind = name.rpartition(".")
-        if package != __name__ or kind not in (folders := plugged()):
-            return None
-        spec = ModuleSpec(name, None, is_package=True)
-        if (module := folders[kind] / "__init__.py").exists():
-            spec = spec_from_file_location(name, module) or spec
-        spec.submodule_search_locations = [str(folders[kind])]
-        return spec
+def _find_plugged() -> None:
+    """Search this package in the folders beside those of plugins, too."""
+    __path__[1:] = dict.fromkeys(str(folder.parent) for folder in plugged().values())
 
 
-sys.meta_path.append(_Finder())
+_find_plugged()

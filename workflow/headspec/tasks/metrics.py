@@ -5,13 +5,10 @@ of values, squares and products. Each example is a row of summands in a matrix, 
 gives the sums in all samples. Metrics are the part ``metrics.py`` of a kind of task.
 """
 
-import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from types import ModuleType
 from typing import overload
 
 import numpy as np
@@ -19,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headspec import tasks
 from headspec.errors import NumericalError
+from headspec.provenance import code_hash
 from headspec.registry import Registry
 
 Floats = NDArray[np.float64]
@@ -54,12 +52,12 @@ class Metric:
     early: tuple[str, str] | None = None
 
 
-def kinds() -> Iterator[ModuleType]:
-    """Import the modules with metrics of all kinds of tasks."""
-    packages = [module.name for module in pkgutil.iter_modules(tasks.__path__) if module.ispkg]
+def kinds() -> Iterator[str]:
+    """Yield the kinds of tasks that have metrics; in a job, those that it was planned with."""
+    packages = [module.name for module in pkgutil.iter_modules(tasks.__path__[:1]) if module.ispkg]
     for kind in (*packages, *tasks.plugged()):
-        if find_spec(name := f"{tasks.__name__}.{kind}.metrics"):
-            yield importlib.import_module(name)
+        if (root := tasks.root(kind, "metrics")) and code_hash.is_planned(root):
+            yield kind
 
 
 @cache
@@ -67,7 +65,7 @@ def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
     """Return all metrics, cached per set of plugins."""
     found = Registry[Metric]("metric")
     for kind in kinds():
-        found.update(kind.METRICS)
+        found.update(tasks.load_part(kind, "metrics"))
     return found
 
 

@@ -1,10 +1,14 @@
 """For the process of `support.running.warm`: its forks stop or die where their variable FAULT says.
 
-`checkpoint.pt:3:stop` or `:kill`: just before the third file of this name gets it.
+`checkpoint.pt:3:stop` or `:kill`: just before the third file of this name gets it. With a folder CALLED, each
+fork writes a file with the functions of headspec that it calls, and the roots of the code that its job was
+planned with. Calls by imports are left out, since their values count where they are used.
 """
 
+import json
 import os
 import signal
+import sys
 
 seen = 0
 
@@ -23,3 +27,41 @@ def obeying(rename):
 
 
 os.rename, os.replace = obeying(os.rename), obeying(os.replace)
+
+
+CALLED = os.environ.get("CALLED")
+LIBRARY, SERVER = "/workflow/headspec/", "/pipeline/warm.py"
+known, roots = set(), []
+
+
+def note(*what):
+    with open(f"{CALLED}/{os.getpid()}", "a") as file:
+        file.write(json.dumps(what) + "\n")
+
+
+def imports(frame):
+    while frame := frame.f_back:
+        path = frame.f_code.co_filename
+        if frame.f_code.co_name == "<module>" and LIBRARY in path and not path.endswith(SERVER):
+            return True
+    return False
+
+
+def called(frame, event, argument):
+    code = frame.f_code
+    if event != "call" or code in known:
+        return
+    path = code.co_filename
+    if code.co_name != "<module>" and LIBRARY in path and not path.endswith(SERVER):
+        if imports(frame):  # it may be called again, by others
+            return
+        planned = getattr(sys.modules.get("headspec.provenance.code_hash"), "planned", {})
+        if planned and not roots:
+            roots.extend(planned)
+            note("roots", *roots)
+        note(path, code.co_firstlineno, code.co_name)
+    known.add(code)
+
+
+if CALLED:
+    os.register_at_fork(after_in_child=lambda: sys.settrace(called))  # no calls of C, as a profiler would

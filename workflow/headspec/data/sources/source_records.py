@@ -64,12 +64,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         settings,
         seed,
         readers.version(task.source or ""),
-        code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
-        *(
-            code_hash.closure(str(part.origin))
-            for name in ("data", "units")
-            if (part := tasks.find_part(task.type, name))
-        ),
+        code_hash.by_root(tasks.with_parts((__file__,), (task.type,))),
     ]
 
 

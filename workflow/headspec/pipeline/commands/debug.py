@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.errors import HeadspecError, MissingError, listing
 from headspec.pipeline import dag, state
-from headspec.provenance import code_hash
+from headspec.provenance import code_hash, guard
 
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
@@ -66,7 +66,11 @@ def _arguments(job: Any, workflow: Workflow, folder: str) -> Any:
     )
     for path in [*output, *log]:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    return Snakemake(
+    arguments = Snakemake(
         job.input, output, job.params, job.wildcards, job.threads, job.resources, log, workflow.config,
         job.rule.name, None, job.rule.basedir,
     )  # fmt: skip
+    arguments.loaded = frozenset(
+        guard.loaded(job.params.get("code", {}))
+    )  # by this process, for other reasons than the job
+    return arguments
