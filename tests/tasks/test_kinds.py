@@ -126,6 +126,7 @@ def test_labels_are_not_paired_and_bits_not_compared():
     [
         ({"task": "spans"}, {"spans"}),
         ({"mixture": "regression+tags"}, {"regression", "tags"}),
+        ({"mixture": "regression+tags", "task": "spans"}, {"regression", "tags", "spans"}),
         ({}, {*KINDS}),
     ],
 )

@@ -164,11 +164,9 @@ class Settings:
     def with_kinds(self, wildcards: Any, roots: tuple[str, ...]) -> tuple[str, ...]:
         """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
         tasks = self.study.tasks
-        if wildcards.get("task") in tasks:
-            used = [wildcards.task]
-        else:
-            used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
-        types = dict.fromkeys(tasks[name].type for name in used)
+        used = self.tasks(wildcards) if wildcards.get("mixture") else []
+        used += [name for name in (wildcards.get("task"),) if name in tasks]
+        types = dict.fromkeys(tasks[name].type for name in used or tasks)
         if wildcards.get("texts"):  # no task has these; they are read as if they had scores
             types[type_of(None)] = None
         roots = self._with_parts(roots, tuple(types))
