@@ -164,8 +164,8 @@ class Settings:
     def with_kinds(self, wildcards: Any, roots: tuple[str, ...]) -> tuple[str, ...]:
         """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
         tasks = self.study.tasks
-        used = self.tasks(wildcards) if wildcards.get("mixture") else []
-        used += [name for name in (wildcards.get("task"),) if name in tasks]
+        named = [*self.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
+        used = [name for name in named if name in tasks]
         types = dict.fromkeys(tasks[name].type for name in used or tasks)
         if wildcards.get("texts"):  # no task has these; they are read as if they had scores
             types[type_of(None)] = None
