@@ -19,7 +19,7 @@ from headspec.errors import ChangedError, EncoderError
 from headspec.models import encoders
 from headspec.models.architectures import types
 from headspec.models.pretrained import versions
-from headspec.models.pretrained.folders import TEXTS
+from headspec.models.pretrained.listed import TOKENIZERS
 from headspec.models.tokens import tokenization
 from headspec.provenance import hashes
 from support.data.hub import REVISION, lay_out
@@ -27,7 +27,7 @@ from support.data.hub import REVISION, lay_out
 
 def both(source: object) -> tuple[str, str]:
     model = Model(source=str(source))
-    return versions.weights(model, "models.m"), versions.tokenizer(model, "models.m")
+    return versions.version(model, "models.m", "weights"), versions.version(model, "models.m", "tokenizer")
 
 
 def edit(path: Path) -> None:
@@ -114,7 +114,7 @@ def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
     classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in types()}
     names = {name for each in classes - {None} for name in each.vocab_files_names.values()}
     assert {"tokenizer.json", "vocab.txt", "source.spm"} <= names
-    assert {name for name in names if not any(fnmatch(name, kind) for kind in TEXTS)} == set()
+    assert {name for name in names if not any(fnmatch(name, kind) for kind in TOKENIZERS)} == set()
 
 
 def test_the_same_files_elsewhere_are_the_same_version(model):
@@ -220,7 +220,7 @@ def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(empty_cache, mon
     assert asked(f"{HUB}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
     (empty_cache / "made.parquet").touch()
     with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{HUB}@gone' is unknown"):
-        versions.weights(Model(source=f"{HUB}@gone"), "models.m", results=empty_cache)
+        versions.version(Model(source=f"{HUB}@gone"), "models.m", "weights", results=empty_cache)
     lay_out(empty_cache)
     assert asked(f"{HUB}@main") == (REVISION, REVISION)
 
@@ -241,11 +241,11 @@ def put_back(path: Path) -> None:
 def test_a_model_that_is_replaced_after_planning_is_refused(model, before, meanwhile, refused):
     """Before its job, or while it is loaded."""
     weights, named = model / "model.safetensors", Model(source="m")
-    planned = versions.weights(named, "models.m")
+    planned = versions.version(named, "models.m", "weights")
     message = "^models.m.source: .* was replaced after this job was planned. Sta"
     if before:
         before(weights)
     outcome = pytest.raises(ChangedError, match=message) if refused else nullcontext()
-    with outcome, versions.as_planned(versions.weights, planned, named, "models.m"):
+    with outcome, versions.as_planned(planned, named, "models.m", "weights"):
         if meanwhile:
             meanwhile(weights)

@@ -16,7 +16,8 @@ from headspec.models.pretrained import described, from_pretrained
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import is_described
-from headspec.models.pretrained.folders import folder, hub_name, weight_files
+from headspec.models.pretrained.folders import folder, hub_name, located
+from headspec.models.pretrained.listed import CONFIG, weight_files
 from headspec.models.pretrained.pooling import pooled
 from headspec.provenance import files
 from headspec.seeds import derive
@@ -44,7 +45,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     """
     if is_described(model):
         return fresh(model, seed), "mean"
-    path = folder(model, key)
+    path = folder(model, key, "weights")
     architecture(path, model, key)
     pooling, _ = pooled(path, model, key)
     verify(path, model, key)
@@ -82,10 +83,10 @@ def reference(model: Model, key: str) -> dict[str, str]:
 
     The SHA-256 is of files, because names and shapes of tensors depend on the version of transformers.
     """
-    path = folder(model, key)
+    path = located(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
     source = f"hub:{hub_name(model)[0]}@{path.name}" if hub else model.source
-    parts = [path] if path.is_file() else sorted([path / "config.json", *weight_files(path)])
+    parts = [path] if path.is_file() else sorted([path / CONFIG, *weight_files(path)])
     names = [f"{part.name if path.is_dir() else ''} {files.sha256(part)}\n" for part in parts]
     kept = {"dtype": dtype} if (dtype := getattr(model, "dtype", "fp32")) != "fp32" else {}
     return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()} | kept

@@ -73,7 +73,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         assert found  # such a model is not trained
         model, key = found
         where, dtype = f"{key}.source: '{model.source}'", getattr(model, "dtype", "fp32")
-        whole = language_model(folders.folder(model, key), where, not masked, dtype)
+        whole = language_model(folders.folder(model, key, "weights"), where, not masked, dtype)
         arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
         arguments["encoder"] = _encoder(folder)

@@ -80,9 +80,9 @@ class ModelStage:
         Random weights are drawn with the job's seed, or 0.
         """
         model, key = Model.from_params({**self.snakemake.params.model, **settings}), self.key
-        with versions.as_planned(versions.weights, self.snakemake.params.version, model, key):
+        with versions.as_planned(self.snakemake.params.version, model, key, "weights"):
             if "pooling" in self.snakemake.params.model and model.source:
-                log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
+                log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key, "weights"), model, key))
             return encoders.load(model, key, int(self.snakemake.wildcards.get("seed") or 0))
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:

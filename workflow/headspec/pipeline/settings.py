@@ -18,6 +18,7 @@ from headspec.data.sources import readers, treebank
 from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
 from headspec.models.pretrained import versions
+from headspec.models.pretrained.listed import Part
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
 from headspec.tasks import with_parts
@@ -213,9 +214,9 @@ class Settings:
         """Return the version of the config and tokenizer of a pretrained model."""
         return self._version("tokenizer", wildcards.model)
 
-    def _read_version(self, part: str, model: str) -> str:
+    def _read_version(self, part: Part, model: str) -> str:
         results = Path(self.layout.result("tokens", model))
-        return getattr(versions, part)(self.study.models[model], f"models.{model}", results)
+        return versions.version(self.study.models[model], f"models.{model}", part, results)
 
     def treebank_version(self, wildcards: Any) -> str:
         """Return the version of the treebank, as for other sources."""

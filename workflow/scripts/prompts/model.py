@@ -20,9 +20,9 @@ params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     model, key = Model.from_params(params.model), f"models.{snakemake.wildcards.model}"
-    path, where = folder(model, key), f"{key}.source: '{model.source}'"
+    path, where = folder(model, key, "weights"), f"{key}.source: '{model.source}'"
     verify(path, model, key)
-    with versions.as_planned(versions.weights, params.version, model, key):
+    with versions.as_planned(params.version, model, key, "weights"):
         continues = architecture(path, model, key) == CONTINUES
         answering = language_model(path, where, continues, model.dtype)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))

@@ -11,7 +11,8 @@ from headspec.errors import EncoderError, listing, nearest, shown
 from headspec.models.architectures import family, known, refused, types
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.folders import tensors, weight_files
+from headspec.models.pretrained.folders import located, tensors
+from headspec.models.pretrained.listed import CONFIG, TOKENIZER, read, weight_files
 from headspec.models.pretrained.pooling import pooled
 
 if TYPE_CHECKING:
@@ -24,18 +25,17 @@ def architecture(path: Path, model: Model, key: str) -> str:
     Raises EncoderError if it is no model of transformers, its type is refused, it has neither safetensors nor
     GGUF weights, or transformers would also load something beside them.
     """
-    beside = path if path.is_dir() else path.parent
-    if (beside / "adapter_config.json").is_file():
+    if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
         raise EncoderError(
-            f"{key}.source: '{model.source}' has an adapter beside it (adapter_config.json in {beside}), "
-            "which would be loaded with it or replace it; expected none. Merge it with peft "
-            "(merge_and_unload, then save_pretrained), or move it to another folder"
+            f"{key}.source: '{model.source}' has an adapter beside it (adapter_config.json), which would be "
+            "loaded with it or replace it; expected none. Merge it with peft (merge_and_unload, then "
+            "save_pretrained), or move it to another folder"
         )
     config = settings(path, key, model.source)
-    if named := config.get("transformers_weights"):
+    for name, setting in _elsewhere(path, config, f"{key}.source: '{model.source}'"):
         raise EncoderError(
-            f"{key}.source: config.json of '{model.source}' has transformers_weights {shown(named)}; "
-            "expected weights in model.safetensors"
+            f"{key}.source: {name} of '{model.source}' has {setting}; expected weights in model.safetensors, "
+            "settings in config.json, a tokenizer in tokenizer.json"
         )
     if config.get("model_type") is None:
         raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
@@ -55,17 +55,33 @@ def architecture(path: Path, model: Model, key: str) -> str:
             "and run; expected none"
         )
     if path.is_dir() and not weight_files(path):
-        others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
+        place = located(model, key)
+        others = sorted(p.name for p in place.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
         raise EncoderError(
             f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
-            f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
+            f"{place}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
     try:
         tensors(path)
     except EncoderError as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return family(config)
+
+
+def _elsewhere(path: Path, config: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    """Yield file and setting that make transformers load other files than those in every model's folder."""
+    try:
+        tokens = read(path, TOKENIZER, dict) if (path / TOKENIZER).exists() else {}
+    except EncoderError as error:
+        raise EncoderError(f"{where} cannot be loaded: {error}") from None
+    for file, content, name in (
+        (CONFIG, config, "transformers_weights"),
+        (CONFIG, config, "configuration_files"),
+        (TOKENIZER, tokens, "fast_tokenizer_files"),
+    ):
+        if content.get(name):
+            yield file, f"{name} {shown(content[name])}"
 
 
 def _kernels(config: Mapping[str, Any]) -> Iterator[str]:

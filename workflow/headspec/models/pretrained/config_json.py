@@ -9,7 +9,7 @@ from typing import Any
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError, shown
 from headspec.models.architectures import RESERVED, writes
-from headspec.models.pretrained.folders import read_json
+from headspec.models.pretrained.listed import read_json
 
 #: sizes in configs, under the names of different architectures
 SIZES = (
@@ -54,10 +54,8 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
         return _checked(_gguf(path) if path.is_file() else read_json(path / "config.json"))
     except (OSError, ValueError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
-        found = [] if path.is_file() else [*path.glob("*.gguf"), *path.glob("*/config.json")]
-        files = sorted(file.relative_to(path).as_posix().removesuffix("/config.json") for file in found)
-        hint = f". Did you mean '{source}/{files[0]}'?" if files else ""
-        raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise EncoderError(f"{key}.source: '{source}' {problem} ({reason})") from None
 
 
 def _checked(config: Any) -> dict[str, Any]:

@@ -1,45 +1,72 @@
-"""The files of a model: at a local path, or in the cache of the hub."""
+"""The folder of a model's files: `listed` at a local path, or in the cache of the hub."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headspec.config import hub
 from headspec.config.sources import locate
 from headspec.errors import EncoderError
+from headspec.models.pretrained.listed import (
+    BESIDE,
+    CONFIG,
+    INDEX,
+    MODULES,
+    Part,
+    linked,
+    listed,
+    tokenizer_names,
+    weight_files,
+    weight_map,
+)
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: files that transformers opens in a model's folder beside weights
-TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes", "*.tokenizer")
-FETCHED = (*TEXTS, "model*.safetensors")
-DESCRIBING = ("*config.json", "modules.json")
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+#: patterns of the files of hub models that planning downloads, and of weights
+DESCRIBING, WEIGHING = ("*config.json", MODULES), (*BESIDE, INDEX, "model*.safetensors")
 
 
-def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
-    """Return the local path of a model, a folder or GGUF file; a hub model is downloaded if not cached.
+def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
+    """Return a folder with the `listed` files of a model and nothing else, or a GGUF file in one.
 
-    `files` are patterns of the files to download. Raises EncoderError if a hub model is not in the cache and
-    cannot be downloaded, or a pipe is in place of a file, DataError if there is no such package, file or
-    folder.
+    A hub model is downloaded if it is not cached; for `planning`, without weights. Raises EncoderError if it
+    cannot be downloaded, a folder has no config.json, or as `listed`; DataError if there is no such package,
+    file or folder; StorageError.
     """
+    path = located(model, key, planning)
+    found = files_of(path, model, key, part)
+    if path.is_file():
+        return linked(found) / path.name
+    if CONFIG not in found:
+        places = [*path.glob("*.gguf"), *path.glob(f"*/{CONFIG}")]
+        names = sorted(place.relative_to(path).as_posix().removesuffix(f"/{CONFIG}") for place in places)
+        hint = f". Did you mean '{model.source}/{names[0]}'?" if names else ""
+        raise EncoderError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
+    return linked(found)
+
+
+def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
+    """Return the `listed` files of the model that is at `path`."""
+    try:
+        return listed(path, part)
+    except EncoderError as error:
+        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
+
+
+def located(model: Model, key: str, planning: bool = False) -> Path:
+    """Return the path of a model, a folder or GGUF file, downloaded if need be; raises as `folder`."""
     if not model.source.startswith("hub:"):
-        here = locate(model.source, f"{key}.source")
-        if pipe := next(_pipes(here), None):
-            raise EncoderError(f"{key}.source: {pipe} is a pipe or device; expected a file")
-        return here
+        return locate(model.source, f"{key}.source")
     if path := cached(model):
         return path
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
+    patterns = DESCRIBING if planning else (*DESCRIBING, *WEIGHING, *tokenizer_names())
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*patterns]))
     except errors.RepositoryNotFoundError:
         reason = "the hub has no such model, or requires a login"
     except errors.HFValidationError:
@@ -55,7 +82,7 @@ def planned(model: Model, key: str) -> Path:
     """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
     if model.source.startswith("hub:") and not cached(model) and (reason := hub.unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
-    return folder(model, key, DESCRIBING)
+    return folder(model, key, planning=True)
 
 
 def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
@@ -72,9 +99,9 @@ def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
 
 def present(model: Model, key: str) -> Path | None:
     """Return `folder` without a network: None for a model without files, or a hub model not in the cache."""
-    if not model.source:
+    if not model.source or (model.source.startswith("hub:") and not cached(model)):
         return None
-    return cached(model) if model.source.startswith("hub:") else folder(model, key)
+    return folder(model, key)
 
 
 def cached(model: Model) -> Path | None:
@@ -86,44 +113,13 @@ def cached(model: Model) -> Path | None:
         path = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (errors.LocalEntryNotFoundError, errors.HFValidationError):
         return None
-    return path if (path / "config.json").exists() and weight_files(path) else None
+    return path if (path / CONFIG).exists() and weight_files(path) else None
 
 
 def hub_name(model: Model) -> tuple[str, str | None]:
     """Return name and revision (commit, tag or branch; None: the main branch) of a hub model."""
     name, _, revision = model.source.removeprefix("hub:").partition("@")
     return name, revision or None
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; OSError or ValueError if it is none.
-
-    Opening a pipe would wait for ever.
-    """
-    if path.exists() and not path.is_file():
-        raise OSError("it is no file")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _weight_map(path: Path) -> dict[str, str]:
-    """Return the file of each tensor in the index of a folder; none if it is no index."""
-    try:
-        found = read_json(path / INDEX)["weight_map"]
-        return {str(name): str(file) for name, file in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def weight_files(path: Path) -> list[Path]:
-    """Return the files of weights in a folder: one, or an index and its shards; none unless all are there."""
-    if (path / WEIGHTS).is_file():
-        return [path / WEIGHTS]
-    shards = [path / name for name in sorted({*_weight_map(path).values()})]
-    complete = all(shard.suffix == ".safetensors" and shard.is_file() for shard in shards)
-    return [path / INDEX, *shards] if shards and complete else []
 
 
 def tensors(path: Path) -> dict[str, list[int]]:
@@ -142,28 +138,11 @@ def tensors(path: Path) -> dict[str, list[int]]:
             with safe_open(file, framework="np") as weights:
                 found = {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
         except (SafetensorError, OSError, ValueError) as error:
-            raise EncoderError(f"{file} cannot be read ({error}); expected safetensors") from None
-        named = [name for name, place in _weight_map(path).items() if place == file.name and len(files) > 1]
-        if lacking := [name for name in named if name not in found]:
-            raise EncoderError(f"{file} has no {lacking[0]}, which {INDEX} says is there")
+            raise EncoderError(f"{file.name} cannot be read ({error}); expected safetensors") from None
+        named = [name for name, place in weight_map(path).items() if path / place == file]
+        if lacking := [name for name in named if name not in found and len(files) > 1]:
+            raise EncoderError(f"{file.name} has no {lacking[0]}, which {INDEX} says is there")
         shapes |= found
     if files and not shapes:
-        raise EncoderError(f"{files[-1]} has no tensors; expected the weights of a model")
+        raise EncoderError(f"{files[-1].name} has no tensors; expected the weights of a model")
     return shapes
-
-
-def _texts(path: Path) -> set[Path]:
-    places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
-    return {file for place in places for kind in TEXTS for file in place.glob(kind)}
-
-
-def text_files(path: Path) -> list[Path]:
-    """Return other files that transformers may open: in a model's folders, or beside a GGUF file."""
-    return sorted(file for file in _texts(path) if file.is_file())
-
-
-def _pipes(path: Path) -> Iterator[Path]:
-    """Yield what transformers would open in a model's folder, and wait for ever: pipes, and devices."""
-    for file in sorted({*_texts(path), *path.glob("*.safetensors")}):
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            yield file

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from headspec.errors import EncoderError, listing, shown
+from headspec.errors import EncoderError, listing
 from headspec.models.architectures import CONTINUES, WRITES, family
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.folders import read_json, tensors
+from headspec.models.pretrained.folders import tensors
+from headspec.models.pretrained.listed import MODULES, TOKENIZER, pooling_file, read
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: modules of sentence-transformers in the folder of an encoder, and the settings of one
-MODULES, CONFIG, TOKENIZER = "modules.json", "config.json", "tokenizer_config.json"
 #: these settings name a mode, or have a switch for each; the default is the mean
 NAMED, SWITCHES = "pooling_mode", {"pooling_mode_mean_tokens": True}
 #: the pooling of each mode
@@ -29,18 +28,6 @@ class Pooled(NamedTuple):
     reason: str
 
 
-def sources(path: Path) -> list[Path]:
-    """Return the files that name a model's pooling: its modules, and the pooling module's settings."""
-    modules = path / MODULES
-    if not path.is_dir() or not modules.exists():
-        return []
-    for module in _read(modules, list):
-        kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
-        if str(kind).rpartition(".")[2] == "Pooling" and isinstance(name, str):
-            return [modules, path / name / CONFIG]
-    return [modules]
-
-
 def pooled(path: Path, model: Model, key: str) -> Pooled:
     """Return the pooling of a model at `path`, and the reason.
 
@@ -50,16 +37,16 @@ def pooled(path: Path, model: Model, key: str) -> Pooled:
     if model.pooling != "auto":
         return Pooled(model.pooling, f"{key}.pooling")
     try:
-        said = sources(path)
-        if len(said) > 1:
-            return Pooled(_mode(said[1]), "/".join(said[1].parts[-2:]))
+        if said := pooling_file(path):
+            return Pooled(_mode(path, said), said)
     except EncoderError as error:
         raise EncoderError(
-            f"{key}.pooling: got auto, but {error}; write what to use instead: first, cls, mean or last"
+            f"{key}.pooling: got auto, but in '{model.source}' {error}; write what to use instead: first, "
+            "cls, mean or last"
         ) from None
     convention = _convention(path, family(settings(path, key, model.source)))
     place = "the cache" if model.source.startswith("hub:") else "its folder"
-    lacks = "" if said or path.is_file() else f"; no {MODULES} in {place}"
+    lacks = "" if path.is_file() or (path / MODULES).exists() else f"; no {MODULES} in {place}"
     return Pooled(convention.pooling, f"{convention.reason}{lacks}")
 
 
@@ -71,14 +58,14 @@ def _convention(path: Path, family: str) -> Pooled:
         return Pooled("mean", "an encoder-decoder")
     if path.is_file() or any(".pooler." in f".{name}" for name in tensors(path)):
         return Pooled("first", "its weights have a pooler")
-    if (path / TOKENIZER).exists() and not _read(path / TOKENIZER, dict).get("cls_token"):
+    if (path / TOKENIZER).exists() and not read(path, TOKENIZER, dict).get("cls_token"):
         return Pooled("mean", "its tokenizer has no class token")
     return Pooled("first", "its tokenizer puts a class token first")
 
 
-def _mode(file: Path) -> str:
+def _mode(path: Path, name: str) -> str:
     """Return the pooling in the settings of a module."""
-    found = _read(file, dict)
+    found = read(path, name, dict)
     switches = (name for name, on in (SWITCHES | found).items() if on and name.startswith(f"{NAMED}_"))
     named = found.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]
     if isinstance(named, str):
@@ -86,16 +73,5 @@ def _mode(file: Path) -> str:
     modes = list(named) if isinstance(named, Iterable) else [named]
     modes = [str(mode).removesuffix("_tokens").removesuffix("_token") for mode in modes]
     if len(modes) != 1 or modes[0] not in MODES:
-        raise EncoderError(f"{file} says {listing(modes)}, expected one of {listing(MODES)}")
+        raise EncoderError(f"{name} says {listing(modes)}, expected one of {listing(MODES)}")
     return MODES[modes[0]]
-
-
-def _read(file: Path, kind: type) -> Any:
-    """Read a JSON file whose content is of this kind."""
-    try:
-        content = read_json(file)
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"{file} cannot be read ({error})") from None
-    if not isinstance(content, kind):
-        raise EncoderError(f"{file} has {shown(content)}, expected what sentence-transformers writes")
-    return content

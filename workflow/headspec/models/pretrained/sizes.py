@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from headspec.errors import EncoderError, shown
 from headspec.models.pretrained.config_json import STACKS, positions
 from headspec.models.pretrained.described import content
-from headspec.models.pretrained.folders import present, read_json, tensors
+from headspec.models.pretrained.folders import present, tensors
+from headspec.models.pretrained.listed import read_json
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

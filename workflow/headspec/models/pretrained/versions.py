@@ -1,8 +1,7 @@
 """Versions of pretrained models, on which reruns depend.
 
 The version of a hub model is its commit; a model that the config describes has none. Other versions are
-hashes of the files that are loaded: weights and JSON other than tokenizers' for stages that run the model,
-everything except weights for tokenization.
+hashes of the files that are loaded, and of no others: see `listed`.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,31 +17,20 @@ from typing import TYPE_CHECKING
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
-from headspec.models.pretrained.folders import cached, folder, hub_name, text_files, weight_files
+from headspec.models.pretrained.folders import cached, files_of, hub_name, located
+from headspec.models.pretrained.listed import Part
 from headspec.provenance import files, hashes
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: JSON that only tokenizers read
-TOKENIZER = re.compile(r".*token.*|(.*_)?vocab.*|merges.*|chat_template.*")
 
-
-def weights(model: Model, key: str, results: Path | None = None) -> str:
-    """Return the version of the model's config and weights.
+def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
+    """Return the version of the `listed` files of a model: of its weights or its tokenizer.
 
     EncoderError if a hub model's commit is unknown and its tables in `results` could belong to another
     version.
     """
-    return _version(model, key, results, _weight_files)
-
-
-def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
-    """Return the version of the model's config and tokenizer; parameters and errors as in `weights`."""
-    return _version(model, key, results, _tokenizer_files)
-
-
-def _version(model: Model, key: str, results: Path | None, opened: Callable[[Path], list[Path]]) -> str:
     if not model.source:
         return ""
     if model.source.startswith("hub:"):
@@ -56,18 +42,16 @@ def _version(model: Model, key: str, results: Path | None, opened: Callable[[Pat
                 "expected a connection, the cache (HF_HOME), or a commit as the revision"
             )
         return revision
-    path = folder(model, key)
-    digest = hashlib.sha256()
-    for file in opened(path):
-        name = os.path.relpath(file, path) if path.is_dir() or file != path else ""
-        digest.update(f"{name} {hashes.sha256(file)}\n".encode())
+    path, digest = located(model, key), hashlib.sha256()
+    for name, file in sorted(files_of(path, model, key, part).items()):
+        digest.update(f"{name if file != path else ''} {hashes.sha256(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
     return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
 
 
 @contextmanager
-def as_planned(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
-    """Check that a model loaded in this block has its `planned` version (`weights` or `tokenizer`).
+def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[None]:
+    """Check that this part of a model, when it is loaded in this block, has its `planned` version.
 
     ChangedError if its files were replaced; files of hub models, in folders named by commits, are not.
     """
@@ -78,30 +62,17 @@ def as_planned(version: Callable[[Model, str], str], planned: str, model: Model,
         f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
         "which plans with what is there now"
     )
-    before = _stat_keys(model, key)
-    if version(model, key) != planned:
+    path = located(model, key)
+    before = _stat_keys(path, model, key, part)
+    if version(model, key, part) != planned:
         raise replaced
     yield
-    if _stat_keys(model, key) != before:
+    if _stat_keys(path, model, key, part) != before:
         raise replaced
 
 
-def _stat_keys(model: Model, key: str) -> list[hashes.StatKey]:
-    path = folder(model, key)
-    return [hashes.stat_key(file) for file in (*_weight_files(path), *_tokenizer_files(path))]
-
-
-def _weight_files(path: Path) -> list[Path]:
-    """Return the files opened to run a model at `path`, a folder or a GGUF file."""
-    read = [
-        file for file in text_files(path) if file.suffix == ".json" and not TOKENIZER.fullmatch(file.name)
-    ]
-    return sorted({*read, *(weight_files(path) if path.is_dir() else [path])})
-
-
-def _tokenizer_files(path: Path) -> list[Path]:
-    """Return the files opened to load its tokenizer."""
-    return sorted({*text_files(path), *([path] if path.is_file() else [])})
+def _stat_keys(path: Path, model: Model, key: str, part: Part) -> dict[str, hashes.StatKey]:
+    return {name: hashes.stat_key(file) for name, file in files_of(path, model, key, part).items()}
 
 
 @functools.cache

@@ -61,7 +61,7 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     silence()
     if is_described(model):
         return made.tokenizer(tables.read(vocabulary))
-    path = folder(model, key)
+    path = folder(model, key, "tokenizer")
     try:
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
         config = None if path.is_file() else _config(path)
@@ -96,7 +96,7 @@ def settle(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) 
 def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
     """Return a job's tokenizer; raises the errors of `tokenizer` and `versions.as_planned`."""
     model, key = Model.from_params(job.params.model), f"models.{job.wildcards.model}"
-    with versions.as_planned(versions.tokenizer, job.params.version, model, key):
+    with versions.as_planned(job.params.version, model, key, "tokenizer"):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
 
 
@@ -112,7 +112,7 @@ def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
     if not writes(content):
         return {}
     if not is_described(model):
-        content = _config(folder(model, key)).to_dict()  # with defaults that config.json omits
+        content = _config(folder(model, key, "tokenizer")).to_dict()  # with defaults that config.json omits
     heads = heads_by_layer(content)
     assert heads is not None
     return {kind: len(layers) for kind, layers in heads.items()}

@@ -168,7 +168,7 @@ def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]
     """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params."""
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
     key, settings = f"models.{model}", Model.from_params(source)
-    if repr(versions.tokenizer(settings, key)) not in params:
+    if repr(versions.version(settings, key, "tokenizer")) not in params:
         raise ChangedError(
             f"{key}.source: the tokenizer of '{settings.source}' is not the one of the run any more"
         )

@@ -1,0 +1,157 @@
+"""The files that a model is loaded from, and a folder of links to them without any other file.
+
+They make the versions of the model, so that no loader can open a file that no version names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from headspec import plugins
+from headspec.errors import EncoderError, shown
+from headspec.provenance import files as storage
+from headspec.provenance import hashes
+
+#: files of weights and what describes them, of tokens and what makes them, or both; each has config.json
+Part = Literal["weights", "tokenizer", "all"]
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+#: modules of sentence-transformers, and what names the class token of models without these
+MODULES, TOKENIZER = "modules.json", "tokenizer_config.json"
+#: settings of generation; an adapter, which is refused
+BESIDE = ("generation_config.json", "adapter_config.json")
+#: what tokenizers of transformers are made from; the last three rows are names of their classes
+TOKENIZERS = (
+    "tokenizer.json", TOKENIZER, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "additional_chat_templates/*.jinja", "*.model", "tekken.json",
+    "vocab.txt", "vocab.json", "merges.txt", "bpe.codes", "dict.txt", "source.spm", "target.spm",
+    "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "prophetnet.tokenizer", "entity_vocab.json",
+    "word_shape.json", "word_pronunciation.json", "byte_maps.json", "normalizer.json", "emoji.json",
+)  # fmt: skip
+
+
+def tokenizer_names() -> list[str]:
+    """Return `TOKENIZERS`, and the files of tokenizers that plugins of the study register."""
+    plugins.register_types()
+    auto = sys.modules.get("transformers.models.auto.tokenization_auto")  # imported by such plugins
+    names = {*TOKENIZERS}
+    for registered in getattr(auto, "REGISTERED_TOKENIZER_CLASSES", {}).values():
+        names |= set(registered.vocab_files_names.values())
+    return sorted(names)
+
+
+def listed(path: Path, part: Part = "all") -> dict[str, Path]:
+    """Return the files of a model at `path`, a folder or GGUF file, by their names in the folder.
+
+    EncoderError if an index names a file outside the folder, or a pipe is in place of a file.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = [folder / CONFIG] if path.is_dir() else [path]
+    if part != "tokenizer":
+        files += [folder / name for name in BESIDE]
+        files += [*_pooling_files(path), *weight_files(path)] if path.is_dir() else []
+    if part != "weights":
+        files += [file for name in tokenizer_names() for file in sorted(folder.glob(name))]
+    found = {os.path.relpath(file, folder): file for file in files if file.exists() and not file.is_dir()}
+    for name, file in found.items():
+        if _is_outside(name):
+            raise EncoderError(f"it names {name}, which is outside its folder; expected files in it")
+        if not file.is_file():  # opening it would wait for ever
+            raise EncoderError(f"{name} is a pipe or device; expected a file")
+    return found
+
+
+def linked(files: Mapping[str, Path]) -> Path:
+    """Return a folder that has links to `files` by their names, and nothing else; StorageError."""
+    targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
+    digest = hashlib.sha256(json.dumps(targets).encode()).hexdigest()
+    folder = hashes.FOLDER / "models" / digest[:16]
+    if folder.is_dir():
+        return folder
+    new = folder.with_name(f".{uuid.uuid4().hex}")
+    try:
+        for name, target in targets.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            (new / name).symlink_to(target)
+        new.rename(folder)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        if not folder.is_dir():  # another process has not made it meanwhile
+            raise storage.storage_error(error, folder) or error from None
+    return folder
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file; OSError or ValueError if it is none.
+
+    Opening a pipe would wait for ever.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read(path: Path, name: str, kind: type) -> Any:
+    """Return the content of this kind of a JSON file in a model's folder; EncoderError if it is none."""
+    try:
+        content = read_json(path / name)
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not isinstance(content, kind):
+        raise EncoderError(f"{name} has {shown(content)}, expected a {'list' if kind is list else 'mapping'}")
+    return content
+
+
+def pooling_file(path: Path) -> str | None:
+    """Return the file in a model's folder that modules.json names for the pooling; None without a name.
+
+    EncoderError if modules.json is no list of modules, or the file is outside the folder.
+    """
+    for module in read(path, MODULES, list) if path.is_dir() and (path / MODULES).exists() else []:
+        kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
+        if str(kind).rpartition(".")[2] == "Pooling" and isinstance(name, str):
+            if _is_outside(file := os.path.normpath(os.path.join(name, CONFIG))):
+                raise EncoderError(f"{MODULES} names {name}, which is outside the folder")
+            return file
+    return None
+
+
+def _pooling_files(path: Path) -> list[Path]:
+    """Return what says the pooling of a model; `pooled` tells why it cannot be read, if it is asked."""
+    try:
+        named = pooling_file(path)
+    except EncoderError:
+        named = None
+    return [path / MODULES, path / (named or TOKENIZER)]
+
+
+def _is_outside(name: str) -> bool:
+    return os.path.isabs(name) or os.path.normpath(name).partition("/")[0] == ".."
+
+
+def weight_map(path: Path) -> dict[str, str]:
+    """Return the file of each tensor in the index of a folder; none if it is no index."""
+    try:
+        found = read_json(path / INDEX)["weight_map"]
+        return {str(name): str(file) for name, file in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def weight_files(path: Path) -> list[Path]:
+    """Return the files of weights in a folder: one, or an index and its shards; none unless all are there."""
+    if (path / WEIGHTS).is_file():
+        return [path / WEIGHTS]
+    shards = [path / name for name in sorted({*weight_map(path).values()})]
+    complete = all(shard.suffix == ".safetensors" and shard.is_file() for shard in shards)
+    return [path / INDEX, *shards] if shards and complete else []
