@@ -111,7 +111,7 @@ def test_the_first_token_as_it_is_passes_no_pooler(model):
         ({"pooling_mode": 5}, "says 5, expected one of"),
         ({"pooling_mode": [["cls"], None]}, "says ['cls'], None, expected one of"),
         ("{", "cannot be read"),
-        ("[]", "expected what sentence-transformers writes"),
+        ("[]", "has [], expected a mapping"),
     ],
 )
 def test_other_poolings_are_refused_before_any_job(model, settings, said):
@@ -120,9 +120,29 @@ def test_other_poolings_are_refused_before_any_job(model, settings, said):
     with pytest.raises(EncoderError) as caught:
         study_checks.check_models(study(models={"own": own}))
     message = str(caught.value)
-    assert message.startswith(f"models.own.pooling: got auto, but {model}/1_Pooling/config.json ")
+    assert message.startswith(f"models.own.pooling: got auto, but in '{model}' 1_Pooling/config.json ")
     assert said in message and message.endswith("write what to use instead: first, cls, mean or last")
     study_checks.check_models(study(models={"own": own | {"pooling": "mean"}}))
+
+
+@pytest.mark.parametrize("place", ["../pool", "deep/../../pool", "{model}/../pool"])
+def test_a_pooling_outside_the_model_is_refused(model, place):
+    """No version names it, so no job can read it."""
+    place = place.format(model=model)
+    (model / "deep").mkdir()
+    sentence_encoder(model, switched("mean_tokens"), place)
+    outside = (
+        f"models.own.pooling: got auto, but in '{model}' modules.json names {place}, which is outside the"
+    )
+    with pytest.raises(EncoderError, match=f"^{outside}"):
+        pooling(model)
+    assert pooling(model, pooling="cls") == "cls"
+
+
+def test_a_pooling_some_folders_deep(model):
+    (model / "deep").mkdir()
+    sentence_encoder(model, switched("mean_tokens"), "deep/1_Pooling")
+    assert pooling(model) == "mean"
 
 
 def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):

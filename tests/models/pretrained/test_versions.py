@@ -9,20 +9,29 @@ from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerFast
+from transformers.models.auto import tokenization_auto
 
+from headspec import plugins
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
 from headspec.models import encoders
 from headspec.models.architectures import types
-from headspec.models.pretrained import versions
-from headspec.models.pretrained.listed import TOKENIZERS
+from headspec.models.pretrained import study_checks, versions
+from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.listed import VOCABULARIES
 from headspec.models.tokens import tokenization
 from headspec.provenance import hashes
 from support.data.hub import REVISION, lay_out
+from support.data.model_files import configure
+from support.running.studies import study
 
 
 def both(source: object) -> tuple[str, str]:
@@ -40,18 +49,22 @@ def edit(path: Path) -> None:
 WEIGHTS, TOKENS, BOTH, NONE = (True, False), (False, True), (True, True), (False, False)
 #: the files of a model as people have it, and the versions that an edit changes
 FILES = {
-    "config.json": BOTH, "generation_config.json": BOTH, "modules.json": BOTH, "1_Pooling/config.json": BOTH,
-    "model.safetensors.index.json": BOTH, "first.safetensors": WEIGHTS, "parts/second.safetensors": WEIGHTS,
+    "config.json": BOTH, "generation_config.json": WEIGHTS, "modules.json": WEIGHTS,
+    "sentence/1_Pooling/config.json": WEIGHTS, "model.safetensors.index.json": WEIGHTS,
+    "first.safetensors": WEIGHTS, "parts/second.safetensors": WEIGHTS,
     "tokenizer.json": TOKENS, "tokenizer_config.json": TOKENS, "special_tokens_map.json": TOKENS,
     "vocab.txt": TOKENS, "vocab.json": TOKENS, "added_tokens.json": TOKENS, "merges.txt": TOKENS,
-    "source.spm": TOKENS,
-    "spiece.model": TOKENS, "chat_template.jinja": TOKENS, "chat_template.json": TOKENS,
+    "source.spm": TOKENS, "spiece.model": TOKENS, "chat_template.jinja": TOKENS,
     "additional_chat_templates/tools.jinja": TOKENS,
-    "README.md": NONE, "pytorch_model.bin": NONE, "onnx/model.onnx": NONE, "stale.safetensors": NONE,
+    "README.md": NONE, "README.txt": NONE, "requirements.txt": NONE, "pytorch_model.bin": NONE,
+    "stale.safetensors": NONE, "onnx/model.onnx": NONE, "onnx/config.json": NONE, "trainer_state.json": NONE,
+    "eval/results.json": NONE, "1_Pooling/config.json": NONE, "2_Normalize/config.json": NONE,
+    "chat_template.json": NONE, "preprocessor_config.json": NONE, "onnx/tokenizer.json": NONE,
 }  # fmt: skip
 #: without these, there are no weights
+MEAN = "sentence/1_Pooling/config.json"
 INCOMPLETE = ("model.safetensors.index.json", "first.safetensors", "parts/second.safetensors")
-MODULES = '[{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
+MODULES = '[{"path": "sentence/1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
 
 
 @pytest.fixture
@@ -65,7 +78,7 @@ def everything(model) -> Path:
     (model / "model.safetensors.index.json").write_text(index)
     for name in FILES:
         path = model / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if name in shards:
             save_file({each: weights[each] for each in names if where[each] == name}, path)
         elif not path.exists():
@@ -89,8 +102,8 @@ def test_weights_and_tokenizer_have_separate_versions(everything, name, changes)
     assert both(everything) == edited
 
 
-def test_all_that_is_opened_has_a_version(everything):
-    """What Python opens, that is; the names of tokenizers' files have the next test."""
+def test_what_is_loaded_has_a_version_and_all_else_is_not_there(everything):
+    """Python's own reads, and the folders that loaders see, which are listed again here, file by file."""
     opened: list[str] = []
     audited = [True]  # a hook cannot be taken off again
 
@@ -102,10 +115,22 @@ def test_all_that_is_opened_has_a_version(everything):
     encoders.load(Model(source=str(everything)), "models.m")
     tokenization.tokenizer(Model(source=str(everything)), "models.m")
     audited.clear()
-    inside = {os.path.relpath(path, everything) for path in opened if str(everything) in path}
-    read = {"config.json", "chat_template.jinja", "model.safetensors.index.json", "1_Pooling/config.json"}
+    real = {os.path.relpath(os.path.realpath(path), everything) for path in opened}
+    inside = {path for path in real if not path.startswith("..")}
+    read = {"config.json", "chat_template.jinja", "model.safetensors.index.json", MEAN}
     assert read <= inside
     assert inside <= {name for name, changes in FILES.items() if changes != NONE}
+    for part, whose in (("weights", WEIGHTS), ("tokenizer", TOKENS)):
+        loaded = folder(Model(source=str(everything)), "models.m", part)
+        there = {path.relative_to(loaded).as_posix() for path in loaded.rglob("*") if not path.is_dir()}
+        assert there == {name for name, changes in FILES.items() if changes in (whose, BOTH)}
+
+
+def test_the_class_token_counts_where_it_decides_the_pooling(model):
+    before = both(model)
+    configure(model, "tokenizer_config.json", cls_token=None)
+    after = both(model)
+    assert before[0] != after[0] and before[1] != after[1]
 
 
 def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
@@ -114,7 +139,53 @@ def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
     classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in types()}
     names = {name for each in classes - {None} for name in each.vocab_files_names.values()}
     assert {"tokenizer.json", "vocab.txt", "source.spm"} <= names
-    assert {name for name in names if not any(fnmatch(name, kind) for kind in TOKENIZERS)} == set()
+    assert {
+        name
+        for name in names
+        if not any(fnmatch(name, kind) for kind in (*VOCABULARIES, "tokenizer_config.json"))
+    } == set()
+
+
+@pytest.fixture
+def own_tokenizer(model, monkeypatch) -> Path:
+    """A model whose tokenizer, of a plugin, is made of words.lst, and of another file if its config says."""
+    monkeypatch.setattr(tokenization_auto, "REGISTERED_TOKENIZER_CLASSES", {})
+    monkeypatch.setattr(tokenization_auto.TOKENIZER_MAPPING, "_extra_content", {})
+
+    class Own(PreTrainedTokenizerFast):
+        vocab_files_names = {"words_file": "words.lst"}
+
+        def __init__(self, words_file: str, more: str = "", **settings: Any) -> None:
+            words = Path(words_file).read_text().split()
+            words += Path(settings["name_or_path"], more).read_text().split() if more else []
+            ids = {word: i for i, word in enumerate(words)}
+            super().__init__(tokenizer_object=Tokenizer(WordLevel(ids, "?")), **settings)
+
+    AutoTokenizer.register(BertConfig, Own, exist_ok=True)
+    (model / "tokenizer.json").unlink()
+    (model / "tokenizer_config.json").write_text('{"tokenizer_class": "Own", "eos_token": "."}')
+    (model / "words.lst").write_text("? . b")
+    return model
+
+
+def test_a_vocabulary_that_the_class_of_a_tokenizer_names_counts(own_tokenizer):
+    before = both(own_tokenizer)
+    edit(own_tokenizer / "words.lst")
+    after = both(own_tokenizer)
+    assert before[0] == after[0] and before[1] != after[1]
+    assert "b" not in tokenization.tokenizer(Model(source="m"), "models.m").get_vocab()
+
+
+def test_a_vocabulary_that_no_class_names_cannot_be_read(own_tokenizer, monkeypatch):
+    """Planning says so, because a plugin has the tokenizer."""
+    planned = study(models={"m": {"source": "m", "max_length": 16}})
+    Path("own.py").touch()
+    monkeypatch.setenv(plugins.REGISTERING, "own.py")
+    study_checks.check_models(planned)
+    (own_tokenizer / "more.lst").write_text("c")
+    configure(own_tokenizer, "tokenizer_config.json", more="more.lst")
+    with pytest.raises(EncoderError, match=r"^models.m.source: the tokenizer of 'm' cannot be .*/more\.lst'"):
+        study_checks.check_models(planned)
 
 
 def test_the_same_files_elsewhere_are_the_same_version(model):
@@ -146,7 +217,11 @@ def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it(tmp_path, monkeyp
         # with a GGUF file, transformers would load what it is an adapter of
         ("m/m.gguf", "adapter_config.json", {}, "has an adapter beside it .*merge_and_unload"),
         ("m", "config.json", {"model_type": "bert", "transformers_weights": "b.safetensors"},
-         "transformers_weights 'b.safetensors'; expe"),
+         "config.json of 'm' has transformers_weights 'b.safetensors'; expe"),
+        ("m", "config.json", {"model_type": "bert", "configuration_files": ["config.4.0.0.json"]},
+         "config.json of 'm' has configuration_files "),
+        ("m", "tokenizer_config.json", {"fast_tokenizer_files": ["tokenizer.4.0.json"]},
+         "tokenizer_config.json of 'm' has fast_tokenizer_files "),
     ],
 )  # fmt: skip
 def test_what_transformers_would_load_beside_the_weights_is_refused(model, source, file, content, problem):

@@ -16,6 +16,7 @@ from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.heads import head_settings
 from headspec.models import encoders
+from headspec.models.pretrained import study_checks
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import SIZES
 from headspec.models.pretrained.folders import folder
@@ -88,18 +89,29 @@ def test_an_index_that_names_no_safetensors(model, index):
     assert "no complete safetensors weights" in refused()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json", "vocab.txt",
-     "modules.json", "1_Pooling/config.json", "tokenizer_config.json", "spiece.model"],
-)  # fmt: skip
-def test_a_pipe_in_place_of_a_file(model, name):
-    """Reading it would wait for ever."""
-    path = model / name
+def pipe(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    assert refused() == f"models.m.source: m/{name} is a pipe or device; expected a file"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "modules.json",
+     "tokenizer_config.json", "spiece.model"],
+)  # fmt: skip
+def test_a_pipe_in_place_of_a_file(model, name):
+    """Reading it would wait for ever."""
+    pipe(model / name)
+    problem = f"models.m.source: 'm' cannot be loaded: {name} is a pipe or device; expected a file"
+    assert refused() == problem
+
+
+@pytest.mark.parametrize("name", ["1_Pooling/config.json", "model.safetensors.index.json", "eval.json"])
+def test_a_pipe_in_place_of_a_file_that_is_not_read(model, name):
+    """Nothing names the first, and transformers prefers a file of weights to an index."""
+    pipe(model / name)
+    planned()
 
 
 WEIGHTS = "model.safetensors"
@@ -162,6 +174,26 @@ def test_weights_that_cannot_be_loaded(model, place, content, told):
 def test_settings_with_which_a_model_cannot_be_loaded(model, settings, told):
     configure(model, **settings)
     assert refused().startswith("models.m.source: ") and told in refused()
+
+
+@pytest.mark.parametrize("place", ["../part.safetensors", "{model}/../part.safetensors"])
+def test_an_index_that_names_weights_outside(model, place):
+    (model / WEIGHTS).rename(model.parent / "part.safetensors")
+    index = {"weight_map": {"a": place.format(model=model)}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    problem = "'m' cannot be loaded: it names ../part.safetensors, which is outside its folder"
+    assert refused().startswith(f"models.m.source: {problem}")
+
+
+def test_a_folder_without_a_vocabulary(model):
+    """Transformers would make a tokenizer that knows no word."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (model / name).unlink()
+    (model / "words.txt").write_text("\n".join(WORDS))
+    with pytest.raises(
+        EncoderError, match="^models.m.source: 'm' has no vocabulary of BertTokenizer; expected"
+    ):
+        study_checks.check_models(studies.study(models={"m": {"source": "m", "max_length": 16}}))
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.safetensors"])

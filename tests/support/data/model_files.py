@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 
-def configure(folder: Path, **settings: Any) -> None:
-    """Change settings in config.json."""
-    file = folder / "config.json"
+def configure(folder: Path, name: str = "config.json", **settings: Any) -> None:
+    """Change settings in config.json, or another file."""
+    file = folder / name
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
 
 

@@ -27,21 +27,24 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 MODULES, TOKENIZER = "modules.json", "tokenizer_config.json"
 #: settings of generation; an adapter, which is refused
 BESIDE = ("generation_config.json", "adapter_config.json")
-#: what tokenizers of transformers are made from; the last three rows are names of their classes
-TOKENIZERS = (
-    "tokenizer.json", TOKENIZER, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "additional_chat_templates/*.jinja", "*.model", "tekken.json",
-    "vocab.txt", "vocab.json", "merges.txt", "bpe.codes", "dict.txt", "source.spm", "target.spm",
-    "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "prophetnet.tokenizer", "entity_vocab.json",
-    "word_shape.json", "word_pronunciation.json", "byte_maps.json", "normalizer.json", "emoji.json",
+#: what tokenizers of transformers read: settings, and vocabularies, as their classes name them
+SETTINGS = (
+    TOKENIZER, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "additional_chat_templates/*.jinja",
+)  # fmt: skip
+VOCABULARIES = (
+    "tokenizer.json", "*.model", "tekken.json", "vocab.txt", "vocab.json", "merges.txt", "bpe.codes",
+    "dict.txt", "source.spm", "target.spm", "target_vocab.json", "vocab-src.json", "vocab-tgt.json",
+    "prophetnet.tokenizer", "entity_vocab.json", "word_shape.json", "word_pronunciation.json",
+    "byte_maps.json", "normalizer.json", "emoji.json",
 )  # fmt: skip
 
 
 def tokenizer_names() -> list[str]:
-    """Return `TOKENIZERS`, and the files of tokenizers that plugins of the study register."""
+    """Return patterns of the files of tokenizers, also of those that plugins of the study register."""
     plugins.register_types()
     auto = sys.modules.get("transformers.models.auto.tokenization_auto")  # imported by such plugins
-    names = {*TOKENIZERS}
+    names = {*SETTINGS, *VOCABULARIES}
     for registered in getattr(auto, "REGISTERED_TOKENIZER_CLASSES", {}).values():
         names |= set(registered.vocab_files_names.values())
     return sorted(names)
@@ -56,7 +59,7 @@ def listed(path: Path, part: Part = "all") -> dict[str, Path]:
     files = [folder / CONFIG] if path.is_dir() else [path]
     if part != "tokenizer":
         files += [folder / name for name in BESIDE]
-        files += [*_pooling_files(path), *weight_files(path)] if path.is_dir() else []
+        files += [*_pooling_files(path), path / WEIGHTS, *weight_files(path)] if path.is_dir() else []
     if part != "weights":
         files += [file for name in tokenizer_names() for file in sorted(folder.glob(name))]
     found = {os.path.relpath(file, folder): file for file in files if file.exists() and not file.is_dir()}
@@ -66,6 +69,12 @@ def listed(path: Path, part: Part = "all") -> dict[str, Path]:
         if not file.is_file():  # opening it would wait for ever
             raise EncoderError(f"{name} is a pipe or device; expected a file")
     return found
+
+
+def has_vocabulary(path: Path) -> bool:
+    """Return whether a model at `path` has a file with a vocabulary, as every GGUF file has."""
+    names = {*tokenizer_names()} - {*SETTINGS}
+    return path.is_file() or any(next(path.glob(name), None) for name in names)
 
 
 def linked(files: Mapping[str, Path]) -> Path:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headspec import plugins
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.models.architectures import writes
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present
+from headspec.models.pretrained.listed import has_vocabulary
 from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
@@ -52,6 +56,14 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
         )
 
 
+def _check_tokenizer(path: Path, model: Model, key: str) -> None:
+    """Raise EncoderError if a tokenizer that could read a file that is not `listed` cannot be loaded."""
+    if not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
+        from headspec.models.tokens.tokenization import tokenizer  # slow to import
+
+        tokenizer(model, key)
+
+
 def check_models(study: Study) -> None:
     """Raise one EncoderError for all unusable models; jobs check hub models that they download."""
     problems = []
@@ -60,6 +72,7 @@ def check_models(study: Study) -> None:
         try:
             if path := present(model, key):
                 check_model(path, model, key)
+                _check_tokenizer(path, model, key)
             elif is_described(model):
                 sizes.check(model, key)
             if path or is_described(model):

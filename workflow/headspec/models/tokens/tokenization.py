@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,14 @@ from tokenizers import processors
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import EncoderError, listing
 from headspec.models.architectures import writes
 from headspec.models.pretrained import described, sizes, versions
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
+from headspec.models.pretrained.listed import has_vocabulary, tokenizer_names
 from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, Schema
@@ -70,6 +72,7 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
+    _check_vocabulary(loaded, path, f"{key}.source: '{model.source}'")
     if config:
         embeddings = getattr(config.get_text_config(), "vocab_size", None)
         sizes.check_tokens(1 + max(loaded.get_vocab().values()), embeddings, model, key)
@@ -81,6 +84,20 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
     return loaded
+
+
+def _check_vocabulary(tokenizer: PreTrainedTokenizerBase, path: Path, where: str) -> None:
+    """Raise EncoderError if a tokenizer was made without a vocabulary, as transformers makes some in silence.
+
+    Or if it could read files that are not `listed`, and so not in the folder it was loaded from.
+    """
+    names, kind, known = sorted(tokenizer.vocab_files_names.values()), type(tokenizer), tokenizer_names()
+    if names and not has_vocabulary(path):
+        raise EncoderError(f"{where} has no vocabulary of {kind.__name__}; expected {listing(names)}")
+    if others := [name for name in names if not any(fnmatch(name, pattern) for pattern in known)]:
+        raise EncoderError(
+            f"{where} has a {kind.__name__}, which may read {listing(others)}; expected no such file"
+        )
 
 
 def settle(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
