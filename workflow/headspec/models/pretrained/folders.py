@@ -33,7 +33,7 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
 
     A hub model is downloaded if it is not cached; for `planning`, without weights. Raises EncoderError if it
     cannot be downloaded, a folder has no config.json, or as `listed`; DataError if there is no such package,
-    file or folder; StorageError.
+    file or folder; OSError.
     """
     path = located(model, key, planning)
     found = files_of(path, model, key, part)

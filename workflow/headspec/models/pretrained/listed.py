@@ -5,11 +5,13 @@ They make the versions of the model, so that no loader can open a file that no v
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +19,6 @@ from typing import Any, Literal
 
 from headspec import plugins
 from headspec.errors import EncoderError, shown
-from headspec.provenance import files as storage
 from headspec.provenance import hashes
 
 #: files of weights and what describes them, of tokens and what makes them, or both; each has config.json
@@ -78,22 +79,38 @@ def has_vocabulary(path: Path) -> bool:
 
 
 def linked(files: Mapping[str, Path]) -> Path:
-    """Return a folder that has links to `files` by their names, and nothing else; StorageError."""
+    """Return a folder that has links to `files` by their names, and nothing else; OSError."""
     targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
-    digest = hashlib.sha256(json.dumps(targets).encode()).hexdigest()
-    folder = hashes.FOLDER / "models" / digest[:16]
-    if folder.is_dir():
+    digest = hashlib.sha256(json.dumps(targets).encode()).hexdigest()[:16]
+    try:
+        return _linked(hashes.FOLDER / "models" / digest, targets)
+    except OSError:  # in a read-only folder
+        return _linked(Path(_temporary(), digest), targets)
+
+
+@functools.cache
+def _temporary() -> str:
+    return tempfile.mkdtemp(prefix="headspec-")
+
+
+def _linked(folder: Path, targets: dict[str, str]) -> Path:
+    entries = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    links = {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else "" for path in entries
+    }
+    if links == targets:
         return folder
+    shutil.rmtree(folder, ignore_errors=True)
     new = folder.with_name(f".{uuid.uuid4().hex}")
     try:
         for name, target in targets.items():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).symlink_to(target)
         new.rename(folder)
-    except OSError as error:
+    except OSError:
         shutil.rmtree(new, ignore_errors=True)
         if not folder.is_dir():  # another process has not made it meanwhile
-            raise storage.storage_error(error, folder) or error from None
+            raise
     return folder
 
 

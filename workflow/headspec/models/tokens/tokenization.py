@@ -71,7 +71,8 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
         reason = str(error).strip().split("\n")[0]
         cause = error.__context__  # which transformers replaces by a text without the name of the file
         if isinstance(cause, FileNotFoundError):
-            reason = f"it reads {Path(cause.filename).name}, which is missing or not among the files that its class names"
+            name = Path(cause.filename).name
+            reason = f"it reads {name}, which is missing, or not among the files that its class names"
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
