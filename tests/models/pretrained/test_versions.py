@@ -126,17 +126,12 @@ def test_what_is_loaded_has_a_version_and_all_else_is_not_there(everything):
         assert there == {name for name, changes in FILES.items() if changes in (whose, BOTH)}
 
 
-def test_what_is_put_beside_the_links_is_removed(model, monkeypatch):
-    """Also where the working folder is read-only."""
+def test_what_is_put_beside_the_links_is_removed(model):
     named = Model(source="m")
     loaded = folder(named, "models.m", "weights")
     (loaded / "adapter_config.json").touch()
     there = {path.name for path in folder(named, "models.m", "weights").iterdir()}
     assert there == {"config.json", "model.safetensors", "tokenizer_config.json"}
-    Path("file").touch()
-    monkeypatch.setattr(hashes, "FOLDER", Path("file"))
-    elsewhere = folder(named, "models.m", "weights")
-    assert {path.name for path in elsewhere.iterdir()} == there and elsewhere.is_absolute()
 
 
 def test_the_class_token_counts_where_it_decides_the_pooling(model):
@@ -197,9 +192,7 @@ def test_a_vocabulary_that_no_class_names_cannot_be_read(own_tokenizer, monkeypa
     study_checks.check_models(planned)
     (own_tokenizer / "more.lst").write_text("c")
     configure(own_tokenizer, "tokenizer_config.json", more="more.lst")
-    with pytest.raises(
-        EncoderError, match=r"^models.m.source: the tokenizer of 'm' cannot be .* it reads more\.lst"
-    ):
+    with pytest.raises(EncoderError, match=r"^models.m.source: the tokenizer of 'm' cannot be .*/more\.lst'"):
         study_checks.check_models(planned)
 
 

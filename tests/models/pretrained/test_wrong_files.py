@@ -191,7 +191,7 @@ def test_a_folder_without_a_vocabulary(model):
         (model / name).unlink()
     (model / "words.txt").write_text("\n".join(WORDS))
     with pytest.raises(
-        EncoderError, match="^models.m.source: 'm' has no vocabulary of BertTokenizer; expected"
+        EncoderError, match="^models.m.source: 'm' has no vocabulary; expected tokenizer.json, vocab.txt"
     ):
         study_checks.check_models(studies.study(models={"m": {"source": "m", "max_length": 16}}))
 

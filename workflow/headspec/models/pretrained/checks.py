@@ -18,6 +18,9 @@ from headspec.models.pretrained.pooling import pooled
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
+#: settings that make transformers load files with other names
+ELSEWHERE = ("transformers_weights", "configuration_files", "fast_tokenizer_files")
+
 
 def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
@@ -32,11 +35,12 @@ def architecture(path: Path, model: Model, key: str) -> str:
             "save_pretrained), or move it to another folder"
         )
     config = settings(path, key, model.source)
-    for name, setting in _elsewhere(path, config, f"{key}.source: '{model.source}'"):
-        raise EncoderError(
-            f"{key}.source: {name} of '{model.source}' has {setting}; expected weights in model.safetensors, "
-            "settings in config.json, a tokenizer in tokenizer.json"
-        )
+    for name, content in {CONFIG: config, TOKENIZER: _tokenizer_config(path)}.items():
+        for setting in (each for each in ELSEWHERE if content.get(each)):
+            raise EncoderError(
+                f"{key}.source: {name} of '{model.source}' has {setting} {shown(content[setting])}; expected "
+                "weights in model.safetensors, settings in config.json, a tokenizer in tokenizer.json"
+            )
     if config.get("model_type") is None:
         raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if path.is_dir() and not known(config):
@@ -69,19 +73,11 @@ def architecture(path: Path, model: Model, key: str) -> str:
     return family(config)
 
 
-def _elsewhere(path: Path, config: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
-    """Yield file and setting that make transformers load other files than those in every model's folder."""
+def _tokenizer_config(path: Path) -> dict[str, Any]:
     try:
-        tokens = read(path, TOKENIZER, dict) if (path / TOKENIZER).exists() else {}
-    except EncoderError as error:
-        raise EncoderError(f"{where} cannot be loaded: {error}") from None
-    for file, content, name in (
-        (CONFIG, config, "transformers_weights"),
-        (CONFIG, config, "configuration_files"),
-        (TOKENIZER, tokens, "fast_tokenizer_files"),
-    ):
-        if content.get(name):
-            yield file, f"{name} {shown(content[name])}"
+        return read(path, TOKENIZER, dict)
+    except EncoderError:  # it is missing, or told by the tokenizer's own check
+        return {}
 
 
 def _kernels(config: Mapping[str, Any]) -> Iterator[str]:

@@ -9,10 +9,10 @@ from headspec.config import hub
 from headspec.config.sources import locate
 from headspec.errors import EncoderError
 from headspec.models.pretrained.listed import (
-    BESIDE,
     CONFIG,
+    DESCRIBING,
     INDEX,
-    MODULES,
+    WEIGHING,
     Part,
     linked,
     listed,
@@ -23,9 +23,6 @@ from headspec.models.pretrained.listed import (
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
-
-#: patterns of the files of hub models that planning downloads, and of weights
-DESCRIBING, WEIGHING = ("*config.json", MODULES), (*BESIDE, INDEX, "model*.safetensors")
 
 
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:

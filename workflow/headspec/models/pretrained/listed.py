@@ -5,13 +5,11 @@ They make the versions of the model, so that no loader can open a file that no v
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
 import shutil
 import sys
-import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +26,8 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 MODULES, TOKENIZER = "modules.json", "tokenizer_config.json"
 #: settings of generation; an adapter, which is refused
 BESIDE = ("generation_config.json", "adapter_config.json")
+#: patterns of the files of a model in the hub
+DESCRIBING, WEIGHING = ("*config.json", MODULES), (*BESIDE, INDEX, "model*.safetensors")
 #: what tokenizers of transformers read: settings, and vocabularies, as their classes name them
 SETTINGS = (
     TOKENIZER, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
@@ -79,38 +79,28 @@ def has_vocabulary(path: Path) -> bool:
 
 
 def linked(files: Mapping[str, Path]) -> Path:
-    """Return a folder that has links to `files` by their names, and nothing else; OSError."""
+    """Return a folder that has links to `files` by their names, and nothing else; OSError.
+
+    Other files, and these after any change of them, have another folder.
+    """
     targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
-    digest = hashlib.sha256(json.dumps(targets).encode()).hexdigest()[:16]
-    try:
-        return _linked(hashes.FOLDER / "models" / digest, targets)
-    except OSError:  # in a read-only folder
-        return _linked(Path(_temporary(), digest), targets)
-
-
-@functools.cache
-def _temporary() -> str:
-    return tempfile.mkdtemp(prefix="headspec-")
-
-
-def _linked(folder: Path, targets: dict[str, str]) -> Path:
-    entries = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-    links = {
-        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else "" for path in entries
+    states = [(*entry, hashes.stat_key(entry[1])) for entry in targets.items()]
+    digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
+    folder = hashes.FOLDER / "models" / digest[:16]
+    found = {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or path.is_file()
     }
-    if links == targets:
+    if found == set(targets):
         return folder
-    shutil.rmtree(folder, ignore_errors=True)
     new = folder.with_name(f".{uuid.uuid4().hex}")
+    for name, target in targets.items():
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        (new / name).symlink_to(target)
+    shutil.rmtree(folder, ignore_errors=True)
     try:
-        for name, target in targets.items():
-            (new / name).parent.mkdir(parents=True, exist_ok=True)
-            (new / name).symlink_to(target)
         new.rename(folder)
-    except OSError:
-        shutil.rmtree(new, ignore_errors=True)
-        if not folder.is_dir():  # another process has not made it meanwhile
-            raise
+    except OSError:  # another process has made it meanwhile
+        shutil.rmtree(new)
     return folder
 
 

@@ -12,17 +12,13 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
-from headspec.models.pretrained.folders import cached, files_of, hub_name, located
+from headspec.models.pretrained.folders import cached, files_of, folder, hub_name, located
 from headspec.models.pretrained.listed import Part
 from headspec.provenance import files, hashes
-
-if TYPE_CHECKING:
-    from headspec.config.sections.model import Model
 
 
 def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
@@ -62,17 +58,12 @@ def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[Non
         f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
         "which plans with what is there now"
     )
-    path = located(model, key)
-    before = _stat_keys(path, model, key, part)
+    before = folder(model, key, part)
     if version(model, key, part) != planned:
         raise replaced
     yield
-    if _stat_keys(path, model, key, part) != before:
+    if folder(model, key, part) != before:
         raise replaced
-
-
-def _stat_keys(path: Path, model: Model, key: str, part: Part) -> dict[str, hashes.StatKey]:
-    return {name: hashes.stat_key(file) for name, file in files_of(path, model, key, part).items()}
 
 
 @functools.cache

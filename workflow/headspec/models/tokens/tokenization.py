@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.pretrained.listed import has_vocabulary, tokenizer_names
+from headspec.models.pretrained.listed import has_vocabulary
 from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, Schema
@@ -68,15 +67,17 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
         config = None if path.is_file() else _config(path)
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
-        cause = error.__context__  # which transformers replaces by a text without the name of the file
-        if isinstance(cause, FileNotFoundError):
-            name = Path(cause.filename).name
-            reason = f"it reads {name}, which is missing, or not among the files that its class names"
+        missing = isinstance(
+            error.__context__, FileNotFoundError
+        )  # which transformers tells without its name
+        reason = str(error.__context__ if missing else error).strip().split("\n")[0]
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
-    _check_vocabulary(loaded, path, f"{key}.source: '{model.source}'")
+    if (names := loaded.vocab_files_names) and not has_vocabulary(path):  # transformers makes one in silence
+        raise EncoderError(
+            f"{key}.source: '{model.source}' has no vocabulary; expected {listing(sorted(names.values()))}"
+        )
     if config:
         embeddings = getattr(config.get_text_config(), "vocab_size", None)
         sizes.check_tokens(1 + max(loaded.get_vocab().values()), embeddings, model, key)
@@ -88,20 +89,6 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
     return loaded
-
-
-def _check_vocabulary(tokenizer: PreTrainedTokenizerBase, path: Path, where: str) -> None:
-    """Raise EncoderError if a tokenizer was made without a vocabulary, as transformers makes some in silence.
-
-    Or if it could read files that are not `listed`, and so not in the folder it was loaded from.
-    """
-    names, kind, known = sorted(tokenizer.vocab_files_names.values()), type(tokenizer), tokenizer_names()
-    if names and not has_vocabulary(path):
-        raise EncoderError(f"{where} has no vocabulary of {kind.__name__}; expected {listing(names)}")
-    if others := [name for name in names if not any(fnmatch(name, pattern) for pattern in known)]:
-        raise EncoderError(
-            f"{where} has a {kind.__name__}, which may read {listing(others)}; expected no such file"
-        )
 
 
 def settle(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
