@@ -212,10 +212,16 @@ def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it(tmp_path, monkeyp
     edit(Path("m.gguf"))
     after = both("m.gguf")
     assert before[0] == before[1] != after[0] == after[1]
-    Path("other.gguf").write_bytes(b"GGUF 2")
+    for name in ("other.gguf", "config.json", "trainer_state.json", "README.txt"):
+        Path(name).write_bytes(b"GGUF 2")
     assert both("m.gguf") == after
     Path("tokenizer.json").write_text("{}")
     assert both("m.gguf")[0] == after[0] and both("m.gguf")[1] != after[1]
+    loaded = folder(Model(source="m.gguf"), "models.m")
+    assert loaded.name == "m.gguf" and {path.name for path in loaded.parent.iterdir()} == {
+        "m.gguf",
+        "tokenizer.json",
+    }
 
 
 @pytest.mark.parametrize(
@@ -275,6 +281,13 @@ def test_the_version_of_a_hub_model_is_its_commit_downloaded_or_not(empty_cache,
         assert asked(HUB + revision) == (REVISION, REVISION)
     lay_out(empty_cache)
     assert asked(HUB + revision) == (REVISION, REVISION)
+
+
+def test_a_snapshot_of_the_hub_is_loaded_without_other_files(cache):
+    (cache / "trainer_state.json").write_text("{}")
+    (cache / "words.lst").touch()
+    loaded = {path.name for path in folder(Model(source=HUB), "models.m").iterdir()}
+    assert loaded == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 
 
 class Hub(BaseHTTPRequestHandler):

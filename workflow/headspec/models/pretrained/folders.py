@@ -8,46 +8,36 @@ from typing import TYPE_CHECKING
 from headspec.config import hub
 from headspec.config.sources import locate
 from headspec.errors import EncoderError
-from headspec.models.pretrained.listed import (
-    CONFIG,
-    DESCRIBING,
-    INDEX,
-    WEIGHING,
-    Part,
-    linked,
-    listed,
-    tokenizer_names,
-    weight_files,
-    weight_map,
-)
+from headspec.models.pretrained import listed
+from headspec.models.pretrained.listed import CONFIG, INDEX, Part, weight_files, weight_map
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
-    """Return a folder with the `listed` files of a model and nothing else, or a GGUF file in one.
+    """Return a folder with the `listed.files` of a model and nothing else, or a GGUF file in one.
 
     A hub model is downloaded if it is not cached; for `planning`, without weights. Raises EncoderError if it
-    cannot be downloaded, a folder has no config.json, or as `listed`; DataError if there is no such package,
+    cannot be downloaded, a folder has no config.json, or as these; DataError if there is no such package,
     file or folder; OSError.
     """
     path = located(model, key, planning)
     found = files_of(path, model, key, part)
     if path.is_file():
-        return linked(found) / path.name
+        return listed.linked(found) / path.name
     if CONFIG not in found:
         places = [*path.glob("*.gguf"), *path.glob(f"*/{CONFIG}")]
         names = sorted(place.relative_to(path).as_posix().removesuffix(f"/{CONFIG}") for place in places)
         hint = f". Did you mean '{model.source}/{names[0]}'?" if names else ""
         raise EncoderError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
-    return linked(found)
+    return listed.linked(found)
 
 
 def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
-    """Return the `listed` files of the model that is at `path`."""
+    """Return `listed.files` of the model that is at `path`."""
     try:
-        return listed(path, part)
+        return listed.files(path, part)
     except EncoderError as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
 
@@ -61,9 +51,11 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
-    patterns = DESCRIBING if planning else (*DESCRIBING, *WEIGHING, *tokenizer_names())
+    patterns = [*listed.DESCRIBING]
+    if not planning:
+        patterns += [*listed.WEIGHING, *listed.tokenizer_names()]
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*patterns]))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     except errors.RepositoryNotFoundError:
         reason = "the hub has no such model, or requires a login"
     except errors.HFValidationError:

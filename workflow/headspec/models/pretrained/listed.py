@@ -51,19 +51,19 @@ def tokenizer_names() -> list[str]:
     return sorted(names)
 
 
-def listed(path: Path, part: Part = "all") -> dict[str, Path]:
+def files(path: Path, part: Part = "all") -> dict[str, Path]:
     """Return the files of a model at `path`, a folder or GGUF file, by their names in the folder.
 
     EncoderError if an index names a file outside the folder, or a pipe is in place of a file.
     """
     folder = path if path.is_dir() else path.parent
-    files = [folder / CONFIG] if path.is_dir() else [path]
+    wanted = [folder / CONFIG] if path.is_dir() else [path]
     if part != "tokenizer":
-        files += [folder / name for name in BESIDE]
-        files += [*_pooling_files(path), path / WEIGHTS, *weight_files(path)] if path.is_dir() else []
+        wanted += [folder / name for name in BESIDE]
+        wanted += [*_pooling_files(path), path / WEIGHTS, *weight_files(path)] if path.is_dir() else []
     if part != "weights":
-        files += [file for name in tokenizer_names() for file in sorted(folder.glob(name))]
-    found = {os.path.relpath(file, folder): file for file in files if file.exists() and not file.is_dir()}
+        wanted += [file for name in tokenizer_names() for file in sorted(folder.glob(name))]
+    found = {os.path.relpath(file, folder): file for file in wanted if file.exists() and not file.is_dir()}
     for name, file in found.items():
         if _is_outside(name):
             raise EncoderError(f"it names {name}, which is outside its folder; expected files in it")
