@@ -15,7 +15,7 @@ from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
-from headspec.models.pretrained.folders import WEIGHTS
+from headspec.models.pretrained.listed import WEIGHTS
 from support.model_types import every_type, type_facts
 from support.tiers import cases
 
