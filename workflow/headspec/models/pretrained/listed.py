@@ -5,11 +5,13 @@ They make the versions of the model, so that no loader can open a file that no v
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,19 +80,23 @@ def has_vocabulary(path: Path) -> bool:
     return path.is_file() or any(next(path.glob(name), None) for name in names)
 
 
+@functools.cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="headspec-")
+
+
 def linked(files: Mapping[str, Path]) -> Path:
     """Return a folder that has links to `files` by their names, and nothing else; OSError.
 
-    Other files, and these after any change of them, have another folder.
+    Other files, and these after any change of them, have another folder: in Snakemake's, or for this process.
     """
     targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
     states = [(*entry, hashes.stat_key(entry[1])) for entry in targets.items()]
     digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
-    folder = hashes.FOLDER / "models" / digest[:16]
-    found = {
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or path.is_file()
-    }
-    if found == set(targets):
+    study = hashes.FOLDER if hashes.FOLDER.parent.is_dir() else Path(_temporary().name)
+    folder = study / "models" / digest[:16]
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    if {str(path.relative_to(folder)): path.is_symlink() and os.readlink(path) for path in found} == targets:
         return folder
     new = folder.with_name(f".{uuid.uuid4().hex}")
     for name, target in targets.items():
