@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
 from snakemake.iocontainers import Params
 from snakemake.persistence.file import FilePersistence
@@ -23,7 +24,7 @@ from headspec.models import saved
 from headspec.pipeline import records
 from headspec.pipeline.current import DAMAGED, FOREIGN, Results, other_versions
 from headspec.plots.drawing.style import save
-from headspec.provenance import hashes
+from headspec.provenance import files, hashes
 from headspec.training.checkpoint import Checkpoint
 from support.schemas import SCHEMAS
 
@@ -95,6 +96,12 @@ def test_tables_of_a_job_have_separate_records():
 NAMES = ["a(b)", "ä", "c<d>&"]
 
 
+def model(folder: Path, made_by: Any = None) -> None:
+    encoder = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=9))
+    content = {"pooling": "first", "classes": {}}
+    saved.write(folder, encoder, nn.ModuleList([nn.Linear(8, 2)]), content, None, None, made_by)
+
+
 def written(kind: str) -> list[Path]:
     """A result of this kind, and files that share its record."""
     made_by = job(f"f.{kind}", tasks=NAMES)
@@ -104,6 +111,13 @@ def written(kind: str) -> list[Path]:
         made_by = job("submission.zip", "WNLI.tsv", tasks=NAMES)
         nothing = pd.DataFrame(columns=list(SCHEMAS["submission"].columns))
         submission.write(RESULTS, nothing, {}, tables.job_record(made_by))
+    elif kind == "pt":
+        made_by = job("state.pt", tasks=NAMES)
+        record = tables.record_text(tables.job_record(made_by))
+        Checkpoint(RESULTS / "state.pt", "settings", 0, record).save({"weights": [0.5] * 40})
+    elif kind == "json":
+        made_by = job("model/classifiers.json", tasks=NAMES)
+        model(RESULTS / "model", made_by)
     else:
         figure = Figure()
         figure.subplots().plot([0, 1])
@@ -111,42 +125,41 @@ def written(kind: str) -> list[Path]:
     return [Path(path) for path in made_by.output]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "png", "svg", "pdf", "zip"])
+@pytest.mark.parametrize("kind", ["parquet", "png", "svg", "pdf", "zip", "pt", "json"])
 def test_results_of_every_kind_have_their_record_and_show_a_flipped_bit_anywhere(kind):
     paths = written(kind)
     assert restore() == len(paths) and damaged() == []
-    for path in paths:
-        assert record_of(path.name).params == sorted(["'s'", repr(NAMES)])
+    names = [str(path.relative_to(RESULTS)) for path in paths]
+    for name in names:
+        assert record_of(name).params == sorted(["'s'", repr(NAMES)])
     whole = paths[0].read_bytes()
     for bit in np.random.default_rng(0).choice(8 * len(whole), 12, replace=False):
         flip(paths[0], bit)
         _, results = records.restore(RESULTS)
         assert results.damaged() == paths[:1], bit
-        assert record_of(paths[0].name).params == [f"outdated: {DAMAGED}"]
+        assert record_of(names[0]).params == [f"outdated: {DAMAGED}"]
         assert other_versions(results) is None
         paths[0].write_bytes(whole)
         assert restore() and damaged() == []
 
 
-WITHOUT_RECORD = "model.safetensors", "config.json", "classifiers.json", "trunk.pt", "other.bin"
+WITHOUT_RECORD = "model.safetensors", "config.json", "other.bin"
 
 
 @pytest.mark.parametrize("name", WITHOUT_RECORD)
 def test_a_damaged_file_without_a_record_is_named_and_its_job_runs_again(name):
-    model = RESULTS / "run" / "model"
-    model.mkdir(parents=True)
-    encoder = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=9))
-    content = {"pooling": "first", "classes": {}}
-    saved.write(model, encoder, nn.ModuleList([nn.Linear(8, 2)]), content, None, None)
-    Checkpoint(model / "trunk.pt", "settings", 0).save({"seconds": 1.5})
-    (model / "other.bin").write_bytes(b"weights " * 10)
-    make("run/t.parquet", *(f"run/model/{each}" for each in WITHOUT_RECORD))
-    assert restore() == 6 and damaged() == []
-    flip(model / name, 300)
+    folder = RESULTS / "run" / "model"
+    folder.mkdir(parents=True)
+    (folder / "other.bin").write_bytes(b"weights " * 10)
+    outputs = [f"run/model/{each}" for each in (*WITHOUT_RECORD, "classifiers.json")]
+    model(folder, job("run/t.parquet", *outputs))
+    make("run/t.parquet", *outputs)
+    assert restore() == 8 and damaged() == []  # the others belong to both
+    flip(folder / name, 300)
     n, results = records.restore(RESULTS)
-    assert n == 6 and results.damaged() == [model / name]
-    for each in ("t.parquet", f"model/{name}"):
-        assert record_of(f"run/{each}").params == sorted(["'s'", f"outdated: {model / name}"])
+    assert n == 8 and results.damaged() == [folder / name]
+    for each in ("t.parquet", "model/classifiers.json", f"model/{name}"):
+        assert record_of(f"run/{each}").params == sorted(["'s'", f"outdated: {folder / name}"])
 
 
 def test_a_record_stays_as_long_as_its_file():
@@ -174,8 +187,9 @@ def test_another_format_of_records_is_reported(monkeypatch, name, value):
         restore()
 
 
-def test_copied_and_foreign_files_have_to_be_made_again():
+def test_copied_and_foreign_files_have_to_be_made_again(monkeypatch):
     """A result that another program saved again is damaged."""
+    monkeypatch.setattr(hashes, "RECENT", 0)
     path = make("t.parquet")
     shutil.copy(path, RESULTS / "other.parquet")
     (RESULTS / "empty.parquet").touch()
@@ -246,28 +260,38 @@ def test_results_of_another_study_count_as_made_here():
     assert record.input == ["results/renamed/a.parquet"] == list(record.input_checksums)
 
 
-@pytest.mark.parametrize("name", ["large.bin", "state.pt"])
-def test_snakemake_compares_large_inputs_and_training_states_by_date(monkeypatch, name):
-    monkeypatch.setattr(hashes, "LARGEST", 3 if name == "large.bin" else hashes.LARGEST)
-    Path(name).write_bytes(b"1.5 s")
-    make("t.parquet", inputs=(name,))
-    assert restore() == 1
-    assert record_of("t.parquet").input == [name] and record_of("t.parquet").input_checksums == {}
+def test_large_files_are_known_by_their_bytes_and_read_once(monkeypatch):
+    """By the job that makes or reads them, not by the next start, until they are touched."""
+    monkeypatch.setattr(hashes, "LARGE", 3)
+    read, digests = [], files.digests
+    monkeypatch.setattr(files, "digests", lambda path: read.append(str(path)) or digests(path))
+    Path("large.bin").write_bytes(b"1.5 s")
+    path = make("t.parquet", inputs=("large.bin",))
+    hashes.keep(["large.bin", str(path)])
+    hashes.SHA256.clear()
+    read.clear()
+    assert restore() == 1 and read == []
+    digest = f"sha256:{hashlib.sha256(b'1.5 s').hexdigest()}"
+    assert record_of("t.parquet").input_checksums == {"large.bin": digest}
+    for touched in (Path("large.bin"), path):
+        touched.touch()
+    hashes.SHA256.clear()
+    assert restore() == 0 and set(read) == {"large.bin", str(path)}
 
 
-def test_a_record_depends_on_parameters_and_inputs_but_on_no_time():
-    """Training states count by what they were made from: the times in them change no later result."""
+def test_a_record_depends_on_parameters_and_inputs():
+    """Equal states have equal bytes, whichever of their strings are one object."""
 
-    def record(
-        settings: str = "a", seconds: float = 1.5, text: str = "an input\n", rate: float = 0.1
-    ) -> dict:
-        Checkpoint(Path("state.pt"), settings, 0).save({"seconds": seconds})
+    def record(settings: str = "a", task: str = "x", text: str = "an input\n", rate: float = 0.1) -> dict:
+        history = [(0, task), (1, "".join(task))]
+        Checkpoint(Path("state.pt"), settings, 0).save({"history": history, "x": torch.ones(2)})
         Path("in.txt").write_text(text)
         return tables.job_record(job("t", inputs=("in.txt", "state.pt"), rate=rate))
 
-    first = record()
-    assert record() == record(seconds=2.5) == first
-    assert first not in (record(settings="b"), record(text="another input\n"), record(rate=0.2))
+    first = record(task="topic of")
+    assert record(task=" ".join(["topic", "of"])) == first
+    others = {"settings": "b"}, {"text": "another input\n"}, {"rate": 0.2}, {"task": "topics"}
+    assert all(record(**{"task": "topic of"} | other) != first for other in others)
 
 
 def test_other_versions_of_packages_are_reported_with_the_number_of_tables(monkeypatch):

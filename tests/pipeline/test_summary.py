@@ -3,6 +3,7 @@
 import itertools
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -311,6 +312,28 @@ def test_results_that_were_renamed_are_taken_as_they_are(tmp_path):
         begun(tmp_path / place)
         said, finished = summary.summarize(tmp_path / place)
         assert finished and "found      tasks together" in said
+
+
+DAMAGED_CONFIGS: dict[str, Callable[[bytes], bytes]] = {
+    "a flipped bit": lambda whole: whole[:-2] + bytes([whole[-2] ^ 0x80]) + whole[-1:],
+    "a quote in the command": lambda whole: whole.replace(b"--cores", b"'--cores", 1),
+    "broken YAML": lambda whole: whole.replace(b"tiny", b"tiny: [", 1),
+    "a list": lambda whole: whole.split(b"\n")[0] + b"\n- tiny\n",
+    "cut off": lambda whole: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_CONFIGS.values(), ids=DAMAGED_CONFIGS)
+def test_a_damaged_config_of_results_is_told_and_written_again(tmp_path, damage):
+    results = tmp_path / "results" / "tiny"
+    begun(results)
+    config = results / "config.yaml"
+    whole = config.read_bytes()
+    config.write_bytes(damage(whole))
+    again = results, {"study": "tiny"}, ["snakemake"], ["all"]
+    told = f"{config}: damaged or edited since an earlier start, and written again"
+    assert state.note_start(*again) == told and config.read_bytes() == whole
+    assert state.note_start(*again) == ""
 
 
 @pytest.mark.parametrize("kind", ["of another user", "of another folder", "damaged"])

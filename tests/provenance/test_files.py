@@ -150,13 +150,13 @@ def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypat
     Path("weights").write_bytes(b"weights")
     monkeypatch.setattr(hashes, "RECENT", 0)
     expected = hashes.sha256("weights")
-    hashes.save()
+    hashes.SHA256.save()
     (seen,) = hashes.FOLDER.iterdir()
     data = seen.read_bytes()
     for damage in damaged(seen):
         hashes.SHA256.clear()
         assert hashes.sha256("weights") == expected, damage
-        hashes.save()
+        hashes.SHA256.save()
         assert seen.read_bytes() == data
 
 

@@ -60,7 +60,9 @@ def tokens(path: str, study: str = "mine", token: int = 5, label: float = 1.0, s
 def address(
     *paths: str, net: MultiTask | None = None, seed=0, precision=None, microbatches=1, **settings
 ) -> Path:
-    job = SimpleNamespace(device=Device("cpu", precision), seed=seed, microbatches=microbatches, gpus=0)
+    job = SimpleNamespace(
+        device=Device("cpu", precision), seed=seed, microbatches=microbatches, gpus=0, snakemake=None
+    )
     path = store.entry(job, net or model(), paths or [tokens("t")], **(SETTINGS | settings)).path
     assert path is not None
     return path

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headspec.errors import HeadspecError
+from headspec.provenance import hashes
 from headspec.provenance.files import storage_error
 from headspec.provenance.guard import unchanged
 from headspec.provenance.usage import recorded
@@ -35,6 +36,7 @@ def stage(job: Any, label: str) -> Iterator[None]:
             logging.getLogger(noisy).setLevel(logging.WARNING)
         with recorded(job), unchanged(job):
             yield
+        hashes.keep([*job.input, *job.output])
     except HeadspecError as error:
         log.error("%s", error)
         sys.exit(1)

@@ -23,8 +23,10 @@ from headspec.provenance.files import atomic
 from headspec.provenance.hashes import record_sha256
 from headspec.version import VERSION
 
-#: suffixes of files that contain the record of their job
-WITH_RECORD = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
+#: ends of names of files that contain the record of their job
+WITH_RECORD = (
+    ".parquet", ".svg", ".png", ".pdf", ".html", ".zip", "/classifiers.json", "/trunk.pt", "/state.pt",
+)  # fmt: skip
 #: packages that can change results
 COMPUTING = (
     "torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "scikit-learn", "peft", "tokenizers",
@@ -98,12 +100,12 @@ def versions() -> dict[str, str]:
 def job_record(job: Any) -> dict[str, Any]:
     """Return the record of a job, which decides whether it must run again (`headspec.pipeline.current`).
 
-    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256, but not
-    outputs that contain the record, or weights, whose SHA-256 is beside them.
+    It has the rule, parameters (with hashes of code), and input and output files with their SHA-256, which
+    outputs that contain the record, or are still to be written, do not have.
     """
     outputs = dict.fromkeys(job.output)
     for path in job.output:
-        if not path.endswith((*WITH_RECORD, ".safetensors")) and os.path.exists(path):
+        if not path.endswith(WITH_RECORD) and os.path.exists(path):
             outputs[path] = record_sha256(path)
     return {
         "rule": job.rule,

@@ -295,7 +295,8 @@ def remake_command() -> str:
 def note_study() -> None:
     """Write the config beside the results, which says which files belong to the study."""
     targets = sorted(map(str, workflow.dag_settings.targets))
-    state.note_start(Path(result()), config, named_config(), targets)
+    if damaged := state.note_start(Path(result()), config, named_config(), targets):
+        logger.warning(damaged)
 
 
 def begin_report(figures: list) -> None:

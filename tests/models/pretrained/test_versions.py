@@ -251,7 +251,7 @@ def test_a_file_is_hashed_once(model, monkeypatch):
     path = model / "model.safetensors"
     first = hashes.sha256(path)
     assert first == hashlib.sha256(path.read_bytes()).hexdigest()
-    hashes.save()
+    hashes.SHA256.save()
     hashes.SHA256.clear()  # as in another process
     with monkeypatch.context() as patched:
         patched.setattr(hashlib, "file_digest", None)

@@ -14,6 +14,7 @@ import psutil
 from headspec import tables
 
 SECONDS = 600  # that tests wait for a moment of a run
+KEPT = ("trunk.pt", "state.pt")  # states of training that are results
 TIMES = ["examples_per_second", "memory_mb"]
 
 
@@ -21,7 +22,9 @@ def contents(results: Path) -> dict[str, str]:
     """Result file: hash of its bytes, or of its rows without measured times."""
     hashes = {}
     for path in sorted(
-        p for p in results.rglob("*") if p.suffix in (".parquet", ".safetensors", ".json", ".svg", ".png")
+        p
+        for p in results.rglob("*")
+        if p.suffix in (".parquet", ".safetensors", ".json", ".svg", ".png") or p.name in KEPT
     ):
         data = path.read_bytes()
         if path.name == "training.parquet":

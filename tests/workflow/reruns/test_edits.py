@@ -1,6 +1,7 @@
 """Which jobs run again after an edit: exactly those that depend on it, wherever and whenever it was made."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -19,9 +20,10 @@ from headspec import tables
 from headspec.config.loading import load
 from headspec.cost import graph
 from headspec.data.planned import Planned
+from headspec.provenance import hashes
 from support.paths import ROOT
 from support.running.edits import at_import, setting, within
-from support.running.studies import CONFIG, Folder
+from support.running.studies import CONFIG, SMALL, Folder
 
 pytestmark = pytest.mark.slow
 
@@ -279,6 +281,58 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected, runs):
     for message in plan.messages:
         if message.startswith(("Training", "Head importance", "Pruning")):
             assert re.search(runs, message), message
+
+
+#: as `rsync -t` does, too: files keep the time of their content
+COPIES = {
+    "cp -r": 'cp -r "$0" "$1"',
+    "cp -a": 'cp -a "$0" "$1"',
+    "cp -rp": 'cp -r --preserve=timestamps "$0" "$1"',
+    "tar": 'mkdir "$1" && tar -c -C "$0" . | tar -x -C "$1"',
+}
+
+
+@pytest.fixture(scope="module")
+def all_large(shared) -> Folder:
+    """A small finished study whose files all count as large."""
+
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        folder.replace("workflow/headspec/provenance/hashes.py", "LARGE = 20_000_000", "LARGE = 0")
+        folder.write(SMALL)
+        folder.snakemake()
+
+    return Folder(shared("all large", fill))
+
+
+@pytest.mark.parametrize("what", [".", "results/tiny"], ids=["folder", "results"])
+@pytest.mark.parametrize("command", COPIES.values(), ids=COPIES)
+def test_a_copy_reruns_what_an_edit_reaches(all_large, tmp_path, command, what):
+    """As often as it is planned: of the folder in another place, or of results under another name."""
+    study, copied = all_large.copy(tmp_path / "study"), tmp_path / "copied"
+    if what != ".":
+        copied = study.path / "results" / "vary"
+    subprocess.run(["sh", "-c", command, study.path / what, copied], check=True)
+    if what == ".":
+        shutil.rmtree(study.path)
+        study = Folder(copied)
+    else:
+        study.set("study", "vary")
+    for _ in range(2):
+        assert study.plan().rules == {}
+    study.set("pruning.fraction", 0.5)
+    for _ in range(2):
+        assert set(study.plan().rules) == set(FROM_PRUNING | FIGURES) - {"figure_reliability"}
+
+
+def test_jobs_hand_on_the_hashes_of_large_files(all_large, tmp_path):
+    """So that the next start does not read them."""
+    study = all_large.copy(tmp_path / "study", "results", ".snakemake")
+    study.snakemake()
+    known = json.loads((study.path / hashes.FOLDER / "sha256.json").read_text())["entries"]
+    made = {str(path) for path in study.results.rglob("*") if path.suffix in (".parquet", ".safetensors")}
+    assert len(made) > 20 and made <= set(known)
+    assert all(hashes.stat_key(path) == known[path][0] for path in made)
 
 
 def test_a_backup_that_is_put_back_after_newer_results_is_not_taken_for_them(study):

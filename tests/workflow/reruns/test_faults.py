@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.running.faults import contents
+from headspec.pipeline.current import Results
+from support.running.faults import KEPT, contents
 from support.running.storms import DISKS, Run, own_disk, storm
 
 pytestmark = pytest.mark.slow
@@ -28,8 +29,7 @@ DAMAGED = {
 
 def left_over(results: Path) -> list[str]:
     """Temporary files and checkpoints of unfinished runs."""
-    kept = {"trunk.pt", "state.pt"}
-    return [p.name for p in results.rglob("*") if p.suffix in (".tmp", ".pt") and p.name not in kept]
+    return [p.name for p in results.rglob("*") if p.suffix in (".tmp", ".pt") and p.name not in KEPT]
 
 
 def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(every_stage_finished, tmp_path):
@@ -42,6 +42,22 @@ def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(every_stage_f
     assert {"tables/improvement.parquet", "tables/budgets.parquet"} <= set(after)
     assert left_over(study.results) == []
     assert "Nothing to be done" in study.snakemake(*KILLED)
+
+
+def test_every_result_has_a_record_or_its_hash_in_one(every_stage_finished, monkeypatch):
+    monkeypatch.chdir(every_stage_finished.path)
+    results = Results(Path("results/tiny"))
+    for path in results.found:
+        assert results.problem(path) == "", path
+    named = {
+        results.place(path, name)
+        for path, found in results.found.items()
+        for name, known in found["output"].items()
+        if known
+    }
+    made = {path for path in results.folder.rglob("*.*") if path.is_file() and path.suffix != ".lock"}
+    logs = {*results.folder.rglob("logs/**/*")}
+    assert made - logs - {results.folder / "config.yaml"} == named | {*results.found}
 
 
 def test_damaged_results_are_named_and_made_again(every_stage_finished, tmp_path):

@@ -164,12 +164,18 @@ class MultiTask(nn.Module):
         pooled = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
-    def save(self, folder: str | Path, pretrained: dict[str, str] | None = None) -> None:
-        """Write the model; `pretrained` is `encoders.reference` if only adapters changed its encoder."""
+    def save(
+        self, folder: str | Path, pretrained: dict[str, str] | None = None, job: Any | None = None
+    ) -> None:
+        """Write the model, with the record of `job`, if a job of Snakemake made it.
+
+        `pretrained` is `encoders.reference` if only adapters changed the encoder.
+        """
         described = {
             "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
         }  # fmt: skip
-        saved.write(Path(folder), self.encoder, self.classifiers, described, self.tokenizer, pretrained)
+        parts = self.encoder, self.classifiers, described, self.tokenizer, pretrained
+        saved.write(Path(folder), *parts, job)
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
+from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
@@ -33,8 +34,11 @@ def write(
     described: Mapping[str, Any],
     tokenizer: PreTrainedTokenizerBase | None,
     pretrained: dict[str, str] | None,
+    job: Any | None = None,
 ) -> None:
     """Write model.safetensors, config.json, and last classifiers.json with the SHA-256 of all files.
+
+    classifiers.json also has the record of the `job` that made the model.
 
     A model that writes texts also has its `tokenizer` and the settings of `generate` there. `described` has
     pooling, classes, and whether the model is a prompted `language_model`. If the encoder was not changed,
@@ -55,7 +59,7 @@ def write(
         with files.atomic(folder / name) as path:
             path.write_bytes(data)
     digests = {name: sha256(data).hexdigest() for name, data in contents.items()}
-    _describe(folder, {**described, "sha256": digests})
+    _describe(folder, {**described, "sha256": digests}, job)
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -97,13 +101,13 @@ def paths(folder: Path) -> list[Path]:
     return [folder / "classifiers.json", *(folder / name for name in described["sha256"])]
 
 
-def adopt(saved: Path, folder: Path) -> None:
-    """Save the model at `saved` in `folder` too, without copying weights; raises as `read` does."""
+def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
+    """Save the model at `saved` as of `job` in `folder`, too, without copying weights; raises as `read`."""
     description = _description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
             files.link(saved / name, path)
-    _describe(folder, description)
+    _describe(folder, description, job)
 
 
 def _description(folder: Path) -> dict:
@@ -125,13 +129,13 @@ def _description(folder: Path) -> dict:
     return description
 
 
-def _describe(folder: Path, description: dict) -> None:
+def _describe(folder: Path, description: dict[str, Any], job: Any | None) -> None:
     """Write classifiers.json."""
+    if job:
+        description["job"] = tables.record_text(tables.job_record(job))
+    content = description | {"folder": str(folder), "file_sha256": files.PLACEHOLDER}
     with files.atomic(folder / "classifiers.json") as path:
-        path.write_text(
-            json.dumps(description | {"folder": str(folder), "file_sha256": files.PLACEHOLDER}, indent=2)
-            + "\n"
-        )
+        path.write_text(json.dumps(content, indent=2) + "\n")
         files.embed_sha256(path)
 
 

@@ -58,6 +58,11 @@ class ModelStage:
         return f"models.{self.snakemake.wildcards.model}"
 
     @property
+    def record(self) -> str:
+        """Return the record of the job, for a file that is no table."""
+        return tables.record_text(tables.job_record(self.snakemake))
+
+    @property
     def seed(self) -> int:
         """Return the seed of the run."""
         return int(self.snakemake.wildcards.seed)

@@ -1,7 +1,7 @@
 """Which results are current: undamaged, where their job wrote them, and made from today's files.
 
-A result, or a table of the same job, contains the record of its job (`tables.job_record`). Each start of
-snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
+A result, or another file of the same job, contains the record of its job (`tables.job_record`). Each start
+of snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
 """
 
 import base64
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from headspec import tables
-from headspec.errors import DamageError, DataError
-from headspec.provenance import files, hashes
+from headspec.errors import DamageError
+from headspec.provenance import hashes
 from headspec.provenance.hashes import FileCache, record_sha256
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
@@ -26,15 +26,12 @@ RECORD = re.compile(rb"headspec:([\w-]+=*):")
 DAMAGED, FOREIGN = "damaged, edited or of an older headspec", "not made by a job of headspec"
 #: problem, input and output of the job, and package versions of each file that can contain a record
 RESULTS = FileCache("results.json")
-#: has the SHA-256 of the weights beside it
-DESCRIPTION = "classifiers.json"
 
 
 class Results:
     """The results in ``results/<study>``, compared with their records.
 
-    `recorded` returns Snakemake's record of a file, or None. Files over `hashes.LARGEST` are not read if they
-    have the date at which their job ended, or without `recorded`.
+    `recorded` returns Snakemake's record of a file, or None.
     """
 
     def __init__(self, folder: Path, recorded: Callable[[Path], Any] | None = None) -> None:
@@ -44,7 +41,6 @@ class Results:
         self.changed: set[Path] = set()  #: paths that are new or have changed since the last comparison
         # many results have the same inputs
         self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
-        self._intact = functools.cache(self._is_intact)
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = RESULTS.get(path, self._read)
@@ -83,12 +79,11 @@ class Results:
 
     def _read(self, path: str | Path) -> dict[str, Any]:
         """Return a file's entry in RESULTS; damaged bytes are not parsed, as readers could do anything."""
-        path, nothing = Path(path), dict[str, Any](input={}, output={}, versions={})
+        path, nothing, intact = Path(path), dict[str, Any](input={}, output={}, versions={}), False
         self.changed.add(path)
-        try:
-            if not self._unread(path):
-                files.verify(path)
-        except DataError:
+        with contextlib.suppress(PermissionError):
+            intact = hashes.intact(path)
+        if not intact:
             known = self.recorded and (record := self.recorded(path)) and record.rule
             return {"problem": DAMAGED if known or _was_result(path) else FOREIGN, **nothing}
         try:
@@ -98,33 +93,11 @@ class Results:
         job, versions = footer["job"], footer.get("versions", {})
         return {"problem": "", "input": job["input"], "output": job["output"], "versions": versions}
 
-    def _unread(self, path: Path) -> bool:
-        status = path.stat()
-        if status.st_size <= hashes.LARGEST or not self.recorded:
-            return status.st_size > hashes.LARGEST
-        record = self.recorded(path)
-        return bool(record) and record.endtime == status.st_mtime
-
     def _damaged_beside(self, path: Path) -> set[str]:
         """Return names of files without a record that changed after the job of `path` wrote them."""
-        outputs = self.found[path]["output"].items()
-        plain = ((name, known) for name, known in outputs if not name.endswith(tables.WITH_RECORD))
-        return {name for name, known in plain if not self._intact(self.place(path, name), known)}
-
-    def _is_intact(self, path: Path, known: str | None) -> bool:
-        """Return whether a file without a record is missing, or has its SHA-256 in the record, if any."""
-        try:
-            if self._unread(path):
-                return True
-            if path.suffix == ".safetensors":
-                known = f"sha256:{json.loads(path.with_name(DESCRIPTION).read_bytes())['sha256'][path.name]}"
-            elif path.suffix == ".pt":
-                files.verify(path)
-            return known in (None, record_sha256(path))
-        except DamageError:
-            return False
-        except (OSError, ValueError, KeyError):  # it is missing, or the description is damaged
-            return True
+        written = {name: known for name, known in self.found[path]["output"].items() if known}
+        now = {name: self._sha256(self.place(path, name)) for name in written}
+        return {name for name, known in written.items() if now[name] not in ("", known)}
 
 
 def _sha256(path: Path) -> str:
@@ -139,9 +112,11 @@ def read_footer(path: Path) -> dict[str, Any]:
     if path.suffix == ".parquet":
         footer = tables.unverified_footer(path)
     else:
-        match = RECORD.search(path.read_bytes())
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            match = RECORD.search(data)
+            text = match[1] if match else b""
         try:
-            footer = {"job": json.loads(zlib.decompress(base64.urlsafe_b64decode(match[1]))) if match else {}}
+            footer = {"job": json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))}
         except (ValueError, zlib.error):
             footer = {}
     job = footer.get("job", {})
@@ -192,5 +167,5 @@ def _files(results: Path) -> Iterator[Path]:
         for link in [name for name in folders if os.path.islink(os.path.join(folder, name))]:
             if Path(folder).resolve().is_relative_to(Path(folder, link).resolve()):
                 folders.remove(link)
-        paths = (Path(folder, name) for name in names if name.endswith(tables.WITH_RECORD) and name[0] != ".")
-        yield from filter(Path.is_file, paths)
+        paths = (Path(folder, name) for name in names if f"/{name}".endswith(tables.WITH_RECORD))
+        yield from (path for path in paths if path.name[0] != "." and path.is_file())

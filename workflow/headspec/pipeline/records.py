@@ -43,7 +43,7 @@ def restore(folder: Path) -> tuple[int, Results]:
             "were copied here are not compared with the study"
         ) from None
     current.RESULTS.save()
-    hashes.save()
+    hashes.SHA256.save()
     return restored, results
 
 
@@ -85,7 +85,7 @@ def _record(results: Results, path: Path, time: float) -> Any:
         rule=job["rule"],
         params=sorted([*params, *([f"{OUTDATED} {problem}"] if problem else [])]),
         input=list(inputs),
-        input_checksums={name: sha256 for name, sha256 in inputs.items() if sha256.startswith("sha256:")},
+        input_checksums=inputs,
         log=[],
         incomplete=False,
         starttime=time,

@@ -56,11 +56,14 @@ class Files(NamedTuple):
     left_out: str = ""  #: files that its config does not make, in words
 
 
-def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> None:
+def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> str:
     """Write the config of a start beside its results, below the command that continues it.
 
     `command` names the config; targets of earlier starts with this config are added, as results belong to it.
+    Return a warning if the file is not as an earlier start left it; empty otherwise.
     """
+    path = results / CONFIG
+    changed = path.is_file() and _record(results).is_file() and not _is_own(results, path.read_bytes())
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     before, text_before = _noted(results)
     earlier = _targets(before) if text == text_before else [ALL]
@@ -68,9 +71,10 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     asked = list(dict.fromkeys([*earlier, *named]))
     line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
     body = f"{BEGIN}{line}\n{text}".encode()
-    with atomic(results / CONFIG) as temporary:
+    with atomic(path) as temporary:
         temporary.write_bytes(body)
     adopt(results)
+    return f"{path}: damaged or edited since an earlier start, and written again" if changed else ""
 
 
 def adopt(results: Path) -> None:

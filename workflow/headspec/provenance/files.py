@@ -4,7 +4,6 @@ import contextlib
 import errno
 import glob
 import hashlib
-import mmap
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
@@ -16,8 +15,8 @@ PREFIX = b"headspec:sha256:"
 #: text that writers put into a file, where the format allows it, before `embed_sha256`
 PLACEHOLDER = PREFIX.decode() + 64 * "0"
 LENGTH = len(PLACEHOLDER)
-#: precedes the SHA-256 of the origin of a training state at the end of its file, whose bytes hold times
-STATE = b"headspec:state:"
+#: bytes at the end of a file, among which `PLACEHOLDER` is
+TAIL = 1 << 20
 #: called before a file gets its name; an error prevents that
 before_publishing: list[Callable[[], None]] = []
 REMAKE = "Delete it and start snakemake again, which makes it again"
@@ -114,22 +113,16 @@ def sha256(path: str | Path) -> str:
 
 def embed_sha256(path: str | Path) -> None:
     """Replace the last `PLACEHOLDER` in a file by the SHA-256 of the file with the placeholder."""
-    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        at = data.rfind(PREFIX)
-        data[at : at + LENGTH] = _embedded(data, at)
+    _, at, _, right = _digests(path)
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(right)
 
 
-def embedded_sha256(path: str | Path) -> str | None:
-    """Return the unverified SHA-256 embedded in a file; for training states the one after `STATE`."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            at = data.rfind(PREFIX)
-            state = at - 64 - len(STATE)
-            if state >= 0 and data[state : at - 64] == STATE:
-                return data[at - 64 : at].decode()
-            return data[at + len(PREFIX) : at + LENGTH].decode() if at >= 0 else None
-    except ValueError:  # an empty file cannot be mapped
-        return None
+def digests(path: str | Path) -> tuple[str, bool]:
+    """Return the SHA-256 of a file, and whether the file is as `embed_sha256` left it."""
+    whole, _, found, right = _digests(path)
+    return whole, found == right
 
 
 def verify(path: str | Path, remedy: str = REMAKE) -> None:
@@ -138,25 +131,34 @@ def verify(path: str | Path, remedy: str = REMAKE) -> None:
     The message ends with the `remedy`.
     """
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            at = data.rfind(PREFIX)
-            intact = at >= 0 and data[at : at + LENGTH] == _embedded(data, at)
-    except ValueError:  # an empty file cannot be mapped
-        at, intact = -1, False
+        _, at, found, right = _digests(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    if not intact:
+    if found != right:
         what = "its content is not what was written" if at >= 0 else "cut off or written by an older headspec"
         raise DamageError(f"{path}: damaged, {what}. {remedy}")
 
 
-def _embedded(data: mmap.mmap, at: int) -> bytes:
-    """Return the bytes at `at`, where the placeholder was before the SHA-256 was embedded."""
-    found = hashlib.sha256()
-    with memoryview(data) as view, view[:at] as before, view[at + LENGTH :] as after:
-        for part in (before, PLACEHOLDER.encode(), after):
-            found.update(part)
-    return PREFIX + found.hexdigest().encode()
+def _digests(path: str | Path) -> tuple[str, int, bytes, bytes]:
+    """Return a file's SHA-256, where one is embedded (-1: nowhere), the bytes there, and the right ones.
+
+    A file that another program cuts off meanwhile is read as it is; mapped memory would end the process.
+    """
+    with open(path, "rb") as file:
+        start = file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+        tail = file.read()
+        within = tail.rfind(PREFIX)
+        at, left = (start + within, start + within) if within >= 0 else (-1, start + len(tail))
+        file.seek(0)
+        digest = hashlib.sha256()
+        while part := file.read(min(left, TAIL)):
+            digest.update(part)
+            left -= len(part)
+        rest, written = file.read(), digest.copy()
+    digest.update(rest)
+    for part in (PLACEHOLDER.encode(), rest[LENGTH:]):
+        written.update(part)
+    return digest.hexdigest(), at, rest[:LENGTH], PREFIX + written.hexdigest().encode()
 
 
 def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAKE) -> None:

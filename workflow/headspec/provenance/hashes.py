@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from headspec.provenance import files
 FOLDER = Path(".snakemake/headspec")
 #: seconds in which a changed file could change again without a new time on the system's clock
 RECENT = 0.1
-#: bytes; Snakemake does not compare larger files by content (profiles/default)
-LARGEST = 20_000_000
+#: bytes; jobs hand the SHA-256 of larger files on (`keep`), so that the next start need not read them
+LARGE = 20_000_000
 
 StatKey = list[int]
 
@@ -33,43 +33,45 @@ def stat_key(path: str | Path) -> StatKey:
 class FileCache:
     """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
-    A value holds while the file's `stat_key` and `depends_on` stay the same; only `save` writes to the disk.
+    A value holds while the file's `stat_key` and `depends_on` stay the same, unless the file had just been
+    written and could have changed again. Only `save` writes to the disk.
     """
 
     def __init__(self, name: str, depends_on: Callable[[], str] = str) -> None:
         self.name, self.depends_on = name, depends_on
         self._entries: dict[str, dict[str, list[Any]]] = {}  # by working folder
-        self._unsaved: set[str] = set()  # working folders
+        self._unsaved: dict[str, dict[str, list[Any]]] = {}
 
     def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
         """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`."""
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
         if name in entries and entries[name][0] == now:
             return entries[name][1]
+        settled = time.time() - now[3] / 1e9 >= RECENT
         value = compute(path)
-        entries[name] = [now, value, time.time() - now[3] / 1e9 < RECENT]
-        self._unsaved.add(os.getcwd())
+        if settled:
+            entries[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
         return value
 
     def save(self) -> None:
-        """Save the values of existing files, if any value is new."""
-        if os.getcwd() not in self._unsaved:
+        """Save new values, if any, beside those that other processes have saved, for files that are there."""
+        if not (unsaved := self._unsaved.pop(os.getcwd(), {})):
             return
         entries = {}
-        for name, entry in self._here().items():
+        for name, entry in (self._saved() | unsaved).items():
             with contextlib.suppress(OSError):
-                if stat_key(name) == entry[0] and not entry[2]:
+                if stat_key(name) == entry[0]:
                     entries[name] = entry
         text = json.dumps({"by": self.depends_on(), "entries": entries, "sha256": files.PLACEHOLDER})
         # without the file, the values are computed again
         with contextlib.suppress(OSError, StorageError), files.atomic(FOLDER / self.name) as temporary:
             temporary.write_text(text)
             files.embed_sha256(temporary)
-        self._unsaved.discard(os.getcwd())
 
     def clear(self) -> None:
-        """Forget all unsaved values."""
+        """Forget all values."""
         self._entries.clear()
+        self._unsaved.clear()
 
     def _here(self) -> dict[str, list[Any]]:
         folder = os.getcwd()
@@ -86,30 +88,30 @@ class FileCache:
             return {}
 
 
-SHA256, RECORD_SHA256 = FileCache("sha256.json"), FileCache("record_sha256.json")
+#: `files.digests`
+SHA256 = FileCache("sha256.json")
 
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
-    return SHA256.get(path, files.sha256)
+    return SHA256.get(path, files.digests)[0]
 
 
 def record_sha256(path: str | Path) -> str:
-    """Return the SHA-256 by which a job's record identifies a file.
-
-    It is ``sha256:`` and the hash of the bytes, as in Snakemake's records. Large files, and training states,
-    whose times differ between runs, use the hash embedded in them (`files.embedded_sha256`).
-    """
-    return RECORD_SHA256.get(path, _record_sha256)
-
-
-def _record_sha256(path: str | Path) -> str:
-    if os.path.getsize(path) > LARGEST or str(path).endswith(".pt"):
-        return files.embedded_sha256(path) or sha256(path)
+    """Return the SHA-256 of a file as records of jobs have it: ``sha256:`` and 64 digits, as Snakemake's."""
     return f"sha256:{sha256(path)}"
 
 
-def save() -> None:
-    """Save the SHA-256 of files for other processes."""
-    SHA256.save()
-    RECORD_SHA256.save()
+def intact(path: str | Path) -> bool:
+    """Return whether a file is as `files.embed_sha256` left it."""
+    return SHA256.get(path, files.digests)[1]
+
+
+def keep(paths: Iterable[str]) -> None:
+    """Save the SHA-256 of the large files among the inputs and outputs of a job that ends."""
+    with contextlib.suppress(OSError):
+        if large := [path for path in paths if os.path.getsize(path) > LARGE]:
+            time.sleep(RECENT)
+            for path in large:
+                sha256(path)
+            SHA256.save()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -37,11 +37,11 @@ class Checkpoint:
     """The state of an unfinished run, in one file.
 
     A state with another `fingerprint` (of settings, data, code) is ignored. The next save is due after
-    `seconds`.
+    `seconds`. A state that is a result ends with the `record` of its job.
     """
 
-    def __init__(self, path: Path, fingerprint: str, seconds: float) -> None:
-        self.path, self.fingerprint, self.seconds = path, fingerprint, seconds
+    def __init__(self, path: Path, fingerprint: str, seconds: float, record: str = "") -> None:
+        self.path, self.fingerprint, self.seconds, self.record = path, fingerprint, seconds, record
         self.saved = time.monotonic()
 
     def load(self) -> dict | None:
@@ -59,20 +59,28 @@ class Checkpoint:
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict) -> None:
-        """Save `state`; when several processes train together, only the first does."""
+        """Save `state`, equal ones with equal bytes; only the first of processes that train together does."""
         if parallel.is_first():
             state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}
             with files.atomic(self.path) as temporary:
                 with open(temporary, "wb") as file:
-                    torch.save(state, file)
+                    torch.save(_plain(state), file)
                     # readers of archives ignore what comes after their end
-                    source = hashlib.sha256(self.fingerprint.encode()).hexdigest()
-                    file.write(files.STATE + source.encode() + files.PLACEHOLDER.encode())
+                    file.write(f"{self.record}{files.PLACEHOLDER}".encode())
                 files.embed_sha256(temporary)
         self.saved = time.monotonic()
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a state in which equal strings are one object, whose bytes are written once."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(map(_plain, value))
+    return sys.intern(value) if isinstance(value, str) else value
 
 
 @contextmanager

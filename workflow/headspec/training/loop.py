@@ -43,9 +43,11 @@ runs/{model}/{mixture}/{method}/seed{seed}/training.parquet
 epoch: pass over the training examples
 loss: mean loss of the batch
 learning_rate: of the step
-examples_per_second: speed at that time
-memory_mb: peak so far, of the GPU or the process
+examples_per_second: speed at that time; empty for steps of the run that IAT continues
+memory_mb: peak so far, of the GPU or the process; empty for these steps, too
 """
+#: columns before those that are measured, and differ between equal runs
+MEASURED = 5
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Trainer:
                 self.clock = time.monotonic()
             if due:
                 self._require_finite(checkpoint)
-                checkpoint.save(self.state())
+                checkpoint.save(self.state() | {"measured": [row[MEASURED:] for row in self.history]})
         self._require_finite(checkpoint)
 
     def _settle(self, progress: Progress, checkpoint: Checkpoint) -> None:
@@ -207,11 +209,15 @@ class Trainer:
         return loss
 
     def state(self) -> dict:
-        """Return everything that the remaining steps depend on, without weights that are not trained."""
+        """Return everything that the remaining steps depend on, without weights that are not trained.
+
+        It has no measured times, so that equal runs have equal states.
+        """
         still = {name for name, weight in self.model.named_parameters() if not weight.requires_grad}
         learnt = {name: value for name, value in self.model.state_dict().items() if name not in still}
         state = {
-            "model": learnt, "updates": self.updates.state_dict(), "history": self.history,
+            "model": learnt, "updates": self.updates.state_dict(),
+            "history": [row[:MEASURED] for row in self.history],
         }  # fmt: skip
         gating = {"gating": self.gating.state_dict()} if self.gating else {}
         return state | gating | random_state()
@@ -222,7 +228,9 @@ class Trainer:
         self.updates.load_state_dict(state["updates"])
         if self.gating:
             self.gating.load_state_dict(state["gating"])
-        self.history = list(state["history"])
+        unknown = [(float("nan"),) * 2] * len(state["history"])  # in another job
+        measured = state.get("measured", unknown)
+        self.history = [(*row, *also) for row, also in zip(state["history"], measured, strict=True)]
         set_random_state(state)
         log.info("continuing after step %d of %d", len(self.history), len(self.steps))
 

@@ -90,7 +90,9 @@ def _rows(path: str) -> str:
 def entry(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> Entry:
     """Return the entry for a training (see `identity`)."""
     store = check()
-    return Entry(store, identity(job, model, paths, **settings) if store else {})
+    if store is None:
+        return Entry(None, {})
+    return Entry(store, identity(job, model, paths, **settings), job.snakemake)
 
 
 class Entry:
@@ -99,7 +101,8 @@ class Entry:
     The folder `path` exists once a run has been trained; it is None without a store.
     """
 
-    def __init__(self, store: Path | None, identity: dict[str, Any]) -> None:
+    def __init__(self, store: Path | None, identity: dict[str, Any], job: Any | None = None) -> None:
+        self.job = job
         self.text = json.dumps(identity, indent=1, sort_keys=True, default=str)
         self.path = store / sha256(self.text.encode()).hexdigest() if store else None
 
@@ -107,7 +110,7 @@ class Entry:
         """Fill the folder of a run and return its history; None if it has to be trained.
 
         An entry that is damaged, or of another training, is removed. `trunk` keeps the state from which other
-        runs branch off, if wanted.
+        runs branch off, if wanted. Files that have the record of a job get the one of this job.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint
@@ -119,7 +122,7 @@ class Entry:
             history = tables.read(self.path / "training.parquet")
             if trunk:
                 trunk.save(checkpoint.read(self.path / "trunk.pt"))
-            adopt(self.path, run / "model")
+            adopt(self.path, run / "model", self.job)
         except (DataError, OSError) as error:
             log.warning("training again, because the store has lost the run: %s", error)
             shutil.rmtree(self.path, ignore_errors=True)

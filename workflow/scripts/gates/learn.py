@@ -21,4 +21,4 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
         model, setup, plan = prepared(job, snakemake.input.tokens, gates, training)
         gating = plan.gating(None, None)
         state = parallel.run(job.gpus, output.parent, learn, model, setup, gating, checkpoint)
-        Checkpoint(output, checkpoint.fingerprint, 0).save(state)
+        Checkpoint(output, checkpoint.fingerprint, 0, job.record).save(state)

@@ -58,7 +58,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
         evaluated = evaluation(model, held_out, rows, plan.sets, kept, job.device)
         shutil.rmtree(folder / "model", ignore_errors=True)  # from an earlier job, with other gates
         if snakemake.output.get("model"):
-            model.save(folder / "model")
+            model.save(folder / "model", job=snakemake)
         footer = job.footer()
         tables.write(snakemake.output.evaluation, EVALUATION, evaluated, footer)
         tables.write(snakemake.output.gates, GATES_OF_RUN, frame, footer)

@@ -36,4 +36,4 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     for task, footer in footers.items():
         if footer.get("content_free"):
             calibrate(joint, task, footer["content_free"], job.device)
-    joint.save(Path(snakemake.output.classifiers).parent, job.reference())
+    joint.save(Path(snakemake.output.classifiers).parent, job.reference(), snakemake)

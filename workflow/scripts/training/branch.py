@@ -31,5 +31,5 @@ with stage(snakemake, title):
         state = parallel.run(job.gpus, output.parent, branch, model, *run)
         rng = np.random.default_rng(derive(job.seed, "importance samples"))
         frame = importance(model, examples, params.samples, rng, job.device)
-        Checkpoint(output, checkpoint.fingerprint, 0).save(state)
+        Checkpoint(output, checkpoint.fingerprint, 0, job.record).save(state)
         tables.write(snakemake.output.importance, IMPORTANCE, frame, job.footer())

@@ -12,7 +12,6 @@ from headspec.models import saved
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.provenance import hashes
 from headspec.seeds import derive
 from headspec.training import parallel, store
 from headspec.training.adapting import adapt
@@ -41,7 +40,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         torch.manual_seed(derive(job.seed, "heads"))  # of tasks
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
         fingerprint = f"{checkpoint.fingerprint}, reserve {reserve}"
-        trunk_checkpoint = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds)
+        trunk_checkpoint = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds, job.record)
         trunk = trunk_checkpoint if snakemake.output.get("trunk") else None
         stored_run = store.entry(
             job,
@@ -62,11 +61,8 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             validation = validation_beside(paths, classes)
             run = setup, checkpoint, trunk, reserve, validation
             history = parallel.run(job.gpus, folder, train, model, *run)
-            model.save(folder / "model", reference)
-        footer = job.footer()
-        if trunk:
-            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(trunk_checkpoint.path)
-        tables.write(snakemake.output.history, TRAINING, history, footer)
+            model.save(folder / "model", reference, snakemake)
+        tables.write(snakemake.output.history, TRAINING, history, job.footer())
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(trunk_checkpoint.path, snakemake.output.trunk)
         if not resumed:

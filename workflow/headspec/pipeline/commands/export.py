@@ -87,7 +87,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
     texts = {name: Examples(tables.read(path)) for name, path in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
     tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
-    sha256 = {name: files.embedded_sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
+    sha256 = {name: files.sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
     asked = "kept_for" if place["pruning_method"] else "ranked_for"
     about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": sha256, "encoder": source}
     model = MultiTask.load(run / "model")
