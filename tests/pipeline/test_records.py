@@ -13,6 +13,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from snakemake.iocontainers import Params
+from snakemake.persistence import MetadataRecord
 from snakemake.persistence.file import FilePersistence
 from torch import nn
 from transformers import BertConfig, BertModel
@@ -268,15 +269,19 @@ def test_large_files_are_known_by_their_bytes_and_read_once(monkeypatch):
     Path("large.bin").write_bytes(b"1.5 s")
     path = make("t.parquet", inputs=("large.bin",))
     hashes.keep(["large.bin", str(path)])
+    path.touch()  # by Snakemake
+    ended = MetadataRecord(rule="r", endtime=path.stat().st_mtime, record_format_version=records.FORMAT)
+    FilePersistence(nolock=True)._write_record(str(path), ended)
     hashes.SHA256.clear()
     read.clear()
     assert restore() == 1 and read == []
     digest = f"sha256:{hashlib.sha256(b'1.5 s').hexdigest()}"
     assert record_of("t.parquet").input_checksums == {"large.bin": digest}
-    for touched in (Path("large.bin"), path):
-        touched.touch()
-    hashes.SHA256.clear()
-    assert restore() == 0 and set(read) == {"large.bin", str(path)}
+    flip(path, 300)
+    assert restore() == 1 and set(read) == {str(path)} and damaged() == [path]
+    flip(path, 300)
+    Path("large.bin").touch()
+    assert restore() == 1 and set(read) == {"large.bin", str(path)}
 
 
 def test_a_record_depends_on_parameters_and_inputs():

@@ -34,13 +34,13 @@ class Results:
     `recorded` returns Snakemake's record of a file, or None.
     """
 
-    def __init__(self, folder: Path, recorded: Callable[[Path], Any] | None = None) -> None:
+    def __init__(self, folder: Path, recorded: Callable[[str | Path], Any] = hashes.untold) -> None:
         self.folder, self.recorded = folder, recorded
         #: problem, input, output and versions of all files that can contain a record
         self.found: dict[Path, dict[str, Any]] = {}
         self.changed: set[Path] = set()  #: paths that are new or have changed since the last comparison
         # many results have the same inputs
-        self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
+        self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(self._sha256_now)
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = RESULTS.get(path, self._read)
@@ -82,10 +82,11 @@ class Results:
         path, nothing, intact = Path(path), dict[str, Any](input={}, output={}, versions={}), False
         self.changed.add(path)
         with contextlib.suppress(PermissionError):
-            intact = hashes.intact(path)
+            intact = hashes.intact(path, self._ended)
         if not intact:
-            known = self.recorded and (record := self.recorded(path)) and record.rule
-            return {"problem": DAMAGED if known or _was_result(path) else FOREIGN, **nothing}
+            record = self.recorded(path)
+            known = (record and record.rule) or _was_result(path)
+            return {"problem": DAMAGED if known else FOREIGN, **nothing}
         try:
             footer = read_footer(path)
         except DamageError:
@@ -93,18 +94,21 @@ class Results:
         job, versions = footer["job"], footer.get("versions", {})
         return {"problem": "", "input": job["input"], "output": job["output"], "versions": versions}
 
+    def _sha256_now(self, path: Path) -> str:
+        """Return the SHA-256 of a file; empty if it is missing."""
+        with contextlib.suppress(OSError):
+            return record_sha256(path, self._ended)
+        return ""
+
+    def _ended(self, path: str | Path) -> float | None:
+        """Return the time at which Snakemake touched a file, after its job."""
+        return getattr(self.recorded(path), "endtime", None)
+
     def _damaged_beside(self, path: Path) -> set[str]:
         """Return names of files without a record that changed after the job of `path` wrote them."""
         written = {name: known for name, known in self.found[path]["output"].items() if known}
         now = {name: self._sha256(self.place(path, name)) for name in written}
         return {name for name, known in written.items() if now[name] not in ("", known)}
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; empty if it is missing."""
-    with contextlib.suppress(OSError):
-        return record_sha256(path)
-    return ""
 
 
 def read_footer(path: Path) -> dict[str, Any]:

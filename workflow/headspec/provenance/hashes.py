@@ -30,6 +30,14 @@ def stat_key(path: str | Path) -> StatKey:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
+#: returns the time of a file whose job has just ended, None if that is not known
+Ended = Callable[[str | Path], float | None]
+
+
+def untold(path: str | Path) -> None:
+    """Return None: no job is known to have made the file."""
+
+
 class FileCache:
     """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
@@ -42,13 +50,20 @@ class FileCache:
         self._entries: dict[str, dict[str, list[Any]]] = {}  # by working folder
         self._unsaved: dict[str, dict[str, list[Any]]] = {}
 
-    def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
-        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`."""
+    def get(self, path: str | Path, compute: Callable[[str | Path], Any], ended: Ended = untold) -> Any:
+        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`.
+
+        When a job has ended, Snakemake touches its outputs, which sets both times; if that is all that
+        happened to a file since, the value from within the job holds.
+        """
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
-        if name in entries and entries[name][0] == now:
-            return entries[name][1]
+        before, value = entries.get(name, ([], None))
+        if before == now:
+            return value
         settled = time.time() - now[3] / 1e9 >= RECENT
-        value = compute(path)
+        only_touched = before[:2] == now[:2] and now[2] == now[3] and os.stat(path).st_mtime == ended(path)
+        if not only_touched:
+            value = compute(path)
         if settled:
             entries[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
         return value
@@ -60,7 +75,7 @@ class FileCache:
         entries = {}
         for name, entry in (self._saved() | unsaved).items():
             with contextlib.suppress(OSError):
-                if stat_key(name) == entry[0]:
+                if stat_key(name)[:2] == entry[0][:2]:
                     entries[name] = entry
         text = json.dumps({"by": self.depends_on(), "entries": entries, "sha256": files.PLACEHOLDER})
         # without the file, the values are computed again
@@ -92,19 +107,19 @@ class FileCache:
 SHA256 = FileCache("sha256.json")
 
 
-def sha256(path: str | Path) -> str:
+def sha256(path: str | Path, ended: Ended = untold) -> str:
     """Return the SHA-256 of a file."""
-    return SHA256.get(path, files.digests)[0]
+    return SHA256.get(path, files.digests, ended)[0]
 
 
-def record_sha256(path: str | Path) -> str:
+def record_sha256(path: str | Path, ended: Ended = untold) -> str:
     """Return the SHA-256 of a file as records of jobs have it: ``sha256:`` and 64 digits, as Snakemake's."""
-    return f"sha256:{sha256(path)}"
+    return f"sha256:{sha256(path, ended)}"
 
 
-def intact(path: str | Path) -> bool:
+def intact(path: str | Path, ended: Ended = untold) -> bool:
     """Return whether a file is as `files.embed_sha256` left it."""
-    return SHA256.get(path, files.digests)[1]
+    return SHA256.get(path, files.digests, ended)[1]
 
 
 def keep(paths: Iterable[str]) -> None:
