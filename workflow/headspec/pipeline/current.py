@@ -19,7 +19,7 @@ from typing import Any
 from headspec import tables
 from headspec.errors import DamageError
 from headspec.provenance import hashes
-from headspec.provenance.hashes import FileCache, record_sha256
+from headspec.provenance.hashes import FileCache
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
 #: why a file is no result
@@ -34,13 +34,13 @@ class Results:
     `recorded` returns Snakemake's record of a file, or None.
     """
 
-    def __init__(self, folder: Path, recorded: Callable[[str | Path], Any] = hashes.untold) -> None:
+    def __init__(self, folder: Path, recorded: Callable[[Path], Any] = lambda _: None) -> None:
         self.folder, self.recorded = folder, recorded
         #: problem, input, output and versions of all files that can contain a record
         self.found: dict[Path, dict[str, Any]] = {}
         self.changed: set[Path] = set()  #: paths that are new or have changed since the last comparison
         # many results have the same inputs
-        self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(self._sha256_now)
+        self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = RESULTS.get(path, self._read)
@@ -82,7 +82,7 @@ class Results:
         path, nothing, intact = Path(path), dict[str, Any](input={}, output={}, versions={}), False
         self.changed.add(path)
         with contextlib.suppress(PermissionError):
-            intact = hashes.intact(path, self._ended)
+            intact = hashes.intact(path)
         if not intact:
             record = self.recorded(path)
             known = (record and record.rule) or _was_result(path)
@@ -94,21 +94,18 @@ class Results:
         job, versions = footer["job"], footer.get("versions", {})
         return {"problem": "", "input": job["input"], "output": job["output"], "versions": versions}
 
-    def _sha256_now(self, path: Path) -> str:
-        """Return the SHA-256 of a file; empty if it is missing."""
-        with contextlib.suppress(OSError):
-            return record_sha256(path, self._ended)
-        return ""
-
-    def _ended(self, path: str | Path) -> float | None:
-        """Return the time at which Snakemake touched a file, after its job."""
-        return getattr(self.recorded(path), "endtime", None)
-
     def _damaged_beside(self, path: Path) -> set[str]:
         """Return names of files without a record that changed after the job of `path` wrote them."""
         written = {name: known for name, known in self.found[path]["output"].items() if known}
         now = {name: self._sha256(self.place(path, name)) for name in written}
         return {name for name, known in written.items() if now[name] not in ("", known)}
+
+
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file; empty if it is missing."""
+    with contextlib.suppress(OSError):
+        return hashes.record_sha256(path)
+    return ""
 
 
 def read_footer(path: Path) -> dict[str, Any]:
@@ -157,12 +154,9 @@ def other_versions(
 
 def _was_result(path: Path) -> bool:
     """Return whether a damaged file was a result or a table."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            cut_off = data[:4] == b"PAR1" != data[-4:]
-            return cut_off or data.find(b"headspec" if path.suffix == ".parquet" else b"headspec:") >= 0
-    except ValueError:  # an empty file cannot be mapped
-        return False
+    data = path.read_bytes()
+    cut_off = data[:4] == b"PAR1" != data[-4:]
+    return cut_off or (b"headspec" if path.suffix == ".parquet" else b"headspec:") in data
 
 
 def _files(results: Path) -> Iterator[Path]:

@@ -35,6 +35,7 @@ def restore(folder: Path) -> tuple[int, Results]:
         if RECORD_FORMAT_VERSION != FORMAT:
             raise ImportError(f"records of version {RECORD_FORMAT_VERSION}")
         snakemake = FilePersistence(nolock=True)
+        hashes.SHA256.follow(lambda path: getattr(snakemake._read_record(path), "endtime", None))
         results = Results(folder, lambda path: snakemake._read_record(str(path)))
         restored = sum(_restore(snakemake, results, path) for path in results.found)
     except (ImportError, AttributeError, TypeError) as error:

@@ -63,9 +63,9 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     Return a warning if the file is not as an earlier start left it; empty otherwise.
     """
     path = results / CONFIG
-    changed = path.is_file() and _record(results).is_file() and not _is_own(results, path.read_bytes())
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     before, text_before = _noted(results)
+    changed = not before and path.is_file() and _record(results).is_file()
     earlier = _targets(before) if text == text_before else [ALL]
     named = (target for target in targets if target.isidentifier())  # not files, which these targets make
     asked = list(dict.fromkeys([*earlier, *named]))

@@ -107,8 +107,7 @@ def _leads_to_itself(link: Path) -> bool:
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return digests(path)[0]
 
 
 def embed_sha256(path: str | Path) -> None:

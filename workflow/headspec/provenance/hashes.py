@@ -30,14 +30,6 @@ def stat_key(path: str | Path) -> StatKey:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-#: returns the time of a file whose job has just ended, None if that is not known
-Ended = Callable[[str | Path], float | None]
-
-
-def untold(path: str | Path) -> None:
-    """Return None: no job is known to have made the file."""
-
-
 class FileCache:
     """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
@@ -50,23 +42,28 @@ class FileCache:
         self._entries: dict[str, dict[str, list[Any]]] = {}  # by working folder
         self._unsaved: dict[str, dict[str, list[Any]]] = {}
 
-    def get(self, path: str | Path, compute: Callable[[str | Path], Any], ended: Ended = untold) -> Any:
-        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`.
-
-        When a job has ended, Snakemake touches its outputs, which sets both times; if that is all that
-        happened to a file since, the value from within the job holds.
-        """
+    def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
+        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`."""
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
-        before, value = entries.get(name, ([], None))
-        if before == now:
-            return value
+        if name in entries and entries[name][0] == now:
+            return entries[name][1]
         settled = time.time() - now[3] / 1e9 >= RECENT
-        only_touched = before[:2] == now[:2] and now[2] == now[3] and os.stat(path).st_mtime == ended(path)
-        if not only_touched:
-            value = compute(path)
+        value = compute(path)
         if settled:
             entries[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
         return value
+
+    def follow(self, ended: Callable[[str], float | None]) -> None:
+        """Let values from within jobs hold for files that Snakemake touched when their jobs had `ended`.
+
+        That sets both times of a file; a later change moves one of them.
+        """
+        for name, (before, value) in self._here().items():
+            with contextlib.suppress(OSError):
+                now, time_of = stat_key(name), os.stat(name).st_mtime
+                touched = before != now and before[:2] == now[:2] and now[2] == now[3]
+                if touched and time_of == ended(os.path.relpath(name)):
+                    self._here()[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
 
     def save(self) -> None:
         """Save new values, if any, beside those that other processes have saved, for files that are there."""
@@ -107,19 +104,19 @@ class FileCache:
 SHA256 = FileCache("sha256.json")
 
 
-def sha256(path: str | Path, ended: Ended = untold) -> str:
+def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
-    return SHA256.get(path, files.digests, ended)[0]
+    return SHA256.get(path, files.digests)[0]
 
 
-def record_sha256(path: str | Path, ended: Ended = untold) -> str:
+def record_sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file as records of jobs have it: ``sha256:`` and 64 digits, as Snakemake's."""
-    return f"sha256:{sha256(path, ended)}"
+    return f"sha256:{sha256(path)}"
 
 
-def intact(path: str | Path, ended: Ended = untold) -> bool:
+def intact(path: str | Path) -> bool:
     """Return whether a file is as `files.embed_sha256` left it."""
-    return SHA256.get(path, files.digests, ended)[1]
+    return SHA256.get(path, files.digests)[1]
 
 
 def keep(paths: Iterable[str]) -> None:

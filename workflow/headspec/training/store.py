@@ -90,9 +90,7 @@ def _rows(path: str) -> str:
 def entry(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> Entry:
     """Return the entry for a training (see `identity`)."""
     store = check()
-    if store is None:
-        return Entry(None, {})
-    return Entry(store, identity(job, model, paths, **settings), job.snakemake)
+    return Entry(store, identity(job, model, paths, **settings), job.snakemake) if store else Entry(None, {})
 
 
 class Entry:
