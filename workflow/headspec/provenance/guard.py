@@ -90,9 +90,10 @@ def loaded(planned: Iterable[str]) -> Iterator[str]:
     roots = [Path(code_hash.node_of(root).path) for root in planned]
     plugins = [path for path in roots if code_hash.LIBRARY.parent not in path.parents]
     beside = [*map(definitions.import_root, plugins), *([Path.cwd()] if plugins else [])]
-    for name, module in list(sys.modules.items()):
+    for module in list(sys.modules.values()):
         path = Path(os.path.abspath(getattr(module, "__file__", None) or ""))
-        if path.suffix != ".py" or name == "__main__":
+        # the script, or what runs it, under any name; some modules of torch name files that do not exist
+        if path.suffix != ".py" or getattr(module, "__name__", "") == "__main__" or not path.exists():
             continue
         plugged = any(folder in path.parents for folder in beside) and not code_hash.is_installed(path)
         if code_hash.LIBRARY in path.parents or plugged:
