@@ -1,17 +1,22 @@
 """The code that a stage reaches: which files, and which edits count."""
 
 import ast
+import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from headspec.provenance import code_hash, hashes
+from headspec.errors import ChangedError, UnplannedError
+from headspec.provenance import code_hash, guard, hashes
+from headspec.provenance.files import atomic
 from headspec.version import VERSION
 from support.paths import ROOT
 
@@ -126,7 +131,7 @@ def test_no_stage_reaches_the_checks_of_a_config_planning_or_kinds_that_it_does_
     reached = code_hash.current().reached(code_hash.node_of(root(script)))
     own = {node.path for node in reached if node.name and code_hash.current().definition(node).text}
     names = {os.path.relpath(path, code_hash.LIBRARY) for path in own}
-    assert not [name for name in names if name.startswith(PLANNING)]
+    assert not [name for name in names if name.startswith(PLANNING) and "/commands/" not in name]
     assert not {Path(name).name for name in names if name.startswith("tasks/")} & {"kind.py", "kinds.py"}
 
 
@@ -363,3 +368,56 @@ def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
     (tmp_path / hashes.FOLDER / code_hash.MODULES.name).write_text("{")  # damaged
     forget()
     assert hashed(script) == after
+
+
+# --- what a job loads
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch) -> SimpleNamespace:
+    """A job whose code is a plugin, planned before its script was written."""
+    (tmp_path / "plugin_of_a_job.py").write_text("import named_by_it\n")
+    (tmp_path / "named_by_it.py").write_text("X = 1\n")
+    (tmp_path / "found_by_a_text.py").write_text("def f(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code = code_hash.by_root([tmp_path / "plugin_of_a_job.py"])
+    script = tmp_path / "script.py"
+    script.touch()
+    os.utime(script, (time.time() + 10, time.time() + 10))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    before = frozenset(guard.loaded(code))  # by the tests
+    return SimpleNamespace(input=[], resources={}, params=SimpleNamespace(code=code), loaded=before)
+
+
+def publish(folder: Path) -> None:
+    with atomic(folder / "result") as temporary:
+        temporary.touch()
+
+
+def test_a_job_that_loads_a_module_beyond_its_plan_ends_with_its_name(job, tmp_path):
+    with guard.unchanged(job):
+        importlib.import_module("plugin_of_a_job")
+        publish(tmp_path)
+        importlib.import_module("found_by_" + "a_text")
+        with pytest.raises(UnplannedError, match="found_by_a_text.py: loaded by this job"):
+            publish(tmp_path)
+
+
+def test_what_runs_the_script_of_a_job_is_no_code_of_it(job, tmp_path, monkeypatch):
+    """`multiprocessing` keeps the main module under another name; torch names files that are not there."""
+    files = {"__main__": code_hash.LIBRARY / "pipeline" / "warm.py", "torch.gone": tmp_path / "gone.py"}
+    for i, (name, path) in enumerate(files.items()):
+        module = ModuleType(name)
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, f"__other_{i}__", module)
+    with guard.unchanged(job):
+        publish(tmp_path)
+
+
+def test_an_edit_of_what_a_job_reaches_ends_it_and_another_edit_does_not(job, tmp_path):
+    rewrite(tmp_path / "named_by_it.py", "X = 1\n", "X = 1\n\n\ndef unused():\n    return 2\n")
+    with guard.unchanged(job):
+        publish(tmp_path)
+    rewrite(tmp_path / "named_by_it.py", "X = 1\n", "X = 1\nprint(end='')\n")
+    with pytest.raises(ChangedError, match="named_by_it.py was edited after"), guard.unchanged(job):
+        publish(tmp_path)
