@@ -106,7 +106,7 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
     ("cells", "settings", "message"),
     [
         (["joy", None], {}, "tasks.t.label: 1 of 2 rows of x.csv have no label; the first is row 2"),
-        (["joy", " "], {}, "tasks.t.filter. For texts with none of the labels, write []."),
+        (["joy", " "], {}, 'set tasks.t.unlabelled to "". For texts with none of the labels, write [].'),
         (["joy", "joy,,love"], {}, "row 2 of x.csv has 'joy,,love', of which a label is empty"),
         (["joy,joy"], {}, "with 'joy' twice, expected each label once"),
         ([[0, 1, 0]], {}, "'0' twice, expected each label once; for 0 and 1, name a column for each label"),
