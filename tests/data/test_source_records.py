@@ -105,7 +105,7 @@ def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
     assert "text_a" not in read().train.rows  # from the record
     for module, counts in {"heads/masks.py": False, "data/sources/columns.py": True}.items():
         path = copy / "headspec" / module
-        path.write_text(path.read_text() + "\nADDED = 1\n")
+        path.write_text(path.read_text() + "\nassert __name__\n")
         assert ("text_a" in read().train.rows) == counts
 
 

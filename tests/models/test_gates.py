@@ -245,6 +245,7 @@ def test_a_model_that_was_compiled_and_called_is_scored():
 
 
 def test_gates_are_not_set_in_a_compiled_function():
+    torch.compiler.reset()  # earlier tests may have compiled so often that functions run as written
     gates = HeadGates(encoder("bert"))
 
     @torch.compile(backend="eager")
