@@ -206,3 +206,14 @@ def test_errors_of_the_disk_are_told_apart_from_others(tmp_path):
     hidden.__context__ = OSError(30, "Read-only file system")
     assert "y: the disk is read-only" in str(files.storage_error(hidden, "y"))
     assert files.storage_error(ValueError("no")) is None
+
+
+def test_values_that_another_version_saved_in_another_form_are_computed_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("x")
+    saved = tmp_path / hashes.FOLDER / "values.json"
+    saved.parent.mkdir(parents=True)
+    entries = {str(tmp_path / "x"): [hashes.stat_key("x"), "old", False]}
+    saved.write_text(json.dumps({"by": "", "entries": entries, "sha256": files.PLACEHOLDER}))
+    files.embed_sha256(saved)
+    assert hashes.FileCache("values.json").get("x", lambda path: "new") == "new"

@@ -30,6 +30,10 @@ def stat_key(path: str | Path) -> StatKey:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
+#: of entries that are saved; those of another form, as of an earlier headspec, are computed again
+FORM = "2"
+
+
 class FileCache:
     """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
@@ -74,7 +78,7 @@ class FileCache:
             with contextlib.suppress(OSError):
                 if stat_key(name)[:2] == entry[0][:2]:
                     entries[name] = entry
-        text = json.dumps({"by": self.depends_on(), "entries": entries, "sha256": files.PLACEHOLDER})
+        text = json.dumps({"by": self._by(), "entries": entries, "sha256": files.PLACEHOLDER})
         # without the file, the values are computed again
         with contextlib.suppress(OSError, StorageError), files.atomic(FOLDER / self.name) as temporary:
             temporary.write_text(text)
@@ -84,6 +88,10 @@ class FileCache:
         """Forget all values."""
         self._entries.clear()
         self._unsaved.clear()
+
+    def _by(self) -> list[str]:
+        """Return what saved entries depend on: their own form, and what their values do."""
+        return [FORM, self.depends_on()]
 
     def _here(self) -> dict[str, list[Any]]:
         folder = os.getcwd()
@@ -95,7 +103,7 @@ class FileCache:
         try:
             files.verify(FOLDER / self.name)
             stored = json.loads((FOLDER / self.name).read_text())
-            return stored["entries"] if stored["by"] == self.depends_on() else {}
+            return stored["entries"] if stored["by"] == self._by() else {}
         except (DataError, OSError, ValueError, KeyError, TypeError):
             return {}
 
