@@ -1,7 +1,8 @@
 # make demo   sets up .venv and runs the demo study to its figures and report; make preview, its first mixture
 # make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests,
 #             make check the checks alone, make coverage counts the lines that all tests run;
-#             make storm kills studies at random moments, also on a SLURM cluster, for half an hour;
+#             make storm kills studies at random moments, also on a SLURM cluster, and traces the code of
+#             every job, for half an hour;
 #             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
 #             changes of the code of heads and statistics that their tests notice
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
@@ -51,7 +52,7 @@ test-slow: $(VENV)/.ready-test
 # Needs root, and Debian's slurm-wlm and munge; SEED=1 has other moments.
 storm: $(VENV)/.ready-test
 	KILLS=20 OMP_NUM_THREADS=1 pytest -rs --storm --installed tests/workflow/reruns/test_faults.py \
-	tests/workflow/cluster
+	tests/workflow/cluster tests/workflow/test_code_of_jobs.py
 
 # New examples in every run, twenty times as many; a failure prints how to draw its example again.
 fuzz: $(VENV)/.ready-test

@@ -10,7 +10,7 @@ import pytest
 from headspec.provenance import code_hash, definitions
 from support.running import every_stage
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.storm  # every job under a tracer: ten minutes
 
 #: scripts of stages that the study lacks
 NOT_RUN: set[str] = set()
