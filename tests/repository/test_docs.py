@@ -201,7 +201,8 @@ def test_every_schema_of_the_library_is_a_known_table():
     known = [{*schema.columns.items()} for schema in SCHEMAS.values()]
     for path in LIBRARY.rglob("*.py"):
         if path.stem != "__main__":
-            name = ".".join(path.relative_to(LIBRARY.parent).with_suffix("").parts)
+            module = path.relative_to(LIBRARY.parent).with_suffix("")
+            name = ".".join((module.parent if path.stem == "__init__" else module).parts)
             for value in vars(importlib.import_module(name)).values():
                 if isinstance(value, Schema):
                     assert any({*value.columns.items()} <= columns for columns in known), name

@@ -230,3 +230,9 @@ def test_chance_is_the_best_constant(metric, label, weights, expected):
 def test_no_constant_beats_chance(metric, label):
     constants = [score(metric, label, np.full(len(label), c)) for c in (0, 1)]
     assert max(constants) == pytest.approx(chance(metric, label))
+
+
+def test_metrics_that_a_task_takes_from_another_kind_are_roots_of_its_code():
+    assert metrics.roots(["accuracy", "f1"], ["classification"]) == []
+    taken = metrics.roots(["accuracy", "spearman"], ["classification"])
+    assert taken == [tasks.root("regression", "metrics")]

@@ -21,7 +21,7 @@ from headspec.models.pretrained import versions
 from headspec.models.pretrained.listed import Part
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
-from headspec.tasks import with_parts
+from headspec.tasks import metrics, with_parts
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind
 
@@ -35,7 +35,7 @@ class Settings:
     def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
         self.layout, self.plan, self.study = layout, plan, layout.study
         self._version, self._model_settings = cache(self._read_version), cache(self._read_model_settings)
-        self._with_parts = cache(with_parts)
+        self._with_parts = cache(self._read_with_parts)
 
     def settings(self, section: str, *keys: str) -> Values:
         """Return these keys of a section of the config."""
@@ -166,12 +166,19 @@ class Settings:
         """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
         tasks = self.study.tasks
         named = [*self.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
-        used = [name for name in named if name in tasks]
-        types = dict.fromkeys(tasks[name].type for name in used or tasks)
-        if wildcards.get("texts"):  # no task has these; they are read as if they had scores
-            types[type_of(None)] = None
-        roots = self._with_parts(roots, tuple(types))
+        used = [tasks[name] for name in named if name in tasks] or [*tasks.values()]
+        types = tuple(dict.fromkeys(task.type for task in used))
+        names = frozenset(metric for task in used for metric in kind(task).all_metrics(task))
+        # no task has the texts of a measure; they are read as if they had scores
+        roots = self._with_parts(roots, types, names, (type_of(None),) if wildcards.get("texts") else ())
         return (*roots, *plugins.registering()) if code_hash.reach(roots, plugins.REGISTER) else roots
+
+    def _read_with_parts(
+        self, roots: tuple[str, ...], types: tuple[str, ...], names: frozenset[str], more: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
+        others = metrics.roots(names, types) if "metrics" in code_hash.parts(roots) else []
+        return (*roots, *others)
 
     def vocabulary_settings(self, wildcards: Any) -> Values:
         """Return size and languages of a vocabulary."""

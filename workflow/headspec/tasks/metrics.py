@@ -6,7 +6,7 @@ gives the sums in all samples. Metrics are the part ``metrics.py`` of a kind of 
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import overload
@@ -58,6 +58,16 @@ def kinds() -> Iterator[str]:
     for kind in (*packages, *tasks.plugged()):
         if (root := tasks.root(kind, "metrics")) and code_hash.is_planned(root):
             yield kind
+
+
+def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Return the definitions of the metrics `names` that their tasks, of kinds `own`, take from other kinds.
+
+    They are roots of `code_hash.by_root`.
+    """
+    missing = set(names).difference(*(tasks.load_part(kind, "metrics") for kind in own))
+    others = (kind for kind in kinds() if missing and missing.intersection(tasks.load_part(kind, "metrics")))
+    return [root for kind in others if (root := tasks.root(kind, "metrics"))]
 
 
 @cache
