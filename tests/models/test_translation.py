@@ -1,30 +1,36 @@
 """Encoder-decoders of every type learn to write texts, and write them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from snakemake.iocontainers import Namedlist
 from transformers import PreTrainedTokenizerBase
 
+from headspec import tables
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
-from headspec.errors import HeadspecError
+from headspec.errors import ChangedError, HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks
+from headspec.models.pretrained import study_checks, versions
+from headspec.models.stage import ModelStage
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
+from headspec.tables import INT, Schema
 from headspec.tasks import kinds
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING
 from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS
-from support.running.studies import CONFIG, changed
+from support.running.studies import CONFIG, changed, local_model
 from support.tiers import cases
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, by_family
 from support.translators import DESCRIBED, classes, translator
@@ -238,3 +244,23 @@ def test_models_tasks_and_keys_that_do_not_belong_together_are_refused_before_an
         study_checks.check_models(loaded)
         kinds.KINDS["translation"].check(loaded.models, loaded.learnt)
     assert expected in str(caught.value)
+
+
+def test_a_tokenizer_that_did_not_make_the_tokens_of_a_job_is_refused(tmp_path):
+    folder, tokens = local_model(tmp_path / "model"), tmp_path / "tokens.parquet"
+    source = Model(source=str(folder))
+    made = {
+        "params": [repr(versions.version(source, "models.m", "tokenizer"))],
+        "output": {str(tokens): None},
+    }
+    schema = Schema({"id": INT}, keys=1)
+    tables.write(tokens, schema, pd.DataFrame({"id": [0]}), {"job": made})
+    params = SimpleNamespace(model={"source": source.source})
+    job = SimpleNamespace(key="models.m", snakemake=SimpleNamespace(params=params, input=Namedlist()))
+    job.snakemake.input.tokens = [str(tokens)]
+    assert ModelStage.tokenizer(job, {"a": {"type": "classification"}}) is None
+    assert ModelStage.tokenizer(job, {"a": {"type": "translation"}}).get_vocab()
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"tram"', '"trams"'))
+    with pytest.raises(ChangedError, match="models.m.source: .* was replaced after this job was planned"):
+        ModelStage.tokenizer(job, {"a": {"type": "translation"}})

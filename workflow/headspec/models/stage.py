@@ -91,10 +91,16 @@ class ModelStage:
             return encoders.load(model, key, int(self.snakemake.wildcards.get("seed") or 0))
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
-        """Return the tokenizer of the job's model, if it writes texts for one of the tasks."""
+        """Return the tokenizer of the job's model, if it writes texts for one of the tasks.
+
+        ChangedError if it is not the one that made the job's tokens.
+        """
         if not any(encoding(task).writes for task in classes.values()):
             return None
         model = Model.from_params(self.snakemake.params.model)
+        made = tables.footer(self.snakemake.input.tokens[0])["job"]["params"]
+        if repr(versions.version(model, self.key, "tokenizer")) not in made:
+            raise versions.replaced(model, self.key)
         return tokenization.tokenizer(model, self.key, *self.snakemake.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:

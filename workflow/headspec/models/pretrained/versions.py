@@ -54,16 +54,20 @@ def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[Non
     if not model.source or model.source.startswith("hub:"):
         yield
         return
-    replaced = ChangedError(
+    before = folder(model, key, part)
+    if version(model, key, part) != planned:
+        raise replaced(model, key)
+    yield
+    if folder(model, key, part) != before:
+        raise replaced(model, key)
+
+
+def replaced(model: Model, key: str) -> ChangedError:
+    """Return the error for a model of which a job finds another version than it was planned with."""
+    return ChangedError(
         f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
         "which plans with what is there now"
     )
-    before = folder(model, key, part)
-    if version(model, key, part) != planned:
-        raise replaced
-    yield
-    if folder(model, key, part) != before:
-        raise replaced
 
 
 @functools.cache
