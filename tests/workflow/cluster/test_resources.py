@@ -51,8 +51,8 @@ def scripts() -> dict[str, Path]:
 
 
 def runs_a_model(script: Path) -> bool:
-    """Whether a script imports, directly or not, the head gates, which every encoder needs."""
-    return "headspec/models/gates.py" in code_hash.closure(script)
+    """Whether a script reaches code in the module of head gates, which every encoder needs."""
+    return str(code_hash.LIBRARY / "models" / "gates.py") in code_hash.files([script])
 
 
 #: arguments, GPUs here, and the GPUs and threads that jobs which run a model request
