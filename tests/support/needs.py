@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import torch
 
@@ -10,7 +11,9 @@ from support.paths import SHARED
 
 DAEMONS = "munged", "slurmctld", "slurmd", "sbatch"
 #: need: the packages of Debian that bring it
-PACKAGES = {"chromium": "chromium", "SLURM": "slurm-wlm munge"}
+PACKAGES = {"chromium": "chromium", "rsync": "rsync", "SLURM": "slurm-wlm munge"}
+#: a file system in memory
+MEMORY = Path("/dev/shm")
 
 
 def lacking(need: str) -> str:
@@ -18,12 +21,12 @@ def lacking(need: str) -> str:
 
     Parameters
     ----------
-    need : {"chromium", "SLURM", "mounts", "GPU", "shared data"}
+    need : {"chromium", "rsync", "SLURM", "mounts", "another file system", "GPU", "shared data"}
     """
     root = os.geteuid() == 0
     match need:
-        case "chromium":
-            met, reason = bool(shutil.which("chromium")), "there is no chromium"
+        case "chromium" | "rsync":
+            met, reason = bool(shutil.which(need)), f"there is no {need}"
         case "SLURM":
             missing = [name for name in DAEMONS if not shutil.which(name)]
             met, reason = not missing, f"there is no {', '.join(missing)}"
@@ -32,6 +35,8 @@ def lacking(need: str) -> str:
         case "mounts":
             tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True)
             met, reason = root and tried.returncode == 0, "file systems cannot be mounted here"
+        case "another file system":
+            met, reason = MEMORY.is_dir() and os.access(MEMORY, os.W_OK), f"{MEMORY} cannot be written"
         case "GPU":
             met, reason = torch.cuda.is_available(), "there is no GPU"
         case "shared data":

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from headspec.config.loading import load
 from headspec.cost import graph
 from headspec.data.planned import Planned
 from headspec.provenance import hashes
+from support.needs import MEMORY
 from support.paths import ROOT
 from support.running.edits import at_import, setting, within
 from support.running.studies import CONFIG, SMALL, Folder
@@ -283,13 +285,19 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected, runs):
             assert re.search(runs, message), message
 
 
-#: as `rsync -t` does, too: files keep the time of their content
 COPIES = {
     "cp -r": 'cp -r "$0" "$1"',
     "cp -a": 'cp -a "$0" "$1"',
-    "cp -rp": 'cp -r --preserve=timestamps "$0" "$1"',
     "tar": 'mkdir "$1" && tar -c -C "$0" . | tar -x -C "$1"',
+    "rsync -t": 'rsync -rt "$0/" "$1"',
 }
+copies = pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, id=name, marks=[pytest.mark.needs("rsync")] * name.startswith("rsync"))
+        for name, command in COPIES.items()
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +314,7 @@ def all_large(shared) -> Folder:
 
 
 @pytest.mark.parametrize("what", [".", "results/tiny"], ids=["folder", "results"])
-@pytest.mark.parametrize("command", COPIES.values(), ids=COPIES)
+@copies
 def test_a_copy_reruns_what_an_edit_reaches(all_large, tmp_path, command, what):
     """As often as it is planned: of the folder in another place, or of results under another name."""
     study, copied = all_large.copy(tmp_path / "study"), tmp_path / "copied"
@@ -323,6 +331,18 @@ def test_a_copy_reruns_what_an_edit_reaches(all_large, tmp_path, command, what):
     study.set("pruning.fraction", 0.5)
     for _ in range(2):
         assert set(study.plan().rules) == set(FROM_PRUNING | all_of("reliability") | FIGURES)
+
+
+@pytest.mark.needs("another file system")
+@pytest.mark.parametrize("command", ["cp -r", "cp -a"])
+def test_a_copy_on_another_file_system_reruns_what_an_edit_reaches(all_large, command):
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        study = Folder(Path(folder, "study"))
+        subprocess.run([*command.split(), all_large.path, study.path], check=True)
+        assert study.plan().rules == {}
+        study.set("figures.dpi", 70)
+        for _ in range(2):
+            assert {*study.plan().rules} == {*FIGURES}
 
 
 def test_jobs_hand_on_the_hashes_of_large_files(all_large, tmp_path):
