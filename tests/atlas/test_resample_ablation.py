@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from headspec.atlas.resample_ablation import aligned, measure
+from headspec.atlas.resample_ablation import measure
 from headspec.atlas.sample import sampled
+from headspec.heads.ablations import aligned
 from headspec.models.devices import Device
 from support.contexts import replaced
 from support.single_texts import alone, contexts, heads

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from headspec.errors import EncoderError
-from headspec.heads.head_importance import head_importance
+from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.importance import gate_gradients
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices

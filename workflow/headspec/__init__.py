@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headspec.heads.head_importance import head_importance
+    from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.ranking import top_heads
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
-    "head_importance": "heads.head_importance",
+    "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_map",
     "remove_heads": "models.export.slicing",
     "top_heads": "heads.ranking",

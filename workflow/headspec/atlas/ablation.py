@@ -1,5 +1,6 @@
 """Every head closed alone: the increase of each example's loss, and its prediction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +10,7 @@ import torch
 
 from headspec.atlas.sample import fold_means
 from headspec.attention import existing, spread
+from headspec.heads.ablations import HalfMeans, each_replaced
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -73,14 +75,14 @@ def ablate(
     half = np.zeros(len(examples), dtype=int)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
     with ablating(model, task) as passes, device.cast():
-        means = {}
+        means = None
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)
 
         def batch_values(batch: Batch) -> torch.Tensor:
-            others = 1 - half[batch.rows]
-            replacements = {layer: layer_means[others] for layer, layer_means in means.items()}
-            instead = {measure: replacements if measure == MEAN_ABLATION else None for measure in measures}
+            instead = dict.fromkeys(measures)
+            if means is not None:
+                instead[MEAN_ABLATION] = means.others(half[batch.rows])
             return _batch_results(model, task, batch, passes, instead)
 
         several = examples.label.ndim > 1
@@ -108,11 +110,11 @@ def _batch_results(
     task: str,
     batch: Batch,
     passes: Resuming | Replacing,
-    instead: dict[str, dict[int, torch.Tensor] | None],
+    instead: Mapping[str, Mapping[int, torch.Tensor] | None],
 ) -> torch.Tensor:
     """Return losses and predictions, (batch, 1 + measures * existing heads, 1 + values); first, unablated.
 
-    `instead` maps measures to the replacements of each layer, (batch, heads, size), or None for nothing.
+    `instead` maps measures to the replacements of each layer, (batch, 1, heads, size), or None for nothing.
     """
 
     def run() -> torch.Tensor:
@@ -123,9 +125,8 @@ def _batch_results(
 
     results = [passes.record(run)]
     for vectors in instead.values():
-        for layer, head in np.argwhere(model.gates.exists).tolist():
-            replacement = None if vectors is None else vectors[layer][:, None, head]
-            results.append(passes.without(layer, head, run, replacement))
+        given = None if vectors is None else vectors.__getitem__
+        results += each_replaced(passes, run, model.gates.exists, given)
     return torch.stack(results, dim=1)
 
 
@@ -136,20 +137,12 @@ def _half_means(
     half: np.ndarray,
     passes: Resuming | Replacing,
     device: Device,
-) -> dict[int, torch.Tensor]:
-    """Return each layer's mean context vectors over the attending tokens of each half, (2, heads, size)."""
-    sums: dict[int, torch.Tensor] = {}
-    tokens: dict[int, torch.Tensor] = {}
+) -> HalfMeans:
+    """Return the means of each half over attending tokens."""
+    means = HalfMeans()
     for batch, _ in examples.in_batches(lambda b: passes.record(partial(model.read, b)), rows, device):
-        member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[batch.rows]]).to(device.name)
-        # a token's weight in each half, (batch, tokens, 2), by layer
-        attending = model.attending(batch)
-        for layer, context in passes.contexts.items():
-            weight = member[:, None] * attending[layer][..., None]
-            summed = torch.einsum("bthd,btk->khd", context.float(), weight)
-            sums[layer] = sums.get(layer, 0) + summed
-            tokens[layer] = tokens.get(layer, 0) + weight.sum((0, 1))
-    return {layer: layer_means / tokens[layer][:, None, None] for layer, layer_means in sums.items()}
+        means.add(passes.contexts, dict(enumerate(model.attending(batch))), half[batch.rows])
+    return means
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:

@@ -7,7 +7,8 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.heads.importance import by_batch, open_gates
+from headspec.heads.gradients import ones, token_derivatives
+from headspec.heads.importance import by_batch
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.propagation import Rules, propagating
@@ -75,10 +76,12 @@ def loss_gradients(
 
     def batch_values(batch: Batch) -> torch.Tensor:
         tokens = max(mask.shape[1] for mask in model.attending(batch))  # of sources or of targets
-        gates = open_gates(model.gates, len(batch.rows), tokens)  # (batch, tokens, layers, heads)
-        with device.cast():
-            loss = model.losses(task, model.pool(batch), batch.labels).sum()
-        (by_token,) = torch.autograd.grad(loss, gates)
+
+        def losses() -> torch.Tensor:
+            with device.cast():
+                return model.losses(task, model.pool(batch), batch.labels)
+
+        by_token = token_derivatives(model.gates, losses, len(batch.rows), tokens)
         return torch.stack([by_token.sum(1), by_token.abs().sum(1)], dim=1)
 
     return by_batch(batch_values, "gradients of the gates", model, task, examples, rows, device, progress)
@@ -102,8 +105,8 @@ def relevances(
     require("rules of relevance", rules, get_args(Rules))
 
     def batch_values(batch: Batch) -> torch.Tensor:
-        gates = open_gates(model.gates, len(batch.rows))
-        with device.cast(), propagating(model.gates, rules):
+        gates = ones(model.gates, len(batch.rows)).requires_grad_()
+        with model.gates.at(gates), device.cast(), propagating(model.gates, rules):
             top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from headspec.attention import spread
+from headspec.heads.ablations import aligned, each_replaced
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -36,26 +37,13 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
         def run() -> torch.Tensor:
             return model.losses(task, model.pool(batch), batch.labels)
 
-        losses = [passes.record(run)]
-        for layer, context in contexts.items():
-            given = context.take_along_dim(places[layer][..., None, None], 1)
-            losses += [
-                passes.without(layer, head, run, given[..., head, :]) for head in range(context.shape[2])
-            ]
+        def instead(layer: int) -> torch.Tensor:
+            return contexts[layer].take_along_dim(places[layer][..., None, None], 1)
+
+        losses = [passes.record(run), *each_replaced(passes, run, model.gates.exists, instead)]
         return torch.stack(losses[1:], dim=1) - losses[0][:, None]
 
     with ablating(model, task) as passes, device.cast():
         values = examples.values(batch_values, rows, device, None, task)
     require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
     return spread(values, model.gates.exists)
-
-
-def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:
-    """Return, for each token, the place of the other text's token that replaces it, (batch, tokens).
-
-    `attended` and `others` are the attention masks (batch, tokens) of both texts; with `at_end`, tokens are
-    counted from the end.
-    """
-    own, length = (mask.sum(1, keepdim=True) for mask in (attended, others))
-    places = torch.arange(attended.shape[1], device=attended.device).expand_as(attended)
-    return length - 1 - (own - 1 - places) % length if at_end else places % length

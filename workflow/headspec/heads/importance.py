@@ -8,11 +8,11 @@ import pandas as pd
 import torch
 from torch import nn
 
+from headspec.heads.gradients import gate_derivatives
 from headspec.heads.ranking import fold_means
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
-from headspec.models.gates import HeadGates
 from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -44,29 +44,6 @@ def scoring(model: nn.Module) -> Iterator[None]:
         finally:
             for parameter in trainable:
                 parameter.requires_grad_(True)
-
-
-def gate_derivatives(
-    gates: HeadGates, losses: Callable[[], torch.Tensor], n: int, closed: np.ndarray | None = None
-) -> torch.Tensor:
-    """Return each example's derivative of the loss with respect to every head's gate, at 1.
-
-    One backward pass serves a batch: each example has its own gates, and the losses are summed. The result is
-    (batch, layers, heads), signed, and 0 where there is no head. `losses` runs the model on a batch of `n`
-    and returns each example's loss, (batch,); gates of heads in `closed`, bool (layers, heads), are at 0.
-    """
-    values = torch.ones(n, *gates.exists.shape, device=next(gates.model.parameters()).device)
-    if closed is not None:
-        values[:, torch.from_numpy(closed).to(values.device)] = 0
-    with gates.at(values.requires_grad_()):
-        return torch.autograd.grad(losses().sum(), values)[0]
-
-
-def open_gates(gates: HeadGates, *shape: int) -> torch.Tensor:
-    """Set gates of one, (*shape, layers, heads), on the model and record their derivatives."""
-    device = next(gates.model.parameters()).device
-    gates.values = values = torch.ones(*shape, *gates.exists.shape, device=device, requires_grad=True)
-    return values
 
 
 def gate_gradients(

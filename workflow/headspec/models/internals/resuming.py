@@ -80,10 +80,14 @@ class Resuming:
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
     out a head equals closing its gate. There are no gradients and no dropout. Raises EncoderError if it does
     not, or if the encoder does not repeat its calls or changes states that modules have returned.
+
+    Parameters
+    ----------
+    checked : what is run for the check; by default a batch of two texts, one of them padded
     """
 
-    def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
-        self.encoder, self.gates = encoder, gates
+    def __init__(self, encoder: PreTrainedModel, gates: HeadGates, checked: Run | None = None) -> None:
+        self.encoder, self.gates, self.checked = encoder, gates, checked or self._texts
         # row: its context vectors, and the calls finished before it inside unfinished calls
         self._points: dict[int, tuple[torch.Tensor, Finished]] = {}
         self._open: list[Finished] | None = None  # finished calls in each open one
@@ -162,16 +166,16 @@ class Resuming:
         kind = self.encoder.config.model_type
         return EncoderError(f"passes of this {kind} cannot start at a layer: {reason}")
 
-    @torch.no_grad()
-    def _check(self) -> None:
+    def _texts(self) -> torch.Tensor:
         device = next(self.encoder.parameters()).device
         ids = torch.arange(16, device=device).view(2, 8) % self.encoder.config.vocab_size
         attended = torch.ones_like(ids)
         attended[1, 5:] = 0
+        return self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state[attended.bool()]
 
-        def run() -> torch.Tensor:
-            return self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state[attended.bool()]
-
+    @torch.no_grad()
+    def _check(self) -> None:
+        device, run = next(self.encoder.parameters()).device, self.checked
         self.record(run)
         within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
         for layer in self._points:

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec.errors import EncoderError, listing
-from headspec.heads.batches import LABELS, Inputs, count, rows
+from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -12,8 +12,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from headspec.errors import listing, nearest
-from headspec.heads.batches import Inputs
-from headspec.heads.losses import IGNORED
+from headspec.heads.any_model.batches import Inputs
+from headspec.heads.any_model.losses import IGNORED
 from headspec.models.pretrained.config_json import positions
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.continued import around, following, once, special_tokens

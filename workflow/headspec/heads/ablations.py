@@ -1,0 +1,71 @@
+"""Heads replaced one at a time in a batch, and what stands in for their context vectors."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import torch
+
+from headspec.models.internals.resuming import Replacing, Resuming, Run
+
+
+def each_replaced(
+    passes: Resuming | Replacing,
+    run: Run,
+    exists: np.ndarray,
+    instead: Callable[[int], torch.Tensor] | None = None,
+) -> Iterator[torch.Tensor]:
+    """Yield the result of `run` without each head of `exists`, bool (layers, heads), in order.
+
+    `instead` returns what replaces the context vectors of a row, (batch, tokens or 1, heads, size); without
+    it, heads are closed. `passes` has recorded `run`.
+    """
+    for row in np.flatnonzero(exists.any(axis=1)).tolist():
+        given = None if instead is None else instead(row)
+        for head in np.flatnonzero(exists[row]).tolist():
+            yield passes.without(row, head, run, None if given is None else given[:, :, head])
+
+
+class HalfMeans:
+    """Means of context vectors over the tokens of each half of the examples.
+
+    An example gets the means of the other half, so that no example shapes the mean by which it is judged.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[int, torch.Tensor] = {}  # (2, heads, size)
+        self._tokens: dict[int, torch.Tensor] = {}  # (2,)
+
+    def add(
+        self, contexts: Mapping[int, torch.Tensor], attending: Mapping[int, torch.Tensor], half: np.ndarray
+    ) -> None:
+        """Add a batch.
+
+        Parameters
+        ----------
+        contexts : row: (batch, tokens, heads, size)
+        attending : row: (batch, tokens), 1 for tokens that are no padding
+        half : (batch,), 0 or 1
+        """
+        device = next(iter(contexts.values())).device
+        member = torch.from_numpy(np.eye(2, dtype=np.float32)[half]).to(device)
+        for row, context in contexts.items():
+            weight = member[:, None] * attending[row][..., None]  # a token's in each half, (batch, tokens, 2)
+            summed = torch.einsum("bthd,btk->khd", context.float(), weight)
+            self._sums[row] = self._sums.get(row, 0) + summed
+            self._tokens[row] = self._tokens.get(row, 0) + weight.sum((0, 1))
+
+    def others(self, half: np.ndarray) -> dict[int, torch.Tensor]:
+        """Return the means for examples of these halves, row: (batch, 1, heads, size)."""
+        rows = {row: sums / self._tokens[row][:, None, None] for row, sums in self._sums.items()}
+        return {row: means[1 - half][:, None] for row, means in rows.items()}
+
+
+def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:
+    """Return, for each token, the place of the other text's token that replaces it, (batch, tokens).
+
+    Tokens of a shorter text repeat. `attended` and `others` are the attention masks (batch, tokens) of both
+    texts; with `at_end`, tokens are counted from the end.
+    """
+    own, length = (mask.sum(1, keepdim=True) for mask in (attended, others))
+    places = torch.arange(attended.shape[1], device=attended.device).expand_as(attended)
+    return length - 1 - (own - 1 - places) % length if at_end else places % length

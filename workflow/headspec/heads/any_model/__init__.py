@@ -1,0 +1,1 @@
+"""Scores of heads in any model of transformers, with its own task head."""

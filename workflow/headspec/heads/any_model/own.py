@@ -1,0 +1,94 @@
+"""A model of one's own while its heads are measured: batches, heads and loss, and the model unchanged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from headspec.errors import EncoderError, listing
+from headspec.heads.any_model import text_batches
+from headspec.heads.any_model.batches import LABELS, Inputs, arguments, count, rows, without_labels
+from headspec.heads.any_model.losses import Loss, own_loss
+from headspec.heads.importance import scoring
+from headspec.models.attention.probe_inputs import probe_inputs
+from headspec.models.gates import HeadGates
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@contextmanager
+def measuring(model: PreTrainedModel) -> Iterator[None]:
+    """Turn off dropout and gradients of weights, and keep what models set at the first labels."""
+    problem = getattr(model.config, "problem_type", None)
+    try:
+        with scoring(model):
+            yield
+    finally:
+        if hasattr(model.config, "problem_type"):
+            model.config.problem_type = problem
+
+
+def read(
+    model: PreTrainedModel,
+    batches: Iterable[Any] | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+    given: Mapping[str, Any],
+) -> Iterator[Inputs]:
+    """Yield batches with their tensors on the model's device: `batches`, or made of texts or prompts `given`.
+
+    Raises ValueError if arguments do not fit together.
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    if batches is None:
+        batches = text_batches.made(model, tokenizer, named)
+    elif beside := [*named, *(["tokenizer"] if tokenizer is not None else [])]:
+        raise ValueError(f"got batches and {listing(beside)}; expected batches alone, or none")
+    elif isinstance(batches, Mapping):
+        raise ValueError("batches: got one batch; expected several, such as [batch]")
+    return (arguments(batch, model.device) for batch in batches)
+
+
+def heads_and_loss(model: PreTrainedModel, batch: Inputs, loss: Loss | None) -> tuple[HeadGates, Loss]:
+    """Return gates of a model that takes such batches, and the loss of each example."""
+    try:
+        inputs: Mapping[str, Any] = probe_inputs(model)
+    except EncoderError:  # the model takes unusual inputs
+        inputs = without_labels(rows(batch, slice(2), model.main_input_name))
+    return HeadGates(model, inputs), loss or own_loss(model, batch)
+
+
+#: a batch, one that stands in for it, and how much further on the example is there that stands in for each;
+#: None for corrupted inputs of the same examples
+Pair = tuple[Inputs, Inputs | None, int | None]
+
+
+def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> Iterator[Pair]:
+    """Yield batches with their corrupted ones; ValueError if tokens do not correspond."""
+    for number, (batch, other) in enumerate(itertools.zip_longest(batches, corrupted)):
+        if batch is None or other is None:
+            raise ValueError(f"corrupted: got {'more' if batch is None else 'fewer'} batches than `batches`")
+        for name, value in batch.items():
+            if name == LABELS or not isinstance(value, torch.Tensor):
+                continue
+            found: Any = other.get(name)
+            same = isinstance(found, torch.Tensor) and found.shape == value.shape
+            if not same or ("mask" in name and not torch.equal(found, value)):
+                shape = tuple(found.shape) if isinstance(found, torch.Tensor) else "missing"
+                raise ValueError(
+                    f"corrupted: {name} of batch {number} is {shape}, expected {tuple(value.shape)} with the "
+                    "same padding: tokens stand in for those in the same places"
+                )
+        yield batch, other, None
+
+
+def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
+    """Yield batches, each with the one half of all batches further on; a single one with itself, shifted."""
+    n = len(batches)
+    for number, batch in enumerate(batches):
+        shift = count(batch, main) // 2 if n == 1 else 0
+        yield batch, batches[(number + n // 2) % n], shift

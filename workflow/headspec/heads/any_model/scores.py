@@ -1,0 +1,113 @@
+"""Scores of heads: how much the loss of examples depends on each head, by different estimates.
+
+They are the measures of the atlas for models that have their own task head and take batches of any form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from headspec.errors import nearest
+from headspec.heads.ablations import each_replaced
+from headspec.heads.any_model.contexts import of_others
+from headspec.heads.any_model.scored import Scored
+from headspec.heads.gradients import (
+    gate_derivatives,
+    integrated_derivatives,
+    patch_derivatives,
+    token_derivatives,
+)
+
+
+def gradient(scored: Scored) -> torch.Tensor:
+    return gate_derivatives(scored.gates, scored.losses, scored.n)
+
+
+def signed(scored: Scored) -> torch.Tensor:
+    return -gradient(scored)
+
+
+def tokens(scored: Scored) -> torch.Tensor:
+    most = max(context.shape[1] for context in scored.contexts(scored.batch).values())
+    return token_derivatives(scored.gates, scored.losses, scored.n, most).abs().sum(1)
+
+
+def integrated(scored: Scored) -> torch.Tensor:
+    return integrated_derivatives(scored.gates, scored.losses, scored.n)
+
+
+def attribution(scored: Scored) -> torch.Tensor:
+    assert scored.donors is not None
+    given = scored.contexts(scored.donors)
+    return patch_derivatives(scored.gates, scored.losses, scored.n, given)
+
+
+@torch.no_grad()
+def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = None) -> torch.Tensor:
+    whole, exists = scored.passes.record(scored.losses), scored.gates.exists
+    rises = [loss - whole for loss in each_replaced(scored.passes, scored.losses, exists, instead)]
+    values = whole.new_zeros(scored.n, *exists.shape)
+    values[:, torch.from_numpy(exists)] = torch.stack(rises, dim=1)
+    return values
+
+
+def mean_ablation(scored: Scored) -> torch.Tensor:
+    return ablation(scored, scored.means.others(scored.half).__getitem__)
+
+
+@torch.no_grad()
+def resample_ablation(scored: Scored) -> torch.Tensor:
+    assert scored.donors is not None
+    given = scored.contexts(scored.donors)
+    if scored.shift is None:
+        return ablation(scored, given.__getitem__)
+    own = scored.contexts(scored.batch)
+    return ablation(scored, of_others(scored.gates, scored.batch, own, scored.donors, given, scored.shift))
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of heads.
+
+    Attributes
+    ----------
+    values : returns values of examples, (n, layers, heads), whose mean is the score
+    absolute : whether the score is the mean of absolute values instead
+    derivative : whether it needs derivatives of the loss
+    averaged : whether it needs the means of all examples
+    donors : what replaces heads: 'corrupted' inputs, those or 'others' of the examples, or nothing
+    """
+
+    values: Callable[[Scored], torch.Tensor]
+    absolute: bool = False
+    derivative: bool = True
+    averaged: bool = False
+    donors: str = ""
+
+
+SCORES = {
+    "gradient": Score(gradient, absolute=True),
+    "signed": Score(signed),
+    "tokens": Score(tokens),
+    "integrated": Score(integrated),
+    "attribution": Score(attribution, donors="corrupted"),
+    "ablation": Score(ablation, derivative=False),
+    "mean_ablation": Score(mean_ablation, derivative=False, averaged=True),
+    "resample_ablation": Score(resample_ablation, derivative=False, donors="others"),
+}
+
+
+def chosen(name: str, corrupted: bool) -> Score:
+    """Return the score with this name; ValueError if there is none, or corrupted inputs do not fit it."""
+    if name not in SCORES:
+        raise ValueError(f"score: got '{name}', expected one of {', '.join(SCORES)}.{nearest(name, SCORES)}")
+    score = SCORES[name]
+    if corrupted and not score.donors:
+        takers = ", ".join(each for each, other in SCORES.items() if other.donors)
+        raise ValueError(f"corrupted: got some with score '{name}', which takes none; expected {takers}")
+    if score.donors == "corrupted" and not corrupted:
+        raise ValueError(f"corrupted: missing; score '{name}' compares batches with corrupted ones")
+    return score
