@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 import headspec
 from headspec.errors import EncoderError
+from headspec.heads.any_model.scores import SCORES
 from support import pages
 from support.model_types import any_model
 from support.model_types.any_model import KINDS, QUICK
@@ -325,10 +327,10 @@ def named(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_code_of_the_page_runs(named):
+def test_the_code_of_the_pages_runs(named):
     page = ROOT / "docs" / "notebook.md"
     names: dict = {}
-    for block in pages.blocks(page):
+    for block in (*pages.blocks(page), *pages.blocks(ROOT / "docs" / "scores.md")):
         exec(block.text, names)
     exec(
         next(each.text for each in pages.blocks(ROOT / "README.md") if each.heading == "In a notebook"),
@@ -337,4 +339,9 @@ def test_the_code_of_the_page_runs(named):
     assert names["xi"].grad.abs().max() > 0
     assert names["small"].num_parameters() < names["model"].num_parameters()
     np.testing.assert_allclose(names["scores"], np.abs(names["signed"]).mean(0), rtol=1e-4)
+    np.testing.assert_allclose(names["exact"], names["single"].mean(0), rtol=1e-4)
+    assert {*re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "scores.md").read_text(), re.M)} == {
+        "score",
+        *SCORES,
+    }
     assert len(page.read_text(encoding="utf-8").split()) <= 500

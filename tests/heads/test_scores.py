@@ -1,15 +1,19 @@
 """Scores of heads of any model, against plain loops over examples and heads with hooks at W_O."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
 import headspec
 from headspec.heads.gradients import STEPS
 from headspec.models.architectures import caches
 from support.contexts import at_outputs, replaced, seen
-from support.model_types import any_model
+from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS
+from support.models import qwen
 from support.tiers import cases
 
 
@@ -132,10 +136,9 @@ class Loops:
         contexts, own_contexts = self.contexts(donor), self.contexts(own)
 
         def of_other(row, head):
-            n = own_contexts[row].shape[1]
             mine, theirs = (
-                real(batch, self.gates, row, found.shape[1])
-                for batch, found in ((own, contexts[row][:, :n]), (donor, contexts[row]))
+                real(batch, self.gates, row, found[row].shape[1])
+                for batch, found in ((own, own_contexts), (donor, contexts))
             )
             at_end = caches(self.model.config.to_dict())
             vectors = own_contexts[row][0, :, head].clone()  # padding keeps its own
@@ -176,3 +179,109 @@ def test_every_score_is_a_loop_over_examples(loops, score):
     single = headspec.head_importance(any_model.model(loops.kind), batches, per_example=True, **given)
     np.testing.assert_allclose(np.abs(single) if score == "gradient" else single, expected, **close)
     assert size > 10 * close["atol"]
+
+
+def test_choices_of_an_example_are_replaced_together():
+    model = AutoModelForMultipleChoice.from_config(every_type.config("roberta")).eval()
+    batch = {"input_ids": any_model.ids(6).view(2, 3, 7), "labels": torch.tensor([2, 0])}
+    one, other = ({name: value[[i]] for name, value in batch.items()} for i in (0, 1))
+
+    def scored(score, *batches, **given):
+        return headspec.head_importance(model, batches, score=score, per_example=True, **given)
+
+    swapped = scored("resample_ablation", one, corrupted=[other])
+    np.testing.assert_allclose(scored("resample_ablation", batch)[:1], swapped, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(scored("resample_ablation", one, other)[:1], swapped, rtol=1e-3, atol=1e-6)
+    together, apart = scored("mean_ablation", batch), scored("mean_ablation", one, other)
+    np.testing.assert_allclose(together, apart, rtol=1e-3, atol=1e-6)
+    assert np.abs(apart).min() > 0
+
+
+def test_padding_may_be_at_either_end():
+    """Decoders are batched with padding before texts as well as after them."""
+    model, batch = any_model.model("pythia").eval(), any_model.continued()
+    batch["labels"][:, 0] = -100
+    lengths = batch["attention_mask"].sum(1)
+    left = {name: torch.stack([value[i].roll(7 - int(n)) for i, n in enumerate(lengths)])
+            for name, value in batch.items()}  # fmt: skip
+    left["position_ids"] = (left["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    for score in ("mean_ablation", "resample_ablation"):
+        found, expected = (
+            headspec.head_importance(model, [each], score=score, per_example=True) for each in (left, batch)
+        )
+        np.testing.assert_allclose(found, expected, rtol=5e-3, atol=1e-5)
+
+
+def test_a_layer_without_a_score_is_not_divided_by_it():
+    model, batches = any_model.model("ragged"), any_model.batches("ragged")
+    scores, divided = (headspec.head_importance(model, batches, normalize=by) for by in (None, "layer"))
+    np.testing.assert_array_equal(np.isnan(divided), np.isnan(scores))
+    np.testing.assert_allclose(np.square(divided).sum(1)[~np.isnan(scores).any(1)], 1)
+    signed = headspec.head_importance(model, batches, score="signed", normalize="layer")
+    assert (signed[~np.isnan(signed)] < 0).any()
+    nothing = headspec.head_importance(
+        model, batches, lambda outputs, batch: 0 * outputs.logits.sum((1, 2)), normalize="layer"
+    )
+    assert (nothing[~np.isnan(scores)] == 0).all()
+
+
+def test_prompts_have_corrupted_ones(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neox"}')
+    qwen(tmp_path)
+    words = AutoTokenizer.from_pretrained(tmp_path)
+    model = any_model.model("pythia", vocab_size=len(words))
+    prompts, others, answers = ["one two three", "two one"], ["one three two", "two one"], [" two", " three"]
+    given = {"tokenizer": words, "answers": answers, "score": "resample_ablation", "per_example": True}
+    found = headspec.head_importance(model, prompts=prompts, corrupted=others, **given)
+    same = headspec.head_importance(model, prompts=prompts, corrupted=prompts, **given)
+    assert np.abs(same).max() < 1e-5 < np.abs(found).max()
+    with pytest.raises(ValueError, match="^corrupted: input_ids of batch 0 is .*, expected .* same padding"):
+        headspec.head_importance(model, prompts=prompts, corrupted=["one two three two", "two one"], **given)
+    with pytest.raises(ValueError, match="^answers: got 2, expected 1, one for each of prompts"):
+        headspec.head_importance(model, prompts=prompts, corrupted=["one"], **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"score": "gradients"},
+            "score: got 'gradients', expected one of gradient, .* Did you mean 'gradient'",
+        ),
+        ({"score": "attribution"}, "corrupted: missing; score 'attribution' compares batches with corrupted"),
+        (
+            {"corrupted": []},
+            "corrupted: got some with score 'gradient', which takes none; expected attribution, resample_abl",
+        ),
+        ({"score": "attribution", "corrupted": []}, "corrupted: got fewer batches than `batches`"),
+        ({"normalize": "l2"}, "normalize: got 'l2', expected 'layer' or None"),
+        ({"normalize": "layer", "per_example": True}, "normalize: got 'layer' for single examples"),
+    ],
+    ids=str,
+)
+def test_scores_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        headspec.head_importance(any_model.model("roberta"), any_model.batches("roberta"), **given)
+
+
+def test_scores_that_compare_examples_need_two():
+    one = any_model.batches("roberta")[1:]
+    for score in ("mean_ablation", "resample_ablation"):
+        with pytest.raises(ValueError, match="^batches: got one example; score '.*' compares examples$"):
+            headspec.head_importance(any_model.model("roberta"), one, score=score)
+
+
+def test_a_model_whose_passes_cannot_start_at_a_layer_is_run_as_a_whole(monkeypatch):
+    model, batches = any_model.model("roberta"), any_model.batches("roberta")
+    expected = headspec.head_importance(model, batches, score="ablation")
+    usual, calls = model.roberta.forward, itertools.count()
+
+    def forward(*args, **given):
+        """Code that calls other modules in every pass."""
+        for _ in range(next(calls) % 3):
+            model.roberta.embeddings.dropout(torch.ones(1))
+        return usual(*args, **given)
+
+    monkeypatch.setattr(model.roberta, "forward", forward)
+    found = headspec.head_importance(model, batches, score="ablation")
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)

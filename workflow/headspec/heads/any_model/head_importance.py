@@ -15,7 +15,7 @@ from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count
 from headspec.heads.any_model.losses import Loss
 from headspec.heads.any_model.scored import Scored
-from headspec.heads.any_model.scores import Score, chosen
+from headspec.heads.any_model.scores import SCORES, Score, chosen
 from headspec.models.attention.probe_inputs import check_model
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def head_importance(
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
     clean = own.read(model, batches, tokenizer, given)
     if corrupted is None:
-        pairs = _pairs(rule, clean, model.main_input_name)
+        pairs = _pairs(score, clean, model.main_input_name)
     elif batches is None:
         beside = "prompts" if texts is None else "texts"
         pairs = own.with_corrupted(clean, own.read(model, None, tokenizer, given | {beside: corrupted}))
@@ -128,13 +128,14 @@ def head_importance(
     return scores / by_layer(scores) if normalize else scores
 
 
-def _pairs(rule: Score, batches: Iterable[Inputs], main: str) -> Iterable[own.Pair]:
+def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pair]:
     """Return batches, with others if a score compares examples; ValueError if there is one example alone."""
+    rule = SCORES[score]
     if not (rule.averaged or rule.donors):
         return ((batch, None, None) for batch in batches)
     every = [*batches]
     if sum(count(batch, main) for batch in every) == 1:
-        raise ValueError("batches: got one example; this score compares examples")
+        raise ValueError(f"batches: got one example; score '{score}' compares examples")
     return own.with_others(every, main)
 
 
