@@ -190,3 +190,14 @@ def test_another_encoder_is_refused(source, tmp_path, edit, error: type[DataErro
     expected = message.format(file=file, key=f"{file}: pretrained.source", source=source)
     assert str(caught.value).startswith(expected)
     MultiTask.load(tmp_path / "whole")
+
+
+def test_files_that_a_run_did_not_save_are_not_read(source, tmp_path):
+    """Such as an adapter, which transformers would apply."""
+    model, folder = MultiTask(*encoders.load(Model(source=str(source)), "m"), {}), tmp_path / "run"
+    model.save(folder)
+    (folder / "adapter_config.json").write_text("{}")
+    saved = read_encoder(folder)[0]
+    assert all(
+        torch.equal(saved.state_dict()[name], each) for name, each in model.encoder.state_dict().items()
+    )

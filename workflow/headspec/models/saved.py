@@ -19,7 +19,7 @@ from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
 from headspec.models.language.head import LanguageHead, language_model
-from headspec.models.pretrained import folders
+from headspec.models.pretrained import folders, listed
 from headspec.models.pretrained.from_pretrained import location
 from headspec.provenance import files
 
@@ -80,19 +80,20 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         whole = language_model(folders.folder(model, key, "weights"), where, not masked, dtype)
         arguments |= {"encoder": whole.base_model, "head": LanguageHead(whole)}
     else:
-        arguments["encoder"] = _encoder(folder)
+        arguments["encoder"] = _encoder(folder, description)
     if "tokenizer_config.json" in description["sha256"]:
         from transformers import AutoTokenizer  # slow to import, and rarely needed
 
-        loading = AutoTokenizer.from_pretrained
-        arguments["tokenizer"] = loading(**location(folder), trust_remote_code=False)
+        with listed.alone(folder, description["sha256"]) as own:
+            loading = AutoTokenizer.from_pretrained
+            arguments["tokenizer"] = loading(**location(own), trust_remote_code=False)
     return arguments, _part(load_file(folder / "model.safetensors"), "classifiers.")
 
 
 def read_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
     """Return encoder and pooling of a saved model, without its classifiers; raises the errors of `read`."""
-    pooling = _description(folder)["pooling"]
-    return _encoder(folder), pooling
+    description = _description(folder)
+    return _encoder(folder, description), description["pooling"]
 
 
 def paths(folder: Path) -> list[Path]:
@@ -155,11 +156,12 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     return model, key
 
 
-def _encoder(folder: Path) -> PreTrainedModel:
+def _encoder(folder: Path, description: Mapping[str, Any]) -> PreTrainedModel:
     """Return the encoder of a saved model, or its pretrained one with adapters merged."""
     found = _pretrained(folder)
     if found is None:
-        return encoders.pretrained(folder)
+        with listed.alone(folder, description["sha256"]) as own:
+            return encoders.pretrained(own)
     encoder = encoders.load(*found)[0]
     merge(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
     return encoder

@@ -13,7 +13,8 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,15 +100,27 @@ def linked(files: Mapping[str, Path]) -> Path:
     if {str(path.relative_to(folder)): path.is_symlink() and os.readlink(path) for path in found} == targets:
         return folder
     new = folder.with_name(f".{uuid.uuid4().hex}")
-    for name, target in targets.items():
-        (new / name).parent.mkdir(parents=True, exist_ok=True)
-        (new / name).symlink_to(target)
+    _link(new, targets)
     shutil.rmtree(folder, ignore_errors=True)
     try:
         new.rename(folder)
     except OSError:  # another process has made it meanwhile
         shutil.rmtree(new)
     return folder
+
+
+@contextmanager
+def alone(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Make a folder for this block that has links to the files `names` of another, and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="headspec-") as temporary:
+        _link(Path(temporary), {name: os.path.abspath(folder / name) for name in names})
+        yield Path(temporary)
+
+
+def _link(folder: Path, targets: Mapping[str, str]) -> None:
+    for name, target in targets.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(target)
 
 
 def read_json(path: Path) -> Any:
