@@ -14,9 +14,10 @@ from headspec.config.sections.base import (
     Section,
 )
 from headspec.config.sections.training import Sampling
+from headspec.config.variants import CONTROLS, RATES
 
-Control = Annotated[str, OneOf("headspec.config.variants:CONTROLS")]
-Rate = Annotated[str, OneOf("headspec.config.variants:RATES")]
+Control = Annotated[str, OneOf(CONTROLS)]
+Rate = Annotated[str, OneOf(RATES)]
 
 
 class IAT(Section):
