@@ -74,6 +74,12 @@ def test_the_study_is_no_part_of_the_address():
     assert address("mine.parquet") == address(other) == address()
 
 
+def test_the_folder_that_the_model_was_loaded_from_is_no_part_of_the_address():
+    net = model()
+    net.encoder.config.name_or_path = "elsewhere"
+    assert address(net=net) == address()
+
+
 @pytest.mark.slow
 def test_everything_that_a_training_depends_on_is(monkeypatch):
     net = model()

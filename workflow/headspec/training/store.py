@@ -53,6 +53,8 @@ def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings
     """
     import torch
 
+    config = model.encoder.config.to_dict()
+    config.pop("_name_or_path", None)  # the folder that the model was loaded from
     device: list[Any] = [torch.cpu.get_capabilities(), torch.get_num_threads()]
     if job.device.name == "cuda":
         device = [torch.cuda.get_device_name(), torch.version.cuda, job.gpus]
@@ -62,7 +64,7 @@ def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings
         "seed": job.seed,
         "classes": list(model.classes.items()),
         "pooling": model.pooling,
-        "config": model.encoder.config.to_dict(),
+        "config": config,
         "weights": _weights(model),
         "tables": [_rows(path) for path in paths],
         **settings,
