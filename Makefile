@@ -10,17 +10,20 @@
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
 # make clean  removes .venv, site and what Snakemake remembers; results stay
-# A virtual environment of your own: make VENV=path demo. Another Python: make PYTHON=python3.12 demo.
+# All take the cores that there are; fewer: make CORES=2 demo. A virtual environment of your own: make VENV=path demo.
+# Another Python: make PYTHON=python3.12 demo.
 
 PYTHON ?= python3
 VENV ?= .venv
-CORES ?= 2
+# those that this process may use, by affinity and limits of its control group
+CORES ?= $(shell "$(BIN)/python" -c 'import joblib; print(joblib.cpu_count())')
 STUDY ?= config.yaml
 BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
-TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
+# a process more than cores, for some wait; each takes about a GB
+TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo preview test test-slow storm fuzz mutants coverage check plan bench docs report lock clean

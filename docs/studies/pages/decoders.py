@@ -108,7 +108,7 @@ def rankings() -> str:
             difference = points(area["value"], area["ci_low"], area["ci_high"]) + star
             yield [f"`{area['ranking']}`", difference, *pruned_at_once(area["ranking"])]
 
-    head = ["ranking", "area less `importance`'s", "mean D", "at chance", "others with D above 0, corrected"]
+    head = ["ranking", "area minus `importance`'s", "mean D", "at chance", "others with D above 0, corrected"]
     return markdown(head, rows())
 
 

@@ -51,14 +51,14 @@ def tuning(study: str) -> str:
     """Mean D of tuned pairs less that of frozen ones: of all ten, and of those that frozen models learnt."""
     row = rows_of(table(study, "contrasts"), contrast="methods", mixture="pairs").iloc[0]
     if not row["n_left_out"]:
-        return f"mean D {100 * row['dissociation']:.1f}, less frozen {contrast(row)}"
+        return f"mean D {100 * row['dissociation']:.1f}, minus frozen {contrast(row)}"
     found = rows_of(table(study, "dissociation"), fraction=kept.config(study)["pruning"]["fraction"])
     found = found[found["mixture"].isin(PAIRS)].groupby(["seed", "method"])["dissociation"].mean().unstack()
     gaps = found["tuned"] - found["frozen"]
     low, high = stats.t.interval(0.95, len(gaps) - 1, gaps.mean(), gaps.sem())
     p = p_value(stats.ttest_1samp(gaps, 0).pvalue)
     return (
-        f"mean D {100 * found['tuned'].mean():.1f}, less frozen {points(gaps.mean(), low, high)}, "
+        f"mean D {100 * found['tuned'].mean():.1f}, minus frozen {points(gaps.mean(), low, high)}, "
         f"{p} † (over seeds alone); of the {row['n_mixtures']} pairs "
         f"that every frozen model learnt, {contrast(row)}"
     )

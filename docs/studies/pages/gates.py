@@ -46,7 +46,7 @@ def budgets(study: str) -> str:
                 cell = by_fraction[fraction]
                 mark = " *" if cell["p_holm"] < 0.05 else ""
                 cells.append(points(cell["difference"], cell["ci_low"], cell["ci_high"]) + mark)
-            yield [task, f"`{method}` less `{other}`", *cells]
+            yield [task, f"`{method}` minus `{other}`", *cells]
 
     return markdown(["task", "heads kept", *(f"{fraction:.0%}" for fraction in fractions)], rows())
 

@@ -82,7 +82,7 @@ def sweep() -> str:
             cells = [effect(own.loc[(delta, alpha)]) for alpha in alphas]
             yield [f"{delta:g}", f"{again.loc[delta, 'rate_share']:.2f}", *cells, effect(again.loc[delta])]
 
-    head = ["delta", "share of rates", *(f"alpha {alpha:g}" for alpha in alphas), "`rewarmed` less `tuned`"]
+    head = ["delta", "share of rates", *(f"alpha {alpha:g}" for alpha in alphas), "`rewarmed` minus `tuned`"]
     return markdown(head, lines())
 
 
@@ -97,7 +97,7 @@ def answers() -> str:
     def lines() -> Iterator[list[str]]:
         yield ["plain multi-task training, mean of the metrics", f"{100 * found.loc['tuned', 'value']:.1f}"]
         less = points(*alone[["difference", "ci_low", "ci_high"]])
-        yield ["each task alone less multi-task training", less]
+        yield ["each task alone minus multi-task training", less]
         yield [
             f"power to show {EFFECT:g} points by IAT: one test; Holm over {branched} variants",
             f"{power(EFFECT, parts, seeds):.2f}; {power(EFFECT, parts, seeds, level=0.05 / branched):.2f}",
@@ -141,7 +141,7 @@ def transfer() -> str:
                 *(points(*row) for row in less.to_numpy()),
             ]
 
-    return markdown(["task", "`tuned`", *(f"`{method}` less `tuned`" for method in others)], lines())
+    return markdown(["task", "`tuned`", *(f"`{method}` minus `tuned`" for method in others)], lines())
 
 
 def figure() -> Figure:

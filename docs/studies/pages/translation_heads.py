@@ -77,7 +77,7 @@ def kinds() -> str:
 
     head = ["method", "heads kept", *(f"{kind}, %" for kind in KINDS)]
     return markdown(
-        [*head, "cross less encoder", "cross less decoder", "layers of cross less decoder"], rows()
+        [*head, "cross minus encoder", "cross minus decoder", "layers of cross minus decoder"], rows()
     )
 
 

@@ -12,11 +12,11 @@ from pages.kept import markdown, points, table
 WORDS = {"pos": "word_accuracy", "ner": "span_f1", "dep": "las", "con": "bracket_f1", "srl": "role_f1"}
 #: what heads know: a group of runs, and the one that it is compared with; None is a task's own run alone
 CHANGES = [
-    ((None, "single"), "pretrained", "alone less pretrained"),
-    (("five", "tuned"), "pretrained", "all five less pretrained"),
-    (("five", "tuned"), "single", "all five less alone"),
-    (("five", "even"), "tuned", "`even` less all five"),
-    (("five", "iat"), "tuned", "`iat` less all five"),
+    ((None, "single"), "pretrained", "alone minus pretrained"),
+    (("five", "tuned"), "pretrained", "all five minus pretrained"),
+    (("five", "tuned"), "single", "all five minus alone"),
+    (("five", "even"), "tuned", "`even` minus all five"),
+    (("five", "iat"), "tuned", "`iat` minus all five"),
 ]
 
 #: pruning methods whose gates learn without a target number of heads

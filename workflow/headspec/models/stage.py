@@ -47,7 +47,7 @@ class ModelStage:
             if self.snakemake.params.precision == "auto" and there != here:
                 log.warning(
                     "precision: auto is %s here, but %s was made in %s. The two round differently; %s as "
-                    "`precision` in the config makes all alike",
+                    "`precision` in the config makes all runs the same",
                     *(here, path, there, footer["precision"]),
                 )
             return

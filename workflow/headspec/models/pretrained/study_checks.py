@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """Raise EncoderError if a model with local files cannot learn `tasks`, or has lists of heads in vain."""
+    """Raise EncoderError if a model with local files cannot learn `tasks`, or nothing uses its heads."""
     config = content(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")

@@ -211,7 +211,7 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
         yield "Measures of tasks predict partners better than the tasks' mean gains alone."
     else:
         yield "Measures of tasks do not clearly predict partners better than the tasks' mean gains alone."
-        yield f"Do not believe predicted groups. Power is 0.8 at a correlation of {both['detectable']:.2f}."
+        yield f"Do not trust predicted groups. Power is 0.8 at a correlation of {both['detectable']:.2f}."
 
 
 def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:

@@ -107,10 +107,10 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     are left out count nowhere.
 
     With several models there are also rows of model `POOLED`. x and y are standardised within each model: r
-    is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks alike
-    in all models: models that learn the same tasks are no independent replications, and separate relabellings
-    would make p too small. For the same reason there is no ordinary p. Values are null if they are for any
-    model; n_pairs is the sum over models, of the pairs that none leaves out. `seed` is for random
+    is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks the
+    same way in all models: models that learn the same tasks are not independent replications, and separate
+    relabellings would make p too small. For the same reason there is no ordinary p. Values are null if they
+    are for any model; n_pairs is the sum over models, of the pairs that none leaves out. `seed` is for random
     relabellings of more than eight tasks.
     """
     by_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
