@@ -7,21 +7,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.ranking import top_heads
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
     from headspec.plots.drawing.heat_map import heat_map
+    from headspec.plots.drawing.plot_curve import plot_curve
 
 #: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
+    "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_map",
+    "plot_curve": "plots.drawing.plot_curve",
     "remove_heads": "models.export.slicing",
     "top_heads": "heads.ranking",
 }
-__all__ = ["HeadGates", "head_importance", "heat_map", "remove_heads", "top_heads"]
+__all__ = [
+    "HeadGates",
+    "head_curve",
+    "head_importance",
+    "heat_map",
+    "plot_curve",
+    "remove_heads",
+    "top_heads",
+]
 
 
 def __getattr__(name: str) -> object:

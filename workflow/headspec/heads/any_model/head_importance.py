@@ -148,7 +148,7 @@ def scored_values(
     with own.measuring(model), ExitStack() as stack, torch.enable_grad():
         if rule.averaged:
             pairs = [*pairs]
-        for batch, donors, shift in pairs:
+        for batch, donors, shift in own.shown(pairs, "batches"):
             if scored is None:
                 scored = Scored(*own.heads_and_loss(model, batch, loss), rule.derivative, stack)
                 if rule.averaged:

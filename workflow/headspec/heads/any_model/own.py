@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -62,6 +62,7 @@ def heads_and_loss(model: PreTrainedModel, batch: Inputs, loss: Loss | None) -> 
     return HeadGates(model, inputs), loss or own_loss(model, batch)
 
 
+Item = TypeVar("Item")
 #: a batch, one that stands in for it, and how much further on the example is there that stands in for each;
 #: None for corrupted inputs of the same examples
 Pair = tuple[Inputs, Inputs | None, int | None]
@@ -92,3 +93,10 @@ def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
     for number, batch in enumerate(batches):
         shift = count(batch, main) // 2 if n == 1 else 0
         yield batch, batches[(number + n // 2) % n], shift
+
+
+def shown(items: Iterable[Item], what: str) -> Iterator[Item]:
+    """Yield items with a progress bar, if they take longer than a few seconds."""
+    from transformers.utils import logging  # its bars can be turned off; slow to import
+
+    yield from logging.tqdm(items, desc=what, delay=3, leave=False)
