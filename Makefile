@@ -8,6 +8,7 @@
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine: the tables of docs/performance.md
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
+# make release-check  builds the release and tries it in empty environments, on the Pythons of PYTHONS
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
 # make clean  removes .venv, site and what Snakemake remembers; results stay
 # All take the cores that there are; fewer: make CORES=2 demo. A virtual environment of your own: make VENV=path demo.
@@ -26,7 +27,7 @@ export PATH PYTHONPATH
 TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo preview test test-slow storm fuzz mutants coverage check plan bench docs report lock clean
+.PHONY: demo preview test test-slow storm fuzz mutants coverage check release-check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 preview: $(VENV)/.ready
@@ -82,6 +83,11 @@ check: $(VENV)/.ready-test
 	mypy
 	lint-imports
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+
+PYTHONS ?= python3.11 python3.12 python3.13
+
+release-check: $(VENV)/.ready-test
+	.ci/release-check $(PYTHONS)
 
 plan: $(VENV)/.ready
 	@python -m headspec plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
