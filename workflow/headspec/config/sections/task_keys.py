@@ -18,7 +18,22 @@ from headspec.config.sections.base import (
     Values,
 )
 
-Metric = Annotated[str, OneOf("headspec.config.sections.task:metrics", plugged=True)]
+
+def _types() -> list[str]:
+    """Return the types of tasks; this module is imported by their kinds."""
+    from headspec.tasks.kinds import KINDS
+
+    return [*KINDS]
+
+
+def _metrics() -> list[str]:
+    """Return the metrics of all types of tasks."""
+    from headspec.config.sections.task import metrics
+
+    return metrics()
+
+
+Metric = Annotated[str, OneOf(_metrics, plugged=True)]
 
 
 class TaskKeys(Section):
@@ -65,9 +80,7 @@ class TaskKeys(Section):
         "label",
         description="column of the label, or of a translation; columns of types that have several",
     )
-    type: Annotated[str, OneOf("headspec.tasks.kinds:KINDS", plugged=True)] = Field(
-        "classification", description="what to predict"
-    )
+    type: Annotated[str, OneOf(_types, plugged=True)] = Field("classification", description="what to predict")
     labels: Labels | None = Field(
         None,
         description="stored label: class name, or a list of labels; fixes the classes and their order",
