@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.head_importance import head_importance
     from headspec.heads.ranking import top_heads
+    from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
     from headspec.plots.drawing.heat_map import heat_map
@@ -21,26 +22,34 @@ PUBLIC = {
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
     "heat_map": "plots.drawing.heat_map",
+    "load": "models.export.keeping",
     "plot_curve": "plots.drawing.plot_curve",
     "remove_heads": "models.export.slicing",
+    "save": "models.export.keeping",
     "top_heads": "heads.ranking",
 }
+#: modules that are attributes from the beginning
+MODULES = ("compat",)
 __all__ = [
     "HeadGates",
     "head_curve",
     "head_importance",
     "heat_map",
+    "load",
     "plot_curve",
     "remove_heads",
+    "save",
     "top_heads",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name in MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in PUBLIC:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLIC})
+    return sorted({*globals(), *PUBLIC, *MODULES})

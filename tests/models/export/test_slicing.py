@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from headspec.errors import EncoderError
+from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
@@ -61,10 +62,10 @@ def test_another_grid_of_heads_is_refused():
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_a_layer_without_heads_has_none(kind, layer, tmp_path):
-    """Also in a file; without any, gates say so."""
+    """Also in a folder; without any, gates say so."""
     emptied = np.arange(LAYERS)[:, None] == np.full(HEADS, layer)
-    torch.save(remove_heads(encoder(kind), emptied), tmp_path / "small.pt")
-    small = torch.load(tmp_path / "small.pt", weights_only=False)
+    save(remove_heads(encoder(kind), emptied), tmp_path)
+    small = load(tmp_path)
     gates = HeadGates(small)
     assert np.array_equal(gates.exists, ~emptied)
     nothing = remove_heads(small, gates.exists)

@@ -35,6 +35,11 @@ _T5_GEMMA = {
     "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 8,
 }  # fmt: skip
 _MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "hidden_size": 32}
+_GEMMA4 = {
+    "num_hidden_layers": LAYERS,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "global_head_dim": 8,
+}
 _HYBRID = ["linear_attention", "full_attention"]
 #: what the config of a type is made with, before sizes are set
 OWN: dict[str, dict[str, Any]] = dict.fromkeys(
@@ -54,6 +59,11 @@ OWN: dict[str, dict[str, Any]] = dict.fromkeys(
     "gemma3n_text": {"intermediate_size": [48] * 4, "activation_sparsity_pattern": [0.0] * 4,
                      "num_hidden_layers": 4, "num_kv_shared_layers": 2, "laurel_rank": 8,
                      "layer_types": ["sliding_attention", "full_attention"] * 2},
+    **dict.fromkeys(
+        ("gemma4_text", "gemma4_unified_text"), _GEMMA4
+    ),
+    **dict.fromkeys(("gemma4", "gemma4_unified"), {"text_config": _GEMMA4}),
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": LAYERS},
     "granitemoehybrid": _MAMBA | {"layer_types": _HYBRID, "num_hidden_layers": LAYERS,
                                   "shared_intermediate_size": 48},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "use_mamba_kernels": False},

@@ -1,6 +1,7 @@
 """What works for a type of transformers, found out on a tiny random model of it."""
 
 import functools
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import family, refused, types
 from headspec.models.batching import Examples
+from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
@@ -187,6 +189,20 @@ def check_removed(model: PreTrainedModel, given: dict[str, Any]) -> None:
     assert same(output.logits if model.config.is_encoder_decoder else output[0], expected)
 
 
+def check_kept(model: PreTrainedModel, given: dict[str, Any], alone: bool) -> None:
+    """A model without half the heads of every layer is saved and loaded, `alone` by from_pretrained."""
+    gates = HeadGates(model)
+    half = gates.exists & (np.arange(gates.heads) >= gates.heads // 2)
+    smaller = remove_heads(model, half)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        save(smaller, folder)
+        try:
+            loaded = type(model).from_pretrained(folder) if alone else load(folder)
+        except RuntimeError as error:  # of sizes
+            raise EncoderError(str(error)) from None
+        assert same(states(loaded, given, gates), states(smaller, given, gates))
+
+
 def works(check: Any, *args: Any) -> bool:
     """Whether something works, or is refused in a sentence; anything else is an error."""
     try:
@@ -211,7 +227,11 @@ def found(kind: str) -> dict[str, bool]:
         "relevance": works(check_relevance, model, gates, given),
     }
     check_study(model)
-    return what | {"removal": works(check_removed, model, given)}
+    return what | {
+        "removal": works(check_removed, model, given),
+        "`load`": works(check_kept, model, given, False),
+        "`from_pretrained`": works(check_kept, model, given, True),
+    }
 
 
 def table(facts: dict[str, dict[str, bool]]) -> str:

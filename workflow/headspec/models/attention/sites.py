@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
 from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import sequences
+from headspec.models.attention.replaced import Constant
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -76,11 +77,6 @@ def is_linear(layer: nn.Module) -> bool:
     return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
 
 
-def is_constant(layer: nn.Module) -> bool:
-    """Return whether a layer is the `Constant` that `remove_heads` puts where no head is left."""
-    return isinstance(layer, fx.GraphModule) and [name for name, _ in layer.named_parameters()] == ["bias"]
-
-
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
     """Return the modules that call layers in a forward pass, and their kinds of attention."""
     if not model.config.is_encoder_decoder:
@@ -112,7 +108,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         *_, heads, size = call.context.shape
         across = call.keys != call.context.shape[1]  # sources and targets of the probe differ in length
         output = _following(calls[number + 1 :], heads * size)
-        heads = 0 if output is not None and is_constant(output) else heads
+        heads = 0 if output is not None and isinstance(output, Constant) else heads
         site = Site(
             names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
         )
@@ -124,7 +120,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         kind_here = kind(attention, across)
         if kind_here not in kinds:
             output, size = calls[numbers[-1]].module, calls[numbers[-1]].context.shape[-1] // heads
-            heads = 0 if is_constant(output) else heads
+            heads = 0 if isinstance(output, Constant) else heads
             found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size, None)))
     if not found:
         raise EncoderError(
@@ -169,7 +165,7 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
-            if is_linear(module) or is_constant(module):
+            if is_linear(module) or isinstance(module, Constant):
                 stack.callback(module.register_forward_pre_hook(take).remove)
         model(**inputs)
     return calls

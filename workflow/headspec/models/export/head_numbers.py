@@ -71,13 +71,13 @@ def settle(
     changes: Mapping[nn.Module, tuple[Numbers, Numbers]],
     read: Mapping[nn.Module, set[Place]],
     same: Callable[[], bool],
-) -> None:
+) -> dict[nn.Module, dict[str, dict[str, int]]]:
     """Set the attributes of attention modules so that the model computes what it should.
 
     The value of an attribute tells what it may count, the same in all modules of a class. Where that is
     ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
     numbers before and after, `read` the attributes that its code reads. `same` checks the model, and raises
-    if numbers do not fit. Raises EncoderError if no combination fits.
+    if numbers do not fit. Returns what is set, as `put` takes it; raises EncoderError if no combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
     for module, (before, _) in changes.items():
@@ -92,10 +92,12 @@ def settle(
     ):
         chosen = {place: number for place, number in zip(counts, choice, strict=True) if number is not None}
         kept = [(module, dict(module.__dict__)) for module in changes]
-        _set(changes, chosen)
+        values = {module: _values(type(module), after, chosen) for module, (_, after) in changes.items()}
+        for module, own in values.items():
+            put(module, own)
         try:
             if same():
-                return
+                return values
         except Exception:  # code whose numbers do not fit may raise anything
             pass
         for module, attributes in kept:
@@ -107,12 +109,22 @@ def _holder(module: nn.Module, place: Place) -> Any:
     return module.__dict__[CONFIG] if place[0] else module
 
 
-def _set(
-    changes: Mapping[nn.Module, tuple[Numbers, Numbers]], chosen: Mapping[tuple[type, Place], int]
-) -> None:
-    for module, (_, after) in changes.items():
-        own = {place: number for (kind, place), number in chosen.items() if kind is type(module)}
-        if any(in_config for in_config, _ in own):
-            module.__dict__[CONFIG] = copy.copy(module.__dict__[CONFIG])  # other modules share it
-        for place, number in own.items():
-            setattr(_holder(module, place), place[1], after.all()[number])
+def _values(
+    kind: type, after: Numbers, chosen: Mapping[tuple[type, Place], int]
+) -> dict[str, dict[str, int]]:
+    own = {place: after.all()[number] for (each, place), number in chosen.items() if each is kind}
+    parts = {"attributes": False, CONFIG: True}
+    found = {
+        key: {name: n for (inside, name), n in own.items() if inside == part} for key, part in parts.items()
+    }
+    return {key: values for key, values in found.items() if values}
+
+
+def put(module: Any, values: Mapping[str, Any]) -> None:
+    """Set `attributes` of a module, and of its `config`, which other modules share."""
+    for name, value in values.get("attributes", {}).items():
+        setattr(module, name, value)
+    if CONFIG in values:
+        module.config = copy.copy(module.config)
+        for name, value in values[CONFIG].items():
+            setattr(module.config, name, value)

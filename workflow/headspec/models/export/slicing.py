@@ -5,21 +5,22 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import fx, nn
-from transformers.pytorch_utils import Conv1D
+from torch import nn
 
 from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.probe_inputs import check_model
+from headspec.models.attention.replaced import Grouped
 from headspec.models.attention.sites import KEPT, Site
-from headspec.models.export import head_numbers, position_biases
+from headspec.models.export import config_numbers, head_numbers, position_biases, structure
 from headspec.models.export.head_numbers import Numbers
+from headspec.models.export.structure import Change
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.models.modes import evaluating, unfused
@@ -50,9 +51,8 @@ def remove_heads(
 
     Returns
     -------
-    smaller : a copy, of modules of transformers and torch. ``torch.save(smaller, path)`` keeps it, and
-        ``torch.load(path, weights_only=False)`` loads it, without headspec unless positions have a bias for
-        each head (MPNet, BLOOM). `save_pretrained` cannot keep it: no config lists a layer's heads.
+    smaller : a copy, which `headspec.save` keeps. Its config says which heads are left: by its own numbers
+        where they can, so that ``from_pretrained`` loads it, else in an entry for `headspec.load`.
 
     Raises
     ------
@@ -70,42 +70,66 @@ def remove_heads(
     gates = HeadGates(smaller, inputs)
     heads = head_choice.mask(heads, gates.exists)
     with gates.closed(heads):
-        expected = _outputs(gates)
+        expected = _outputs(smaller, gates)
 
-    def same() -> bool:
-        pairs = zip(_outputs(gates), expected, strict=True)
+    def same(model: PreTrainedModel = smaller) -> bool:
+        pairs = zip(_outputs(model, gates), expected, strict=True)
         return all((a - b).abs().max() <= TOLERANCE[b.dtype] * b.abs().max() for a, b in pairs)
 
     try:
+        tied: dict[str, str] = {}
         if any(len(np.unique(heads[site.rows], axis=0)) > 1 for site in gates.sites):
             gates = _unshared(gates)
-        slices = head_slices(gates, "qkvo")
-        parts = {site.attention: head_numbers.parts(site.attention) for site in gates.sites}
-        with (
-            head_numbers.noted(itertools.chain(*parts.values())) as read,
-            position_biases.noted(gates.sites) as biases,
-        ):
-            _outputs(gates)
-        changes: dict[nn.Module, tuple[Numbers, Numbers]] = {}
-        for site in gates.sites:
-            kept = ~heads[site.rows[0], : site.heads]
-            if not kept.all():
-                cut = _cut(smaller, site, slices, kept)
-                position_biases.select(site.attention, biases[site.attention], site.heads, cut.kept)
-                changes |= dict.fromkeys(parts[site.attention], (cut.before, cut.after))
-        head_numbers.settle(changes, read, same)
+            structure.tie(smaller, tied := structure.shared(smaller))
+        changes, numbers = _remove(gates, heads, same)
     except EncoderError as error:
         kind = model.config.model_type
         raise EncoderError(f"these heads of this {kind} cannot be removed: {error}") from None
+    kept = {site.name: np.flatnonzero(~heads[site.rows[0], : site.heads]).tolist() for site in gates.sites}
+    whole = not structure.of(smaller.config).get("modules") and all(kept.values())
+    if changes and whole and config_numbers.set_if_possible(smaller, numbers, same):
+        changes = {}
+    structure.note(smaller, kept, changes, tied)
     return smaller
 
 
-def _outputs(gates: HeadGates) -> list[torch.Tensor]:
-    """Return outputs with the model's own implementation of attention, and with the eager one.
+def _remove(
+    gates: HeadGates, heads: np.ndarray, same: Callable[[], bool]
+) -> tuple[dict[str, Change], dict[int, tuple[Numbers, Numbers]]]:
+    """Remove heads from a model, of which `same` says whether it computes what it should.
+
+    Returns changes of modules by name, and numbers of each row before and after.
+    """
+    model, slices = gates.model, head_slices(gates, "qkvo")
+    parts = {site.attention: head_numbers.parts(site.attention) for site in gates.sites}
+    with (
+        head_numbers.noted(itertools.chain(*parts.values())) as read,
+        position_biases.noted(gates.sites) as biases,
+    ):
+        _outputs(model, gates)
+    names = {module: name for name, module in model.named_modules()}
+    changes: dict[str, Change] = {}
+    by_part: dict[nn.Module, tuple[Numbers, Numbers]] = {}
+    by_row: dict[int, tuple[Numbers, Numbers]] = {}
+    for site in gates.sites:
+        kept = ~heads[site.rows[0], : site.heads]
+        before = after = Numbers(site.heads, site.keys or site.heads, site.size)
+        if not kept.all():
+            cut, before, after = _cut(model, site, slices, kept, sorted(biases[site.attention]))
+            for name, change in cut.items():
+                structure.merge(changes, name, change)
+            by_part |= dict.fromkeys(parts[site.attention], (before, after))
+        by_row |= dict.fromkeys(site.rows, (before, after))
+    for module, values in head_numbers.settle(by_part, read, same).items():
+        structure.merge(changes, names[module], values)
+    return changes, by_row
+
+
+def _outputs(model: PreTrainedModel, gates: HeadGates) -> list[torch.Tensor]:
+    """Return outputs on the inputs of gates, by a model's own attention and by the eager one.
 
     They read different attributes: fused attention may infer from shapes how many heads share a key.
     """
-    model = gates.model
     with evaluating(model), torch.no_grad():
         found = [first(model(**gates.inputs))]
         if model.config._attn_implementation != "eager" and not any(site.own for site in gates.sites):
@@ -131,16 +155,13 @@ def _unshared(gates: HeadGates) -> HeadGates:
     return HeadGates(model, gates.inputs)
 
 
-class _Cut(NamedTuple):
-    """A site without some heads: indices of the computed ones, numbers before and after."""
+def _cut(
+    model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarray, biases: list[str]
+) -> tuple[dict[str, Change], Numbers, Numbers]:
+    """Remove all heads except `kept`, bool (heads,), from a site; return changes, numbers before and after.
 
-    kept: np.ndarray
-    before: Numbers
-    after: Numbers
-
-
-def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarray) -> _Cut:
-    """Remove all heads except `kept`, bool (heads,), from the weights of a site; `slices` are the model's."""
+    `slices` are the model's weights of heads, `biases` the arguments that have a part for each head.
+    """
     assert site.output is not None
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
@@ -155,10 +176,39 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
     most = site.heads - (site.keys != 1)
     groups = {users for _, users in used if 1 < len(users) <= most}
     sizes = Counter(users for users in groups for head in computed if head in users)
-    above = {module: model.get_submodule(name.rpartition(".")[0]) for module, name in names.items()}
-    repeated = {module for module, parent in above.items() if hasattr(parent, "key_heads")}  # in a `Grouped`
-    again = any(owners[id(part.parameter)][0] in repeated for part, _ in used)
-    uneven = again or len(set(sizes.values())) > 1
+    # a `Grouped` goes by its own name, not by that of the projection in it
+    names |= {each.projection: names[each] for each in names if isinstance(each, Grouped)}
+    again = {each.projection for each in names if isinstance(each, Grouped)}
+    uneven = any(owners[id(part.parameter)][0] in again for part, _ in used) or len(set(sizes.values())) > 1
+    shared = groups if uneven else set()
+    values, changes = _left(used, computed.tolist(), shared, again, owners, names)
+    after = len(computed) if uneven or not groups else len(sizes)
+    if site.own:
+        structure.merge(changes, names[site.attention], {"attributes": {KEPT: len(computed)}})
+    if biases:
+        taken = [biases, site.heads, computed.tolist()]
+        structure.merge(changes, names[site.attention], {"biases": [taken]})
+    structure.apply(model, changes)
+    for module, name, value in values:
+        getattr(module, name).data = value
+    if not kept.any():
+        changes[names[site.output]] = {"constant": hidden}
+        structure.apply(model, {names[site.output]: changes[names[site.output]]})
+    before = Numbers(site.heads, site.keys or len(groups) or site.heads, site.size)
+    return changes, before, Numbers(len(computed), after, site.size)
+
+
+def _left(
+    used: list[tuple[Slice, frozenset[int]]],
+    computed: list[int],
+    groups: set[frozenset[int]],
+    again: set[nn.Module],
+    owners: Mapping[int, tuple[nn.Module, str]],
+    names: Mapping[nn.Module, str],
+) -> tuple[list[tuple[nn.Module, str, torch.Tensor]], dict[str, Change]]:
+    """Return what is left of parameters (module, name, value), and the changes of their modules by name."""
+    changes: dict[str, Change] = {}
+    values: list[tuple[nn.Module, str, torch.Tensor]] = []
     for _, parts in itertools.groupby(used, key=lambda pair: id(pair[0].parameter)):
         every = list(parts)
         rows = [(part, users) for part, users in every if not users.isdisjoint(computed)]
@@ -167,73 +217,16 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
         if not rows:
             raise EncoderError(f"'{names[module]}' is of one head alone")
         whole = torch.cat([part.view(parameter.detach()) for part, _ in rows])
-        left = nn.Parameter(whole.T.contiguous() if across else whole, parameter.requires_grad)
-        setattr(module, name, left)
-        _resize(module)
-        shared = [module in repeated or users in groups for _, users in rows]
-        if not uneven or name != "weight" or not any(shared):
+        values.append((module, name, whole.T.contiguous() if across else whole))
+        change = changes.setdefault(names[module], {"shapes": {}})
+        change["shapes"][name] = list(values[-1][-1].shape)
+        shared = [module in again or users in groups for _, users in rows]
+        if name != "weight" or not any(shared):
             continue
         if not all(shared):
             raise EncoderError(
                 f"'{names[module]}' has queries, keys and values in one matrix, where heads of keys cannot "
                 "serve different numbers of heads"
             )
-        key_heads = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
-        place = names[above[module] if module in repeated else module]
-        model.set_submodule(place, plain(Grouped(module, key_heads)))
-    if not kept.any():
-        model.set_submodule(names[site.output], plain(Constant(site.output, hidden)))
-    after = len(computed) if uneven or not groups else len(sizes)
-    if site.own:
-        vars(site.attention)[KEPT] = len(computed)
-    before = Numbers(site.heads, site.keys or len(groups) or site.heads, site.size)
-    return _Cut(computed, before, Numbers(len(computed), after, site.size))
-
-
-def _resize(layer: nn.Module) -> None:
-    """Update the sizes that a linear layer keeps."""
-    if isinstance(layer, nn.Linear):
-        layer.out_features, layer.in_features = layer.weight.shape
-    elif isinstance(layer, Conv1D):
-        layer.nx, layer.nf = layer.weight.shape
-
-
-class Constant(nn.Module):
-    """W_O of a layer without heads: its bias for every token."""
-
-    def __init__(self, projection: nn.Module, hidden: int) -> None:
-        super().__init__()
-        weight: Any = projection.weight
-        bias = getattr(projection, "bias", None)
-        self.bias = nn.Parameter(weight.new_zeros(hidden) if bias is None else bias.detach().clone())
-
-    def forward(self, context: torch.Tensor) -> torch.Tensor:
-        # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
-        return self.bias.expand(context.size(0), context.size(1), -1)
-
-
-class Grouped(nn.Module):
-    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head."""
-
-    def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
-        super().__init__()
-        weight: Any = projection.weight
-        self.projection, self.keys = projection, max(key_heads) + 1
-        self.register_buffer("key_heads", torch.tensor(key_heads, device=weight.device))
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        by_head = self.projection(states).unflatten(-1, (self.keys, -1))
-        return by_head.index_select(-2, self.key_heads).flatten(-2)
-
-
-def plain(module: nn.Module) -> nn.Module:
-    """Return a module that computes the same, and unpickles with torch alone."""
-
-    class Tracer(fx.Tracer):  # a class that can be imported would be pickled as well
-        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-            return True
-
-    graph = Tracer().trace(module)
-    for node in graph.nodes:
-        node.type = None  # the name of an annotation, which cannot be pickled
-    return fx.GraphModule(module, graph, type(module).__name__)
+        change["key_heads"] = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
+    return values, changes

@@ -1,0 +1,146 @@
+"""Models without some heads: their configs, saved and loaded, and the functions of transformers 4."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+import headspec
+from headspec import compat
+from headspec.errors import EncoderError
+from headspec.models.export import structure
+from headspec.models.gates import HeadGates
+from support.model_types import any_model
+from support.models import make
+
+FIRST, LATER = {0: [1], 1: [0, 3]}, {0: [0, 1], 1: [0]}
+
+
+@torch.no_grad()
+def logits(model, kind: str) -> torch.Tensor:
+    return model.eval()(**any_model.KINDS[kind].batch()).logits
+
+
+def small(kind: str, heads=FIRST):
+    return headspec.remove_heads(any_model.model(kind), heads)
+
+
+def test_a_config_with_a_number_of_heads_says_it_and_transformers_loads_it_alone(tmp_path):
+    pruned = small("mixtral", {0: [2, 3], 1: [0, 1]})
+    assert (pruned.config.num_attention_heads, pruned.config.num_key_value_heads) == (2, 1)
+    assert structure.of(pruned.config)["modules"] == {}
+    headspec.save(pruned, tmp_path)
+    for alone in (AutoModelForCausalLM.from_pretrained(tmp_path), headspec.load(tmp_path)):
+        assert torch.equal(logits(alone, "mixtral"), logits(pruned, "mixtral"))
+
+
+@pytest.mark.parametrize("kind", ["roberta", "mpnet"])
+def test_others_are_refused_by_transformers_alone_and_loaded_without_what_was_removed(kind, tmp_path):
+    pruned = small(kind)
+    pruned.save_pretrained(tmp_path)  # as Trainer does
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        type(pruned).from_pretrained(tmp_path)
+    loaded = headspec.load(tmp_path, dtype=torch.bfloat16)
+    assert loaded.dtype == torch.bfloat16 and type(loaded) is type(pruned)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    assert stored == {name: tuple(value.shape) for name, value in loaded.state_dict().items()}
+    kept = [*structure.of(loaded.config)["kept_heads"].values()]
+    assert kept == [[0, 2, 3], [1, 2]]
+
+
+@torch.no_grad()
+def test_the_encoder_inside_is_saved_and_loaded_as_well(tmp_path):
+    encoder, ids = small("roberta").base_model.eval(), any_model.ids()
+    encoder.save_pretrained(tmp_path)
+    assert torch.equal(headspec.load(tmp_path)(ids)[0], encoder(ids)[0])
+
+
+def test_a_whole_model_is_saved_with_its_tokenizer(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(make("bert", tmp_path / "bert"))
+    model = AutoModel.from_pretrained(tmp_path / "bert")
+    headspec.save(model, tmp_path / "kept", tokenizer)
+    again = headspec.load(tmp_path / "kept")
+    assert all(map(torch.equal, again.state_dict().values(), model.state_dict().values()))
+    assert AutoTokenizer.from_pretrained(tmp_path / "kept")("a b") == tokenizer("a b")
+
+
+def test_what_the_config_does_not_describe_is_refused(tmp_path):
+    pruned = small("roberta")
+    pruned.classifier.dense = torch.nn.Linear(32, 16)
+    expected = r"'classifier.dense.bias' is \(16,\), expected \(32,\)$"
+    with pytest.raises(EncoderError, match=f"^this roberta is not as its config says: {expected}"):
+        headspec.save(pruned, tmp_path)
+    with pytest.raises(TypeError, match="^model: got Linear, expected a model of transformers"):
+        headspec.save(pruned.classifier.dense, tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architectures": ["Pruned"]}, "architectures in its config is 'Pruned', expected a model of trans"),
+        ({"architectures": None}, "architectures in its config is 'none'"),
+    ],
+    ids=str,
+)
+def test_folders_that_hold_no_such_model_are_refused(change, message, tmp_path):
+    headspec.save(small("roberta"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(EncoderError, match=message):
+        headspec.load(tmp_path)
+
+
+def test_pickles_are_not_loaded(tmp_path):
+    pruned = small("roberta")
+    pruned.config.architectures = ["RobertaForSequenceClassification"]
+    pruned.config.save_pretrained(tmp_path)
+    torch.save(pruned.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        headspec.load(tmp_path)
+
+
+def test_what_transformers_4_pruned_and_saved_is_loaded(tmp_path):
+    """It wrote `pruned_heads` into the config, and loaded a model after pruning it."""
+    pruned = small("roberta")
+    headspec.save(pruned, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config = {name: value for name, value in config.items() if name != structure.KEY}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"pruned_heads": FIRST}))
+    loaded = headspec.load(tmp_path)
+    assert torch.equal(logits(loaded, "roberta"), logits(pruned, "roberta"))
+    headspec.save(loaded, tmp_path / "again")
+    assert torch.equal(logits(headspec.load(tmp_path / "again"), "roberta"), logits(pruned, "roberta"))
+
+
+@pytest.mark.parametrize("kind", ["roberta", "mixtral", "vit"])
+def test_heads_are_pruned_in_place_by_their_first_numbers(kind):
+    """Also in two steps; those that are pruned already are passed over."""
+    model = any_model.model(kind)
+    inside = [*model.base_model.modules()]
+    compat.prune_heads(model, FIRST)
+    compat.prune_heads(model, LATER)
+    expected = small(kind, {0: [0, 1], 1: [0, 3]})
+    torch.testing.assert_close(logits(model, kind), logits(expected, kind))
+    assert model.num_parameters() == expected.num_parameters()
+    if kind != "mixtral":  # whose keys get modules around them
+        assert set(inside) == set(model.base_model.modules())
+
+
+def test_a_layer_without_heads_is_passed_over():
+    model = any_model.model("roberta")
+    for _ in range(2):
+        compat.prune_heads(model, {0: [0, 1, 2, 3]})
+    assert np.array_equal(HeadGates(model).exists, np.arange(2)[:, None] == np.full(4, 1))
+    with pytest.raises(ValueError, match="heads: got layer 2, head 0"):
+        compat.prune_heads(model, {2: [0]})
+
+
+def test_rows_of_pruneable_heads_are_those_that_transformers_4_found():
+    """Heads 1 and 4 of six are pruned; 0 and 3 are the first and third of the others."""
+    heads, rows = compat.find_pruneable_heads_and_indices([0, 3, 4], 4, 2, {1, 4})
+    assert heads == {0, 3} and rows.tolist() == [2, 3, 6, 7]

@@ -1,0 +1,80 @@
+"""Functions of transformers 4 for pruning heads, which transformers 5 does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from headspec.models.export import structure
+from headspec.models.export.slicing import remove_heads
+from headspec.models.gates import HeadGates
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]]) -> None:
+    """Remove heads of a model in place, as ``model.prune_heads`` did.
+
+    Heads keep the numbers that they had before any were removed; those that are removed already are passed
+    over. Parameters of pruned layers are new ones: make an optimizer afterwards.
+
+    Parameters
+    ----------
+    model : any model that `headspec.remove_heads` takes
+    heads_to_prune : {layer: [heads]}
+
+    Raises
+    ------
+    EncoderError, ValueError
+        As of `headspec.remove_heads`.
+
+    Examples
+    --------
+    >>> headspec.compat.prune_heads(model, {0: [1], 2: [2, 3]})
+    """
+    gates, left = HeadGates(model), structure.of(model.config).get("kept_heads", {})
+
+    def now(layer: int, heads: list[int]) -> list[int]:
+        """Return the numbers that heads of the first model have in this one."""
+        kept = next(
+            (left[site.name] for site in gates.sites if layer in site.rows and site.name in left), None
+        )
+        emptied = layer in range(gates.layers) and not gates.exists[layer].any() and [] in left.values()
+        kept = [] if emptied else kept
+        return heads if kept is None else [kept.index(head) for head in heads if head in kept]
+
+    _become(model, remove_heads(model, {layer: now(layer, heads) for layer, heads in heads_to_prune.items()}))
+
+
+def _become(old: nn.Module, new: nn.Module) -> nn.Module:
+    """Give a module the parameters and attributes of another one, and so inside it."""
+    for name, child in new._modules.items():
+        own = old._modules.get(name)
+        if own is not child and own is not None and child is not None and type(own) is type(child):
+            new._modules[name] = _become(own, child)
+    vars(old).update(vars(new))
+    return old
+
+
+def find_pruneable_heads_and_indices(
+    heads: Iterable[int], n_heads: int, head_size: int, already_pruned_heads: Iterable[int]
+) -> tuple[set[int], torch.Tensor]:
+    """Return which heads are not pruned yet, and the rows of a projection that are left without them.
+
+    Modelling code of transformers 4 imports it from ``transformers.pytorch_utils``.
+
+    Parameters
+    ----------
+    heads, already_pruned_heads : numbers of heads, as before any were pruned
+    n_heads, head_size : number of heads that are left, and the length of a context vector
+    """
+    pruned = {*already_pruned_heads}
+    new = {*heads} - pruned
+    now = [head - sum(other < head for other in pruned) for head in new]
+    left = torch.ones(n_heads, head_size, dtype=torch.bool)
+    left[now] = False
+    return new, left.flatten().nonzero().flatten()

@@ -1,0 +1,125 @@
+"""Models without some heads, in folders as the hub has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from transformers import AutoConfig, PreTrainedModel
+
+from headspec.errors import EncoderError
+from headspec.models.attention.probe_inputs import check_model
+from headspec.models.export import structure
+from headspec.models.export.slicing import remove_heads
+
+#: what transformers 4 wrote into a config after `prune_heads`: heads by layer
+PRUNED = "pruned_heads"
+#: arguments that say where files are
+WHERE = ("revision", "subfolder", "cache_dir", "token", "local_files_only")
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase, ProcessorMixin
+
+
+def save(
+    model: PreTrainedModel,
+    folder: str | Path,
+    tokenizer: PreTrainedTokenizerBase | ProcessorMixin | None = None,
+) -> None:
+    """Write a model, whole or without some heads, as model.safetensors and config.json.
+
+    `headspec.load` loads it; where the config's own numbers say which heads are left, ``from_pretrained`` of
+    transformers does, too.
+
+    Parameters
+    ----------
+    model : any model of transformers, such as from `headspec.remove_heads`
+    folder : made if needed; may be uploaded to the hub as it is
+    tokenizer : tokenizer or processor to write beside it
+
+    Raises
+    ------
+    EncoderError
+        Its weights are not those that its config describes.
+    TypeError
+        `model` is no model of transformers.
+
+    Examples
+    --------
+    >>> headspec.save(small, "small", tokenizer)
+    >>> small = headspec.load("small")
+    """
+    check_model(model)
+    with torch.device("meta"):
+        again = _class(type(model), model.config)(model.config)
+    described, found = _described(again), _described(model)
+    for name in sorted(described.keys() | found.keys()):
+        got, expected = (each.get(name, "missing") for each in (found, described))
+        if got != expected:
+            kind = model.config.model_type
+            raise EncoderError(
+                f"this {kind} is not as its config says: '{name}' is {got}, expected {expected}"
+            )
+    model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def _described(model: PreTrainedModel) -> dict[str, Any]:
+    """Return the class of each module and the shape of each parameter, by name."""
+    kinds = {name: type(module).__name__ for name, module in model.named_modules() if name}
+    return kinds | {name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)}
+
+
+def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
+    """Load a model that `headspec.save`, or ``save_pretrained`` after `headspec.remove_heads`, has written.
+
+    Heads are removed before weights are read, which must be safetensors. Models that transformers 4 saved
+    after its `prune_heads` are loaded, too.
+
+    Parameters
+    ----------
+    folder : path, or name on the hub
+    kwargs : of ``from_pretrained``, such as `dtype` and `device_map`
+
+    Raises
+    ------
+    EncoderError
+        The config names no class of transformers.
+
+    Examples
+    --------
+    >>> small = headspec.load("small")
+    """
+    config = AutoConfig.from_pretrained(folder, **{name: kwargs[name] for name in WHERE if name in kwargs})
+    name = (config.architectures or ["none"])[0]
+    kind = getattr(transformers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
+        raise EncoderError(
+            f"{folder}: architectures in its config is '{name}', expected a model of transformers"
+        )
+    if heads := getattr(config, PRUNED, None):
+        like = remove_heads(kind(config), {int(layer): own for layer, own in heads.items()})
+        setattr(config, structure.KEY, structure.of(like.config))
+        delattr(config, PRUNED)
+    model = _class(kind, config).from_pretrained(folder, config=config, use_safetensors=True, **kwargs)
+    model.__class__ = kind
+    return model
+
+
+def _class(kind: type[PreTrainedModel], config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """Return a class whose models have only the heads that a config says, before they have weights."""
+    found = structure.of(config)
+    if not found:
+        return kind
+
+    def init(self: Any, config: PreTrainedConfig, *args: Any, **kwargs: Any) -> None:
+        kind.__init__(self, config, *args, **kwargs)
+        own = structure.renamed(found, self)
+        structure.apply(self, own["modules"])
+        structure.tie(self, own["tied"])
+        setattr(self.config, structure.KEY, own)
+
+    return type(kind.__name__, (kind,), {"__init__": init, "__module__": kind.__module__})

@@ -1,0 +1,125 @@
+"""What a model without some heads has other than one of its config, as a part of that config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from headspec.models.attention.replaced import Constant, Grouped
+from headspec.models.export import head_numbers, position_biases
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: the key in config.json
+KEY = "headspec"
+#: changes of a module, each of them optional: `shapes` of its parameters; values of its `attributes`, and of
+#: its `config`, which is then its own; `key_heads` of its query heads (`Grouped`); `constant`, the width of
+#: its output (`Constant`); and `biases`, arguments of which it takes parts: (names, number of heads, heads)
+Change = dict[str, Any]
+
+
+def of(config: Any) -> dict[str, Any]:
+    """Return what a config says of removed heads; empty if it says nothing.
+
+    ``kept_heads`` are the heads of each attention, numbered as in the model that was pruned first;
+    ``modules`` has a `Change` for each name of a module, ``tied`` the names of parameters that are others.
+    """
+    return getattr(config, KEY, None) or {}
+
+
+def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
+    """Change modules of a model; parameters that get another shape have no values then."""
+    for name, change in modules.items():
+        module: Any = model.get_submodule(name)
+        inner = module.projection if isinstance(module, Grouped) else module
+        for parameter, shape in change.get("shapes", {}).items():
+            old = getattr(inner, parameter)
+            setattr(inner, parameter, nn.Parameter(old.new_empty(shape), old.requires_grad))
+        _resize(inner)
+        if "constant" in change:
+            model.set_submodule(name, Constant(module, change["constant"]))
+        elif "key_heads" in change:
+            model.set_submodule(name, Grouped(inner, change["key_heads"]))
+        head_numbers.put(module, change)
+        for names, heads, kept in change.get("biases", []):
+            position_biases.select(module, set(names), heads, np.array(kept))
+
+
+def _resize(layer: nn.Module) -> None:
+    """Update the sizes that a linear layer keeps."""
+    if isinstance(layer, nn.Linear):
+        layer.out_features, layer.in_features = layer.weight.shape
+    elif isinstance(layer, Conv1D):
+        layer.nx, layer.nf = layer.weight.shape
+
+
+def tie(model: PreTrainedModel, tied: Mapping[str, str]) -> None:
+    """Make parameters the same as others, also where transformers saves and loads them."""
+    for name, source in tied.items():
+        owner, _, own = name.rpartition(".")
+        setattr(model.get_submodule(owner), own, model.get_parameter(source))
+    if tied:  # the first is what it loads, the second what it does not save
+        model.all_tied_weights_keys = {**model.all_tied_weights_keys, **tied}
+        model._tied_weights_keys = {**(model._tied_weights_keys or {}), **tied}
+
+
+def shared(model: PreTrainedModel) -> dict[str, str]:
+    """Return parameters that are others by another name, which transformers does not know."""
+    first: dict[int, str] = {}
+    pairs = [
+        (name, first.setdefault(id(p), name)) for name, p in model.named_parameters(remove_duplicate=False)
+    ]
+    return {
+        name: source for name, source in pairs if name != source and name not in model.all_tied_weights_keys
+    }
+
+
+def renamed(found: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Return what `of` found with the names of a model, which may be the base of the one that it is of."""
+    prefix, names = f"{model.base_model_prefix}.", {name for name, _ in model.named_modules()}
+
+    def own(name: str) -> str:
+        short = name.removeprefix(prefix)
+        return short if name not in names and short.rpartition(".")[0] in {"", *names} else name
+
+    pairs = {key: {own(name): value for name, value in found[key].items()} for key in found}
+    return pairs | {"tied": {name: own(source) for name, source in pairs["tied"].items()}}
+
+
+def note(
+    model: PreTrainedModel,
+    kept: Mapping[str, list[int]],
+    modules: Mapping[str, Change],
+    tied: Mapping[str, str],
+) -> None:
+    """Write changes into the config of a model, which may have others already.
+
+    `kept` are the heads that are left of each attention, by name, numbered as before these changes.
+    """
+    before = of(model.config)
+    merged, left = dict(before.get("modules", {})), dict(before.get("kept_heads", {}))
+    for name, change in modules.items():
+        merge(merged, name, change)
+    for name, heads in kept.items():
+        left[name] = [left[name][i] for i in heads] if name in left else heads
+    content = {"kept_heads": left, "modules": merged, "tied": {**before.get("tied", {}), **tied}}
+    setattr(model.config, KEY, content)
+
+
+def merge(modules: dict[str, Change], name: str, change: Change) -> None:
+    """Add a change of a module to those before it."""
+    if not change:
+        return
+    own = modules[name] = dict(modules.get(name, {}))
+    for key, value in change.items():
+        if isinstance(value, dict):
+            own[key] = own.get(key, {}) | value
+        else:
+            own[key] = own.get(key, []) + value if key == "biases" else value
+    if "constant" in own:  # whatever its parameters were
+        own.pop("shapes", None)
