@@ -326,11 +326,15 @@ def named(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_code_of_the_pages_runs(named):
-    page = ROOT / "docs" / "notebook.md"
+def run(*names_of_pages: str) -> dict:
     names: dict = {}
-    for block in (*pages.blocks(page), *pages.blocks(ROOT / "docs" / "scores.md")):
+    for block in (block for page in names_of_pages for block in pages.blocks(ROOT / "docs" / page)):
         exec(block.text, names)
+    return names
+
+
+def test_the_code_of_the_pages_runs(named):
+    names = run("notebook.md", "scores.md")
     exec(
         next(each.text for each in pages.blocks(ROOT / "README.md") if each.heading == "In a notebook"),
         names | {"headspec": headspec, "evaluate": lambda model: model(**names["batches"][0])},
@@ -343,4 +347,29 @@ def test_the_code_of_the_pages_runs(named):
         "score",
         *SCORES,
     }
-    assert len(page.read_text(encoding="utf-8").split()) <= 500
+    assert len((ROOT / "docs" / "notebook.md").read_text(encoding="utf-8").split()) <= 600
+
+
+def test_the_code_of_the_page_on_transformers_4_runs(named):
+    names = run("from-transformers-4.md")
+    assert names["mask"].grad.abs().max() > 0
+    assert headspec.HeadGates(names["model"]).exists[0].sum() == names["gates"].heads - 2
+
+
+def test_transformers_says_what_the_page_on_transformers_4_quotes():
+    model = any_model.model("roberta").eval()
+    ids, page = any_model.ids(), (ROOT / "docs" / "from-transformers-4.md").read_text(encoding="utf-8")
+    with torch.no_grad():
+        assert torch.equal(model(ids, head_mask=torch.zeros(2, 4)).logits, model(ids).logits)  # ignored
+    for name in ("prune_heads", "get_head_mask"):
+        with pytest.raises(AttributeError, match=f"object has no attribute '{name}'"):
+            getattr(model, name)
+        assert f"object has no attribute '{name}'" in page
+    for module, name in (
+        ("pytorch_utils", "find_pruneable_heads_and_indices"),
+        ("modeling_utils", "apply_chunking_to_forward"),
+    ):
+        message = f"cannot import name '{name}' from 'transformers.{module}'"
+        with pytest.raises(ImportError, match=message):
+            exec(f"from transformers.{module} import {name}")
+        assert message in page

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertConfig
 
-from benchmarks import baselines, exported, large_studies, speed
+from benchmarks import baselines, exported, large_studies, pruned, speed
 from benchmarks.__main__ import BEGIN, END
 from benchmarks.timing import measure, products, row
 from benchmarks.workload import Workload
@@ -108,6 +109,24 @@ def test_exported_models_by_the_heads_that_are_left(work):
     batch = exported.whole_batch(work.score)
     assert batch.input_ids.shape == (exported.TEXTS, exported.TOKENS) and batch.attention_mask.all()
     assert batch.input_ids[0, : work.score.lengths[0]].tolist() == work.score.ids[0]
+
+
+def test_pruned_models_by_the_heads_that_are_removed(monkeypatch, tmp_path, capsys):
+    config = partial(BertConfig, hidden_size=32, intermediate_size=48, num_attention_heads=4)
+    monkeypatch.setattr(pruned, "BertConfig", config)
+    page = tmp_path / "page.md"
+    page.write_text(pruned.BEGIN + pruned.END)
+    pruned.main(page)
+    measured = page.read_text().removeprefix(pruned.BEGIN).removesuffix(pruned.END)
+    assert measured == "\n" + capsys.readouterr().out
+    lines = [line for line in measured.splitlines() if line.startswith("|")]
+    assert_rows_of(pruned.HEADING, lines)
+    sizes = [float(line.split("|")[2]) for line in lines[2:]]
+    assert len(sizes) == len(pruned.REMOVED) + 2
+    stated = between(
+        (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8"), pruned.BEGIN, pruned.END, ""
+    )
+    assert pruned.BEGIN in stated
 
 
 def test_the_page_has_a_place_for_the_tables():

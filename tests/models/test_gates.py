@@ -13,6 +13,7 @@ from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.importance import gate_gradients
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
+from headspec.models.language.shared_prefix import cache_name
 from headspec.models.multitask import MultiTask
 from support.tiny import (
     _SIZE,
@@ -87,13 +88,13 @@ def test_gates_hold_while_a_decoder_is_called_token_by_token(translator):
     built, heads = translator
     source = examples(3).batch(np.arange(3))
     mask, target = {"attention_mask": source.attention_mask}, torch.arange(15).view(3, 5) + 5
-    cache, logits = None, []
+    cache, logits, name = None, [], cache_name(built)
     with heads.at(torch.rand(heads.layers, HEADS)):
         whole = built(input_ids=source.input_ids, **mask, decoder_input_ids=target).logits
         encoded = {"encoder_outputs": built.get_encoder()(source.input_ids, **mask)} | mask
         for at in range(5):
-            step = built(**encoded, decoder_input_ids=target[:, [at]], past_key_values=cache)
-            cache = step.past_key_values
+            step = built(**encoded, decoder_input_ids=target[:, [at]], **{name: cache})
+            cache = step[name]
             logits.append(step.logits[:, 0])
     torch.testing.assert_close(torch.stack(logits, 1), whole, rtol=1e-3, atol=1e-3)
 

@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForSeq2SeqLM, PretrainedConfig, PreTrainedModel
 
 from headspec.models.batching import Examples
+from headspec.models.language.shared_prefix import cache_name
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.described import END, PAD, SPECIAL
 from headspec.models.tokens import vocabulary
@@ -43,14 +44,15 @@ def written(config: PretrainedConfig, source: int, target: int, batch: int, beam
     attends to one more token.
     """
     model = empty(config)
+    name = cache_name(model)
     with FlopCounterMode(display=False) as counter:
         states = model.get_encoder()(input_ids=_ids(batch, source))
     read = counter.get_total_flops()
 
     def step(cache: Any) -> Step:
         with FlopCounterMode(display=False) as counter:
-            output = model(encoder_outputs=states, decoder_input_ids=_ids(batch, 1), past_key_values=cache)
-        return counter.get_total_flops(), output.past_key_values
+            output = model(encoder_outputs=states, decoder_input_ids=_ids(batch, 1), **{name: cache})
+        return counter.get_total_flops(), output[name]
 
     first, cache = step(None)
     second, cache = step(cache)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import logging
 
 from headspec.models.export.head_numbers import Numbers
 
@@ -47,11 +48,15 @@ def set_if_possible(
         new = copy.deepcopy(old)
         for path, value in entries.items():
             _inside(new, path)[path[-1]] = value
+        before = logging.get_verbosity()
         try:
+            logging.set_verbosity(logging.CRITICAL)  # configs say what they cannot be
             if not same(_made(model, type(model.config).from_dict(new))):
                 continue
         except Exception:  # of whatever code the model has
             continue
+        finally:
+            logging.set_verbosity(before)
         for path, value in entries.items():
             config = model.config
             for name in path[:-1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 import torch
@@ -58,10 +59,16 @@ def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor
     """
     read = DynamicCache()  # without the config: layers with a sliding window would drop what rows need
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    begun = encoder(input_ids=ids[:1, :prefix], past_key_values=read, use_cache=True).last_hidden_state
+    name = cache_name(encoder)
+    begun = encoder(input_ids=ids[:1, :prefix], use_cache=True, **{name: read}).last_hidden_state
     own = {"input_ids": ids[:, prefix:], "attention_mask": mask if mask.dim() == 2 else mask[:, :, prefix:]}
     if "position_ids" in inputs:
         own["position_ids"] = inputs["position_ids"][:, prefix:]
     cache = Cache(layers=[_Prefix(layer) for layer in read.layers])
-    states = encoder(**own, past_key_values=cache, use_cache=True).last_hidden_state
+    states = encoder(**own, use_cache=True, **{name: cache}).last_hidden_state
     return BaseModelOutput(last_hidden_state=torch.cat([begun.expand(len(ids), -1, -1), states], dim=1))
+
+
+def cache_name(model: PreTrainedModel) -> str:
+    """Return the argument and output of keys and values of earlier tokens, renamed in transformers 5.24."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
