@@ -163,6 +163,8 @@ def _cut(
     `slices` are the model's weights of heads, `biases` the arguments that have a part for each head.
     """
     assert site.output is not None
+    if site.output.weight.numel() % (site.heads * site.size):
+        raise EncoderError(f"'{site.name}' shares its weights with a layer that keeps other heads")
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
     owners = {
