@@ -17,7 +17,7 @@ from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.replaced import Grouped
-from headspec.models.attention.sites import KEPT, Site
+from headspec.models.attention.sites import KEPT, Site, by_columns
 from headspec.models.export import config_numbers, head_numbers, position_biases, structure
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.export.structure import Change
@@ -163,7 +163,8 @@ def _cut(
     `slices` are the model's weights of heads, `biases` the arguments that have a part for each head.
     """
     assert site.output is not None
-    if site.output.weight.numel() % (site.heads * site.size):
+    weight: Any = site.output.weight
+    if weight.shape[int(by_columns(site.output))] != site.heads * site.size:
         raise EncoderError(f"'{site.name}' shares its weights with a layer that keeps other heads")
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
