@@ -6,8 +6,6 @@ Jobs of a tiny study take milliseconds, and their imports seconds.
 import functools
 from pathlib import Path
 
-import pytest
-
 from headspec.pipeline import warm
 
 #: Snakemake, and what it imports only when it plans
@@ -25,6 +23,8 @@ def python(called: str = "") -> str:
 
     With a folder `called`, forks note the functions that they call in it.
     """
+    import pytest  # a release is tried without it
+
     environment = warm._environment() | {"PYTHONPATH": str(SERVER), "CALLED": called}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm, "_environment", lambda: environment)
