@@ -1,5 +1,6 @@
 """The functions of a notebook, on any model with its own task head."""
 
+import contextlib
 import copy
 import itertools
 import re
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer, BartForSequenceClassification, PreTrainedModel
 
 import headspec
 from headspec.errors import EncoderError
 from headspec.heads.any_model.scores import SCORES
 from support import pages
-from support.model_types import any_model
+from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
 from support.models import make, qwen
 from support.paths import ROOT
@@ -216,7 +217,7 @@ def test_gates_are_of_the_model_and_the_pass(kind):
         (2,): rf"2 examples for 3 sequences; expected as many, or gates \({layers}, {heads}\) for all",
         (4,): "4 examples for 3 sequences",
         (2, 9): "2 examples for 3 sequences",
-        (3, 2): "2 tokens for [57] tokens",
+        (3, 2): "2 tokens for [578] tokens",
     }.items():
         with (
             pytest.raises(ValueError, match=f"^gates: got those of {message}"),
@@ -240,19 +241,68 @@ def test_gates_of_examples_do_not_fit_beams():
             assert torch.equal(model.generate(ids[[example]], **settings)[0], both[3 * example])
 
 
+@pytest.mark.parametrize("kind", ["pythia", "gemma2", "t5"])
 @torch.no_grad()
-def test_gates_of_tokens_need_all_tokens_in_a_pass():
-    """With a cache, every token would have the gates of the first."""
-    model, ids = any_model.model("pythia").eval(), any_model.ids(2)
+def test_gates_of_tokens_are_of_the_tokens_after_a_cache(kind):
+    """Also of those whose first keys a sliding window has left."""
+    model, ids = any_model.model(kind).eval(), any_model.ids(2)
     gates = headspec.HeadGates(model)
-    settings = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
-    with gates.at(torch.rand(2, 11, *gates.exists.shape)):
-        whole = model.generate(ids, use_cache=False, **settings)
-        assert torch.equal(model(whole).logits[:, 6:-1].argmax(-1), whole[:, 7:])
-        with pytest.raises(
-            ValueError, match="^gates: got those of tokens for a token after those in a cache"
-        ):
-            model.generate(ids, **settings)
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0,
+                "output_logits": True, "return_dict_in_generate": True}  # fmt: skip
+    for _ in range(2):
+        with gates.at(torch.rand(2, 11, *gates.exists.shape) * 2):
+            whole, cached = (model.generate(ids, use_cache=use, **settings) for use in (False, True))
+            torch.testing.assert_close(
+                torch.stack(cached.logits), torch.stack(whole.logits), rtol=1e-3, atol=1e-4
+            )
+            assert torch.equal(model.generate(ids, use_cache=True, **settings).sequences, cached.sequences)
+    with gates.at(torch.rand(2, 8, *gates.exists.shape)), contextlib.ExitStack() as stack:
+        if kind != "t5":
+            stack.enter_context(pytest.raises(ValueError, match="^gates: got those of 8 tokens for 9 tokens"))
+        model.generate(ids, use_cache=True, **settings)
+
+
+def test_blocks_inside_blocks_close_the_heads_of_both():
+    model = any_model.model("vit").eval()
+    gates = headspec.HeadGates(model)
+    with gates.closed({0: [1], 1: [0, 2]}):
+        both = logits(model, "vit")
+    with gates.closed({0: [1]}):
+        one = logits(model, "vit")
+        with gates.closed({1: [0, 2]}):
+            assert torch.equal(logits(model, "vit"), both)
+        assert torch.equal(logits(model, "vit"), one)
+        of_examples = np.zeros((3, *gates.exists.shape), dtype=bool)
+        of_examples[1, 1, [0, 2]] = True
+        with gates.closed(of_examples), gates.closed(np.zeros((3, 1, *gates.exists.shape), dtype=bool)):
+            found = logits(model, "vit")
+        torch.testing.assert_close(found[1], both[1])
+        torch.testing.assert_close(found[[0, 2]], one[[0, 2]])
+
+
+def test_rows_are_listed_with_their_towers():
+    rows = headspec.HeadGates(any_model.model("t5")).rows
+    assert rows["row"].tolist() == [*range(6)] and (rows["heads"] == any_model.HEADS).all()
+    assert rows["tower"].tolist() == ["encoder"] * 2 + ["decoder"] * 4
+    assert rows["kind"].tolist() == ["encoder"] * 2 + ["decoder"] * 2 + ["cross"] * 2
+    assert rows["module"][5] == "decoder.block.1.layer.1.EncDecAttention"
+    one = headspec.HeadGates(any_model.model("ragged")).rows
+    assert one["row"].tolist() == [1] and one["tower"].tolist() == [""]
+
+
+def test_cross_attention_is_told_by_its_arguments_where_lengths_are_equal():
+    """A BART that classifies reads its source as its target, too."""
+    config = every_type.config("bart", num_labels=3, eos_token_id=2, pad_token_id=1)
+    model = BartForSequenceClassification(config).eval()
+    ids = any_model.ids(3)
+    ids[:, -1] = 2
+    batch = {"input_ids": ids, "labels": torch.tensor([0, 2, 1])}
+    gates = headspec.HeadGates(model, {"input_ids": ids})
+    assert gates.first_rows == {"encoder": 0, "decoder": 2, "cross": 4}
+    assert "encoder_attn" in gates.site(4).name and "self_attn" in gates.site(2).name
+    scores, given = (headspec.head_importance(model, [batch], inputs=i) for i in (None, {"input_ids": ids}))
+    np.testing.assert_allclose(scores, given, rtol=1e-4)
+    assert scores.shape == (6, any_model.HEADS)
 
 
 def test_a_model_is_told_from_what_holds_one():

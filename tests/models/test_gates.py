@@ -169,16 +169,23 @@ def test_two_gates_act_and_each_is_undone(kind):
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "albert"])
 def test_blocks_may_be_left_in_any_order(kind):
-    """The gates of the block that was entered last act, while it is open."""
+    """The gates of the block that was entered last act, while it is open; what blocks close adds up."""
     model = encoder(kind)
     gates, heads = HeadGates(model), np.eye(LAYERS, HEADS, dtype=bool)
-    plain = states(model)
-    closed = [states(model, gates, torch.from_numpy(~h).float()) for h in (heads, heads[::-1].copy())]
-    one, two = gates.closed(heads), gates.closed(heads[::-1].copy())
+    plain, others = states(model), heads[::-1].copy()
+    closed = [states(model, gates, torch.from_numpy(~h).float()) for h in (heads, others, heads | others)]
+    for one, two, both in (
+        (gates.at(~heads), gates.at(~others), closed[1]),
+        (gates.closed(heads), gates.closed(others), closed[2]),
+    ):
+        _in_any_order(model, one, two, [*closed[:2], both], plain)
+
+
+def _in_any_order(model, one, two, closed, plain):
     one.__enter__()
     assert torch.equal(states(model), closed[0])
     two.__enter__()
-    assert torch.equal(states(model), closed[1])
+    assert torch.equal(states(model), closed[2])
     one.__exit__(None, None, None)
     assert torch.equal(states(model), closed[1])
     two.__exit__(None, None, None)

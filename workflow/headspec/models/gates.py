@@ -6,11 +6,13 @@ A gate multiplies the head's context vector before W_O, whose output mixes heads
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -21,7 +23,7 @@ from headspec.errors import EncoderError
 from headspec.models.attention import gate_checks
 from headspec.models.attention.interface import Attended, Attention, as_written, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
-from headspec.models.attention.sites import Site, find, stacks
+from headspec.models.attention.sites import LAYER, Site, find, stacks
 from headspec.models.modes import evaluating
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class HeadGates:
         self._blocks: dict[object, dict[str, Any]] = {None: {"values": None}}
         self._acting: ExitStack | None = None
         self._acted = 0  # calls of attention
+        #: row: the number of tokens up to the end of its last call; `CROSS`: of the last self-attention
+        self._ends: dict[int | str, int] = {}
         self._calls: dict[str, int] = {}  # calls in this pass, for sites that several layers share
         try:
             given = probe_inputs(model) if inputs is None else inputs
@@ -104,6 +108,23 @@ class HeadGates:
         vars(self).update(state)
         self._act()
 
+    @property
+    def rows(self) -> pd.DataFrame:
+        """A table of the rows of heads: row, module, tower, kind of attention, heads.
+
+        Towers are parts of a model such as 'vision_model' and 'text_model', or an encoder and a decoder;
+        empty if there is one. A row without attention is left out.
+        """
+        stems = [LAYER.split(site.name)[0].split(".") for site in self.sites]
+        common = len(os.path.commonprefix(stems))
+        several = len({*map(tuple, stems)}) > 1
+        found = [
+            (row, site.name, stem[common] if several else "", site.kind, site.heads)
+            for site, stem in zip(self.sites, stems, strict=True)
+            for row in site.rows
+        ]
+        return pd.DataFrame(sorted(found), columns=["row", "module", "tower", "kind", "heads"])
+
     def kind(self, layer: int) -> str:
         """Return the kind of attention of a row."""
         return [kind for kind, first in self.first_rows.items() if first <= layer][-1]
@@ -118,7 +139,12 @@ class HeadGates:
 
     @property
     def values(self) -> torch.Tensor | None:
-        return self._now("values")
+        values = None
+        for block in self._blocks.values():
+            values = block.get("values", values)
+            if (closed := block.get("closed")) is not None:
+                values = closed if values is None else _product(values, closed)
+        return values
 
     @values.setter
     def values(self, values: torch.Tensor | None) -> None:
@@ -142,6 +168,7 @@ class HeadGates:
         wanted = len(self._blocks) > 1 or self.values is not None
         if self._acting is not None and not wanted:
             acting, self._acting = self._acting, None
+            self._ends = {}
             acting.close()
         elif self._acting is None and wanted:
             with ExitStack() as stack:
@@ -187,9 +214,14 @@ class HeadGates:
         if values.shape[-2:] != self.exists.shape or values.dim() > MOST:
             expected = f"([batch, [tokens,]] {self.layers}, {self.heads})"
             raise ValueError(f"gates: got {tuple(values.shape)}, expected {expected}")
-        device, acted = next(self.model.parameters()).device, self._acted
-        with self._block(values=values.to(device)):
+        with self._gating(values=values):
             yield self
+
+    @contextmanager
+    def _gating(self, **gates: torch.Tensor) -> Iterator[None]:
+        device, acted = next(self.model.parameters()).device, self._acted
+        with self._block(**{name: values.to(device) for name, values in gates.items()}):
+            yield
             if self._acted == acted:
                 raise EncoderError(
                     f"gates of this {self.model.config.model_type} did not act: nothing in the block called "
@@ -197,7 +229,7 @@ class HeadGates:
                 )
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
-        """Run passes without these heads; afterwards the model is as before.
+        """Run passes without these heads, and those of blocks around this one; afterwards as before.
 
         `heads` is bool ([batch, [tokens,]] layers, heads), True is closed, or ``{layer: [heads]}``, or pairs
         (layer, head); else ValueError.
@@ -207,7 +239,13 @@ class HeadGates:
         >>> with headspec.HeadGates(model).closed(headspec.top_heads(scores, 0.1)):
         ...     evaluate(model)
         """
-        return self.at(torch.from_numpy(~head_choice.mask(heads, self.exists, "closed heads", MOST)).float())
+        mask = head_choice.mask(heads, self.exists, "closed heads", MOST)
+        return self._closed(torch.from_numpy(~mask).float())
+
+    @contextmanager
+    def _closed(self, values: torch.Tensor) -> Iterator[HeadGates]:
+        with self._gating(closed=values):
+            yield self
 
     def _begin(self, shared: list[Site], args: tuple) -> None:
         first = self._now("first", 0)
@@ -233,12 +271,7 @@ class HeadGates:
         given, receive = self._now("given", {}), self._now("receive")
         if layer in given:
             return given[layer], None
-        values, (query, key, *_) = self.values, states
-        cached = site.kind != CROSS and query.shape[-2] == 1 < key.shape[-2]
-        if cached and values is not None and values.dim() == MOST and values.shape[1] > 1:
-            raise ValueError(
-                "gates: got those of tokens for a token after those in a cache; expected no cache"
-            )
+        self._count(site, layer, states[0].shape[-2], states[1].shape[-2])
         self.attending = True
         try:
             context, weights = attention(*states)
@@ -252,6 +285,13 @@ class HeadGates:
             receive(layer, weights)
             weights = None  # otherwise the model would collect the weights of all layers
         return self._gated(layer, context), weights
+
+    def _count(self, site: Site, layer: int, tokens: int, keys: int) -> None:
+        """Count the tokens up to the end of this call: after those in a cache, or of another layer's."""
+        if site.kind != CROSS:  # which follows the self-attention of its layer
+            before = max(self._ends.get(layer, 0), keys - tokens) if tokens < keys else 0
+            self._ends[CROSS] = before + tokens
+        self._ends[layer] = self._ends.get(CROSS, tokens)
 
     def _project(self, site: Site, args: tuple) -> tuple | None:
         """Return the arguments of a W_O whose heads are gated."""
@@ -268,19 +308,24 @@ class HeadGates:
             gate = values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
             if gate.dim() == 3:
                 gate = gate[:, None]  # (batch, 1, heads, 1)
-            elif gate.dim() == 4:
-                gate = gate[:, : context.shape[1]]
+            elif gate.dim() == 4 and gate.shape[1] > 1:
+                gate = self._of_tokens(gate, layer, context.shape[1])
             if gate.dim() == 4:
                 gate = self._matched(gate, context)
             # layers of one model may be on several devices; gradients are summed in the precision of the gate
             context = (context * gate.to(context.device)).to(context.dtype)
         return context if edit is None else edit(layer, context)
 
+    def _of_tokens(self, gate: torch.Tensor, layer: int, tokens: int) -> torch.Tensor:
+        """Return gates (batch, tokens, heads, 1) of the tokens of a call; else ValueError."""
+        end = self._ends.get(layer, tokens)
+        if end > gate.shape[1]:
+            raise ValueError(f"gates: got those of {gate.shape[1]} tokens for {end} tokens")
+        return gate[:, end - tokens : end]
+
     def _matched(self, gate: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         """Return gates (batch, tokens, heads, 1) of the sequences of a pass; else ValueError."""
-        n, tokens, rows = *gate.shape[:2], len(context)
-        if tokens not in (1, context.shape[1]):
-            raise ValueError(f"gates: got those of {tokens} tokens for {context.shape[1]} tokens")
+        n, rows = len(gate), len(context)
         if n in (1, rows):
             return gate
         if n * self.sequences == rows:
@@ -317,3 +362,9 @@ class HeadGates:
 
         with self.edited(keep):
             yield found
+
+
+def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the product of gates ([batch, [tokens,]] layers, heads)."""
+    few, many = sorted((one, other), key=torch.Tensor.dim)
+    return many * (few[:, None] if (few.dim(), many.dim()) == (3, MOST) else few)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,7 @@ def head_curve(
     scores: Any = None,
     confidence: float = 0.95,
     seed: int = 0,
+    inputs: Mapping[str, Any] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
     labels: Sequence[Any] | None = None,
@@ -67,7 +68,7 @@ def head_curve(
 
     Parameters
     ----------
-    model, batches, loss, tokenizer, texts, labels, prompts, answers : as in `head_importance`
+    model, batches, loss, inputs, tokenizer, texts, labels, prompts, answers : as in `head_importance`
     metric : name of a metric of tasks, such as "accuracy", of `labels` and the class, score or labels with
         the largest logits; or a function of outputs and batch that returns each example's value, (batch,);
         by default the loss
@@ -112,10 +113,10 @@ def head_curve(
         raise ValueError(f"batches: got {n} examples, expected at least {2 if scores is not None else 4}")
     evaluated = every
     if scores is None:
-        scores = head_importance(model, _half(every, main, 0), loss, score=score)
+        scores = head_importance(model, _half(every, main, 0), loss, score=score, inputs=inputs)
         evaluated = [*_half(every, main, 1)]
     with own.measuring(model), torch.no_grad():
-        gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None))
+        gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
         ranked = head_choice.scores(scores, least=1)
         if ranked.shape != gates.exists.shape:
             raise ValueError(f"scores: got {ranked.shape}, expected {gates.exists.shape}")

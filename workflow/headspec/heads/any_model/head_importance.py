@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ def head_importance(
     score: str = "gradient",
     normalize: str | None = None,
     corrupted: Iterable[Inputs] | Sequence[str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
     labels: Sequence[Any] | None = None,
@@ -70,6 +71,7 @@ def head_importance(
     normalize : "layer" divides scores by the square root of the layer's sum of squares (as Michel et al.)
     corrupted : batches like `batches`, or prompts or texts as many as `prompts` or `texts`, with as many
         tokens in each example; for `attribution` and `resample_ablation`
+    inputs : in which heads are found, as in `HeadGates`; by default the usual ones, or the first batch
     tokenizer : for `texts` or `prompts`, which replace `batches`
     texts, labels : n texts or pairs, each with a class (its number, or its name in the config) or a score
     prompts, answers : n prompts of a language model, each with the answer that it should write; the loss is
@@ -114,7 +116,7 @@ def head_importance(
         pairs = own.with_corrupted(clean, own.read(model, None, tokenizer, given | {beside: corrupted}))
     else:
         pairs = own.with_corrupted(clean, own.read(model, corrupted, None, {}))
-    values, exists = scored_values(model, rule, pairs, loss)
+    values, exists = scored_values(model, rule, pairs, loss, inputs)
     wrong = ~np.isfinite(values).all(axis=(1, 2))
     if wrong.any():
         raise NumericalError(
@@ -140,7 +142,11 @@ def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pai
 
 
 def scored_values(
-    model: PreTrainedModel, rule: Score, pairs: Iterable[own.Pair], loss: Loss | None
+    model: PreTrainedModel,
+    rule: Score,
+    pairs: Iterable[own.Pair],
+    loss: Loss | None,
+    inputs: Mapping[str, Any] | None,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Return values of examples, (n, layers, heads), and which heads exist; ValueError without examples."""
     found: list[torch.Tensor] = []
@@ -150,7 +156,7 @@ def scored_values(
             pairs = [*pairs]
         for batch, donors, shift in own.shown(pairs, "batches"):
             if scored is None:
-                scored = Scored(*own.heads_and_loss(model, batch, loss), rule.derivative, stack)
+                scored = Scored(*own.heads_and_loss(model, batch, loss, inputs), rule.derivative, stack)
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
             scored.start(batch, donors, shift)

@@ -53,13 +53,32 @@ def read(
     return (arguments(batch, model.device) for batch in batches)
 
 
-def heads_and_loss(model: PreTrainedModel, batch: Inputs, loss: Loss | None) -> tuple[HeadGates, Loss]:
+def heads_and_loss(
+    model: PreTrainedModel, batch: Inputs, loss: Loss | None, inputs: Mapping[str, Any] | None = None
+) -> tuple[HeadGates, Loss]:
     """Return gates of a model that takes such batches, and the loss of each example."""
+    return gated(model, batch, inputs), loss or own_loss(model, batch)
+
+
+def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | None = None) -> HeadGates:
+    """Return gates of heads that are found with `inputs`, else as usual or, if that fails, with the batch.
+
+    A batch with pixels or sounds that the usual inputs lack has heads that these do not reach.
+    """
+    if inputs is not None:
+        return HeadGates(model, inputs)
+    own = without_labels(rows(batch, slice(2), model.main_input_name))
     try:
-        inputs: Mapping[str, Any] = probe_inputs(model)
+        usual = probe_inputs(model)
+        if {name for name, value in own.items() if _is_measured(value)} <= usual.keys():
+            return HeadGates(model, usual)
     except EncoderError:  # the model takes unusual inputs
-        inputs = without_labels(rows(batch, slice(2), model.main_input_name))
-    return HeadGates(model, inputs), loss or own_loss(model, batch)
+        pass
+    return HeadGates(model, own)
+
+
+def _is_measured(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() > 2
 
 
 Item = TypeVar("Item")

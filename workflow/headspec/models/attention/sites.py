@@ -30,6 +30,8 @@ OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGN
 KEPT = "kept_heads"
 #: names of the number of heads in such a module, or one inside it
 HEADS = (KEPT, "num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
+#: arguments of cross-attention for the states of the other stack
+OTHER_STATES = ("key_value_states", "encoder_hidden_states")
 
 
 @dataclass(eq=False)
@@ -106,13 +108,15 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             shape = tuple(call.context.shape)
             raise EncoderError(f"'{names[call.module]}' returns context vectors of {shape}")
         *_, heads, size = call.context.shape
-        across = call.keys != call.context.shape[1]  # sources and targets of the probe differ in length
+        # sources and targets of the probe differ in length
+        across = call.across or call.keys != call.context.shape[1]
         output = _following(calls[number + 1 :], heads * size)
         heads = 0 if output is not None and isinstance(output, Constant) else heads
         site = Site(
             names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
         )
         found.append((number, site))
+    _require_told_apart(model, calls, decoder, {site.kind for _, site in found})
     kinds = {site.kind for _, site in found}  # some types call the interface only in their decoder
     source = inputs.get(model.main_input_name)  # longer than the target in the probe
     for name, attention, numbers, heads in _own_attention(model, calls, names):
@@ -139,6 +143,21 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
     return left, first_rows, rows
 
 
+def _require_told_apart(
+    model: PreTrainedModel, calls: list[_Call], decoder: set[nn.Module], kinds: set[str]
+) -> None:
+    """Raise EncoderError if cross-attention may have been taken for self-attention of a decoder."""
+    lengths = [
+        call.context.shape[1] for call in calls if call.keys is not None and call.module not in decoder
+    ]
+    own = [call.context.shape[1] for call in calls if call.keys is not None and call.module in decoder]
+    if DECODER in kinds and CROSS not in kinds and lengths and own and lengths[-1] == own[0]:
+        raise EncoderError(
+            f"sources and targets of `inputs` have as many tokens ({own[0]}), which does not tell "
+            "cross-attention from self-attention; expected targets of another length"
+        )
+
+
 @dataclass
 class _Call:
     """A call of attention, or of a layer that may be W_O."""
@@ -147,16 +166,23 @@ class _Call:
     context: torch.Tensor  # (batch, tokens, heads, size), or the input of a layer
     keys: int | None = None  # tokens that are attended to
     heads: int | None = None  # of keys and values
+    across: bool = False  # whether the call has states of another stack
 
 
 def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
     """Return the calls of attention and of linear layers in a forward pass, in order."""
     calls: list[_Call] = []
+    crossing: set[nn.Module] = set()
 
     def attend(attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
         context, weights = attention(*states)
-        calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1]))
+        calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1], module in crossing))
         return context, weights
+
+    def enter(module: nn.Module, args: tuple, given: dict[str, Any]) -> None:
+        crossing.discard(module)
+        if any(given.get(name) is not None for name in OTHER_STATES):
+            crossing.add(module)
 
     def take(module: nn.Module, args: tuple) -> None:
         if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
@@ -165,6 +191,7 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
+            stack.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
             if is_linear(module) or isinstance(module, Constant):
                 stack.callback(module.register_forward_pre_hook(take).remove)
         model(**inputs)
