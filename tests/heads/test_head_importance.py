@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForMultipleChoice, AutoTokenizer, CLIPConfig, CLIPModel
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoTokenizer,
+    CLIPConfig,
+    CLIPModel,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+)
 from transformers.pytorch_utils import Conv1D
 
 import headspec
@@ -200,8 +209,32 @@ def test_a_model_of_texts_and_images_takes_its_batch():
     found = headspec.head_importance(model, [batch], loss, per_example=True)
     assert found.shape == (3, 2 + 3, 4) and (np.abs(found).max((0, 2)) > 1e-6).all()
     np.testing.assert_allclose(found, one_by_one(model, batch, loss, "input_ids"), rtol=1e-3, atol=1e-6)
+    rows = headspec.HeadGates(model, batch).rows
+    assert rows["tower"].tolist() == ["vision_model"] * 3 + ["text_model"] * 2
     with pytest.raises(ValueError, match="^gates: got those of 3 examples for 2 sequences"):
         headspec.head_importance(model, [batch | {"pixel_values": batch["pixel_values"][:2]}], loss)
+
+
+def test_heads_that_read_images_are_not_left_out():
+    """A text alone would do for LLaVA, but reaches no head of its images."""
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(**sizes, image_size=8, patch_size=4),
+        text_config=LlamaConfig(**sizes, vocab_size=64, pad_token_id=0),
+        image_token_id=62,
+        vision_feature_layer=-1,
+    )
+    model = LlavaForConditionalGeneration(config).eval()
+    ids = any_model.ids() % 60
+    labels = ids.clone()
+    ids[:, 1:5], labels[:, :5] = 62, -100
+    batch = {"input_ids": ids, "pixel_values": any_model.seen()["pixel_values"], "labels": labels}
+    scores = headspec.head_importance(model, [batch])
+    given = {name: value for name, value in batch.items() if name != "labels"}
+    rows = headspec.HeadGates(model, given).rows
+    assert rows["tower"].tolist() == ["vision_tower"] * (len(scores) - 2) + ["language_model"] * 2
+    assert (scores > 0).all() and len(scores) > 2
+    np.testing.assert_allclose(headspec.head_importance(model, [batch], inputs=given), scores, rtol=1e-4)
 
 
 def test_a_loss_that_is_none_of_those_known_is_asked_for():
