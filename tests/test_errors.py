@@ -15,8 +15,8 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.variants import KINDS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
 from headspec.gates.learnt import learnt_gates
-from headspec.tasks.kinds import KINDS as TYPES
 from headspec.tasks.metrics import metric, score
+from headspec.tasks.registry import KINDS as TYPES
 from headspec.training import adapting
 from headspec.training.pruned import pruned_run
 from headspec.training.pruned.gated import Sets

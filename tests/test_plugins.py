@@ -196,7 +196,7 @@ def test_the_former_name_of_pruning_methods_is_read_with_a_warning(plugin):
 # --- kinds of tasks
 
 KIND = """
-from headspec.tasks.{base}.kind import {kind}
+from headspec.tasks.kinds.{base}.kind import {kind}
 from pydantic import Field
 
 class Mine({kind}):
@@ -206,7 +206,7 @@ KIND = Mine()
 """
 #: parts of a kind that are those of another
 PARTS = {
-    f"{part}.py": f"from headspec.tasks.{{base}}.{part} import {name}\n"
+    f"{part}.py": f"from headspec.tasks.kinds.{{base}}.{part} import {name}\n"
     for part, name in {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}.items()
 }
 
@@ -229,7 +229,7 @@ def kind(plugin) -> Callable[..., str]:
 
 
 def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
-    tokens = {"tokens.py": "from headspec.tasks.translation.tokens import *"}
+    tokens = {"tokens.py": "from headspec.tasks.kinds.translation.tokens import *"}
     scored, written = kind(), kind("translation", "least", tokens)
     tasks = {
         "a": {"source": "a.csv", "type": scored, "bound": "2.5"},
@@ -266,10 +266,9 @@ def test_a_kind_has_keys_of_its_own_and_those_of_its_base(kind):
 
 #: a file of the kind and its text, or what to replace in it
 WRONG_KINDS = {
-    ("data.py", None): "/data.py: missing, expected a module that defines DATA",
-    ("data.py", "READER = 3"): "/data.py: defines no DATA, expected one",
+    ("data.py", None): ": no module defines DATA, expected one",
+    ("data.py", "READER = 3"): ": no module defines DATA, expected one",
     ("head.py", "def f(:"): "/head.py, line 1: SyntaxError",
-    ("metrics.py", "METRIC = {}"): "/metrics.py: defines no METRICS, expected one",
     ("metrics.py", "METRICS = {}\nMETRICS['mine']"): "/metrics.py, line 2: KeyError: 'mine'",
     ("__init__.py", "FAMILY = 'word'"): "/__init__.py: got FAMILY 'word', expected one of ",
     ("kind.py", "KIND = 3"): "/kind.py: got 3 as KIND, expected a Kind",
@@ -282,7 +281,7 @@ WRONG_KINDS = {
         "kind.py",
         ("keys =", "metrics = ('spaerman',)\n    keys ="),
     ): "/kind.py: got metric 'spaerman', expected one "
-    "of METRICS in metrics.py, or of another type. Did you mean 'spearman'?",
+    "of METRICS of the kind, or of another type. Did you mean 'spearman'?",
     ("kind.py", ('"bound"', '"source"')): "/kind.py: key 'source' is there already",
     ("kind.py", ('"bound"', '"prefix"')): "/kind.py: key 'prefix' is there already",
     ("kind.py", ('"bound"', '"copy"')): "/kind.py: key 'copy' is there already",
@@ -313,9 +312,14 @@ def test_metrics_of_a_kind_may_be_those_of_another(kind):
     load(study(kind(files={"metrics.py": None})))
 
 
+def test_a_part_of_a_kind_is_defined_once(kind):
+    told = refused(kind(files={"data.py": "DATA = 1", "more.py": "DATA = 2"}))
+    assert re.search(r"/data.py and .*/more.py have DATA both; expected one of them to", told)
+
+
 def test_all_parts_that_a_kind_lacks_are_named(kind):
     told = refused(kind(files={"data.py": None, "head.py": "", "metrics.py": ""}))
-    assert re.findall(r"/(\w+)\.py: ", told) == ["data", "head", "metrics"]
+    assert re.findall(r"no module defines (\w+)", told) == ["DATA", "HEAD"]
 
 
 # --- pruning methods

@@ -15,7 +15,7 @@ from headspec.config.loading import load
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
 from headspec.tasks import data
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 from support.configs import VALID
 from support.running.studies import changed
 

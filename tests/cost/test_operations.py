@@ -24,7 +24,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.passes import PASSES, expected_examples
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
-from headspec.tasks.translation import decoding
+from headspec.tasks.kinds.translation import decoding
 from support.running.studies import CONFIG, prompted, study
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
 

@@ -15,10 +15,10 @@ from headspec.cost.workload import Extent
 from headspec.data import planned, prepare
 from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
-from headspec.tasks.answer_pairs.prompts import AnswerPairs
-from headspec.tasks.minimal_pairs.prompts import Pairs
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import Wording
+from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
+from headspec.tasks.kinds.minimal_pairs.prompts import Pairs
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import Wording
 from support import language
 from support.data import treebanks
 from support.models import TEXTS, make

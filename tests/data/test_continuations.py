@@ -8,7 +8,7 @@ import pandas as pd
 from headspec.config.loading import load
 from headspec.config.sections.task import Task
 from headspec.data import planned, prepare
-from headspec.tasks.continuations.data import answers
+from headspec.tasks.kinds.continuations.data import answers
 from support.data.sources import config, save
 
 #: one table of two of BLiMP's paradigms

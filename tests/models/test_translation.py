@@ -24,9 +24,9 @@ from headspec.models.stage import ModelStage
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
-from headspec.tasks import kinds
-from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import ENCODING
+from headspec.tasks import registry as kinds
+from headspec.tasks.kinds.translation import decoding
+from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS

@@ -10,11 +10,11 @@ from transformers import PreTrainedTokenizerFast
 from headspec.errors import DataError
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.constituents.units import PUNCTUATION
-from headspec.tasks.roles.units import PREDICATE
-from headspec.tasks.words.base import NONE, written
-from headspec.tasks.words.head import Annotations, Decoder
-from headspec.tasks.words.tokens import ENCODING
+from headspec.tasks.kinds.constituents.units import PUNCTUATION
+from headspec.tasks.kinds.roles.units import PREDICATE
+from headspec.tasks.kinds.words.base import NONE, written
+from headspec.tasks.kinds.words.head import Annotations, Decoder
+from headspec.tasks.kinds.words.tokens import ENCODING
 from support import tiny
 from support.running.studies import tokenizer
 

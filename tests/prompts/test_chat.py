@@ -2,8 +2,8 @@
 
 import pytest
 
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import Wording, conversation
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import Wording, conversation
 from support import language
 from support.language import CLASSES, PROMPT
 

@@ -17,8 +17,8 @@ from headspec.models.language.head import language_model, log_probabilities
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import Wording
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
 from support.tiny import CPU, HEADS, LAYERS

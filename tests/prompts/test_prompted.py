@@ -19,8 +19,8 @@ from headspec.models.language import head as language_head
 from headspec.models.language.head import language_model
 from headspec.models.tokens import continuations
 from headspec.prompts.head import prompted
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import CONTENT_FREE, demonstrations
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import CONTENT_FREE, demonstrations
 from support import language
 from support.language import CLASSES
 from support.prompted import TASKS, WITHOUT, Made

@@ -16,10 +16,10 @@ from headspec.config.sections.model import Model
 from headspec.data.overlap import with_keys
 from headspec.errors import EncoderError, HeadspecError
 from headspec.prompts import checks
-from headspec.tasks.answer_pairs.prompts import AnswerPairs
-from headspec.tasks.kinds import KINDS
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import Wording
+from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import Wording
+from headspec.tasks.registry import KINDS
 from support import language
 from support.configs import refused
 from support.language import FILLED

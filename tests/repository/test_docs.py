@@ -191,8 +191,10 @@ def test_the_architecture_page_has_the_layers_packages():
     (line,) = re.findall(r"^root ← (.+)", page, re.M)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    packages = layers[layers.index("live") : layers.index("config") + 1]
-    assert line.split(" ← ") == [names.replace(" |", ",") for names in reversed(packages)]
+    packages = layers[layers.index("live") : layers.index("config") + 2]
+    interface = " : ".join(f"tasks.{path.stem}" for path in sorted((LIBRARY / "tasks").glob("[!_]*.py")))
+    assert packages.pop() == interface
+    assert line.split(" ← ") == ["tasks", *(names.replace(" |", ",") for names in reversed(packages))]
 
 
 @pytest.mark.slow

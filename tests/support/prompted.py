@@ -17,11 +17,11 @@ from headspec.models.language.head import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
-from headspec.tasks.answer_pairs.prompts import AnswerPairs
-from headspec.tasks.continuations.data import CLASSES as PAIR
-from headspec.tasks.minimal_pairs.prompts import Pairs
-from headspec.tasks.texts.prompts import Prompts
-from headspec.tasks.texts.wording import Wording
+from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
+from headspec.tasks.kinds.continuations.data import CLASSES as PAIR
+from headspec.tasks.kinds.minimal_pairs.prompts import Pairs
+from headspec.tasks.kinds.texts.prompts import Prompts
+from headspec.tasks.kinds.texts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
 from support.tiny import CPU, HEADS

@@ -9,7 +9,7 @@ from headspec.attention import CROSS, DECODER
 from headspec.models.batching import Batch, Examples
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.tasks.translation.decoding import begun
+from headspec.tasks.kinds.translation.decoding import begun
 from support import tiny
 from support.contexts import seen
 

@@ -11,7 +11,7 @@ from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 
 VOCABULARY = 97
 CPU = Device("cpu", None)

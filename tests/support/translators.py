@@ -9,7 +9,7 @@ from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization, vocabulary
-from headspec.tasks.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.models import LANGUAGES, TEXTS
 
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:60]]

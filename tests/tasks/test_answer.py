@@ -22,7 +22,7 @@ from headspec.heads.pruning import under_masks
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.tasks import metrics
-from headspec.tasks.answer import agreement, data, head, tokens
+from headspec.tasks.kinds.answer import agreement, data, head, tokens
 from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
 from support.tiny import CPU
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.tasks.constituents.brackets import parse_tree
-from headspec.tasks.constituents.cky import best_spans
-from headspec.tasks.constituents.units import TASK
+from headspec.tasks.kinds.constituents.brackets import parse_tree
+from headspec.tasks.kinds.constituents.cky import best_spans
+from headspec.tasks.kinds.constituents.units import TASK
+from headspec.tasks.kinds.words.base import gold_counts
 from headspec.tasks.metrics import score
-from headspec.tasks.words.base import gold_counts
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
 #: test trees of the sample that comes with EVALB, whose gold trees are GOLD; matched, gold and test brackets

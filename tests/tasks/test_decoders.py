@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from headspec.tasks import task_heads
-from headspec.tasks.constituents.units import PUNCTUATION
-from headspec.tasks.kinds import KINDS
-from headspec.tasks.roles.units import PREDICATE
-from headspec.tasks.words.base import NONE, written
-from headspec.tasks.words.head import Annotations
+from headspec.tasks.kinds.constituents.units import PUNCTUATION
+from headspec.tasks.kinds.roles.units import PREDICATE
+from headspec.tasks.kinds.words.base import NONE, written
+from headspec.tasks.kinds.words.head import Annotations
+from headspec.tasks.registry import KINDS
 
 HIDDEN = 24
 LENGTHS = [7, 1, 4, 6]

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.data.sources.trees import problem
-from headspec.tasks.dependencies.arborescence import best_tree
-from headspec.tasks.dependencies.units import TASK
+from headspec.tasks.kinds.dependencies.arborescence import best_tree
+from headspec.tasks.kinds.dependencies.units import TASK
+from headspec.tasks.kinds.words.base import gold_counts
 from headspec.tasks.metrics import chance, score
-from headspec.tasks.words.base import gold_counts
 
 
 def leads_to_root(heads):

@@ -3,7 +3,6 @@
 import pytest
 from snakemake.iocontainers import Wildcards
 
-from headspec import tasks
 from headspec.config.loading import load
 from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
@@ -11,30 +10,31 @@ from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
 from headspec.provenance.code_hash import LIBRARY
-from headspec.tasks import load_part
-from headspec.tasks.kinds import KINDS, counts
+from headspec.tasks import parts
+from headspec.tasks.parts import load_part
+from headspec.tasks.registry import KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
 #: modules that load parts of kinds by name
 LOADERS = {
-    "tasks/data.py": "data", "tasks/tokens.py": "tokens", "tasks/task_heads.py": "head",
-    "tasks/metrics.py": "metrics", "tasks/prompts.py": "prompts", "tasks/words/base.py": "units",
+    "tasks/data.py": "DATA", "tasks/tokens.py": "ENCODING", "tasks/task_heads.py": "HEAD",
+    "tasks/metrics.py": "METRICS", "tasks/prompts.py": "PROMPTS", "tasks/kinds/words/base.py": "TASK",
 }  # fmt: skip
 STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
 def test_every_folder_with_a_kind_is_listed():
     families = {"words", "continuations"}
-    assert {path.parent.name for path in LIBRARY.glob("tasks/*/kind.py")} - {*KINDS} == families
+    assert {path.parent.name for path in LIBRARY.glob("tasks/kinds/*/kind.py")} - {*KINDS} == families
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
     kind, task = KINDS[name], STUDY.tasks[name]
-    assert {*kind.metrics} == {*load_part(name, "metrics")}
+    assert {*kind.metrics} == {*load_part(name, "METRICS")}
     assert {*kind.usual} <= {*kind.metrics} and kind.all_metrics(task) == [*(kind.usual or kind.metrics)]
-    read = load_part(name, "data")
+    read = load_part(name, "DATA")
     assert kind.label_columns in (None, len(read.columns(task)))
     assert counts(task).tokens(None, 10, task, None) is None
 
@@ -137,15 +137,15 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
         found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict=wildcards), (given,))
         return {*found} - {given}
 
-    expected = {found for name in kinds if (found := tasks.root(name, part))}
+    expected = {found for name in kinds if (found := parts.root(name, part))}
     assert roots("tables.py") == set() and roots(module) >= expected
-    others = {found for name in KINDS if name not in kinds and (found := tasks.root(name, part))} - expected
+    others = {found for name in KINDS if name not in kinds and (found := parts.root(name, part))} - expected
     assert not roots(module) & others
 
 
-@pytest.mark.parametrize("part", ["data", "tokens", "head"])
+@pytest.mark.parametrize("part", ["DATA", "ENCODING", "HEAD"])
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
-    given = (tasks.root("spans", part),)
+    given = (parts.root("spans", part),)
     found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict={"task": "spans"}), given)
-    assert tasks.root("spans", "units") in found
+    assert parts.root("spans", "TASK") in found

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from headspec import tasks
 from headspec.errors import NumericalError
-from headspec.tasks import metrics
+from headspec.tasks import metrics, parts
+from headspec.tasks.kinds.translation.counting import counted
 from headspec.tasks.metrics import (
     bootstrap_counts,
     chance,
@@ -19,7 +19,7 @@ from headspec.tasks.metrics import (
     scores,
     shuffled_scores,
 )
-from headspec.tasks.translation.counting import counted
+from headspec.tasks.registry import KINDS
 
 REFERENCE = {
     "accuracy": sk.accuracy_score,
@@ -80,8 +80,8 @@ def drawn(rng, name, sets, n, largest=3):
 
 def test_kinds_of_tasks_agree_on_their_metrics():
     """A name is one metric, whatever kinds have it."""
-    for kind in metrics.kinds():
-        assert all(metric(name) is one for name, one in tasks.load_part(kind, "metrics").items())
+    for kind in KINDS:
+        assert all(metric(name) is one for name, one in parts.load_part(kind, "METRICS").items())
 
 
 @pytest.mark.parametrize("name", [*SHARES, *F1])
@@ -235,4 +235,4 @@ def test_no_constant_beats_chance(metric, label):
 def test_metrics_that_a_task_takes_from_another_kind_are_roots_of_its_code():
     assert metrics.roots(["accuracy", "f1"], ["classification"]) == []
     taken = metrics.roots(["accuracy", "spearman"], ["classification"])
-    assert taken == [tasks.root("regression", "metrics")]
+    assert taken == [parts.root("regression", "METRICS")]

@@ -17,8 +17,8 @@ from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continued import special_tokens
+from headspec.tasks.kinds.text import head, tokens
 from headspec.tasks.metrics import chance, score
-from headspec.tasks.text import head, tokens
 from support import language, models
 from support.tiny import CPU
 

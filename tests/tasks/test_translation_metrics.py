@@ -8,11 +8,11 @@ from sacrebleu.metrics import BLEU, CHRF
 from headspec import per_example, tables
 from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
+from headspec.tasks.kinds.translation import counting
+from headspec.tasks.kinds.translation.counting import counted
+from headspec.tasks.kinds.translation.metrics import METRICS
 from headspec.tasks.metrics import bootstrap_counts, chance, score
 from headspec.tasks.tokens import SIGNATURES
-from headspec.tasks.translation import counting
-from headspec.tasks.translation.counting import counted
-from headspec.tasks.translation.metrics import METRICS
 
 WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]
 

@@ -10,14 +10,14 @@ from seqeval.metrics import f1_score
 from headspec.config.sections.task import Task
 from headspec.errors import DataError
 from headspec.tasks import data
-from headspec.tasks.kinds import KINDS
+from headspec.tasks.kinds.roles.units import TASK as ROLES
+from headspec.tasks.kinds.spans import positions
+from headspec.tasks.kinds.spans.units import TASK as SPANS
+from headspec.tasks.kinds.tags.data import DATA
+from headspec.tasks.kinds.words import bio, bio_classes
+from headspec.tasks.kinds.words.base import gold_counts, matched, parsed, word_task, written
 from headspec.tasks.metrics import score
-from headspec.tasks.roles.units import TASK as ROLES
-from headspec.tasks.spans import positions
-from headspec.tasks.spans.units import TASK as SPANS
-from headspec.tasks.tags.data import DATA
-from headspec.tasks.words import bio, bio_classes
-from headspec.tasks.words.base import gold_counts, matched, parsed, word_task, written
+from headspec.tasks.registry import KINDS
 
 WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.on_words}
 WORDS = ["Ünal", "saw", "it", "."]

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headspec.config.sections.training import Training
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.translation import decoding
+from headspec.tasks.kinds.translation import decoding
 from headspec.training.bleu_log import LOOKS, SHARE, BleuLog
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train, trainer

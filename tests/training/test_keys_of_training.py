@@ -24,7 +24,7 @@ from headspec.data import planned
 from headspec.models.internals.representations import representations
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import dag
-from headspec.tasks.kinds import KINDS
+from headspec.tasks.registry import KINDS
 from headspec.training.adapting import adapt
 from headspec.training.loop import train
 from headspec.training.transfer import Fitting, tune

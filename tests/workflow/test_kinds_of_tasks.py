@@ -15,7 +15,7 @@ from sklearn import metrics as sk
 from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.answer.agreement import agreement
+from headspec.tasks.kinds.answer.agreement import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.paths import ROOT
@@ -256,7 +256,8 @@ def told(plan: Plan, start: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "change", [at_import("headspec/tasks/tags/head.py"), setting("training.decoder_learning_rate", 0.01)]
+    "change",
+    [at_import("headspec/tasks/kinds/tags/head.py"), setting("training.decoder_learning_rate", 0.01)],
 )
 def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(copy, change):
     change(copy)
@@ -269,16 +270,16 @@ def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(cop
 
 @pytest.mark.parametrize(("kind", "tasks"), [("tags", ["pos"]), ("classification", ["tone"])])
 def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, kind, tasks):
-    at_import(f"headspec/tasks/{kind}/data.py")(copy)
+    at_import(f"headspec/tasks/kinds/{kind}/data.py")(copy)
     splits = ("training", "validation")
     expected = {f"{split} texts of task {task}" for split in splits for task in tasks}
     assert told(copy.plan(*TARGETS), "Reading ") == expected
 
 
 def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
-    tasks = "workflow/headspec/tasks"
-    shutil.copytree(copy.path / tasks / "regression", copy.path / tasks / "degree")
-    copy.replace(f"{tasks}/kinds.py", '"regression",', '"regression", "degree",')
+    tasks = copy.path / "workflow/headspec/tasks"
+    shutil.copytree(tasks / "kinds/regression", tasks / "kinds/degree")
+    copy.replace("workflow/headspec/tasks/registry.py", '"regression",', '"regression", "degree",')
     assert not copy.plan(*TARGETS).rules
     copy.set("tasks.tone.type", "degree")
     assert "but a regression task needs finite numbers" in copy.snakemake("--dry-run", fails=True)
@@ -286,8 +287,8 @@ def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
 
 def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finished, tmp_path):
     copy = finished.copy(tmp_path / "copy", "results")
-    shutil.copytree(ROOT / "workflow/headspec/tasks/labels", copy.path / "kinds/emotions")
-    inherited = "from headspec.tasks.labels.kind import Labels\n\nKIND = Labels()\n"  # with its keys
+    shutil.copytree(ROOT / "workflow/headspec/tasks/kinds/labels", copy.path / "kinds/emotions")
+    inherited = "from headspec.tasks.kinds.labels.kind import Labels\n\nKIND = Labels()\n"  # with its keys
     (copy.path / "kinds/emotions/kind.py").write_text(inherited)
     copy.set("plugins", ["kinds/emotions"])
     copy.set("tasks.places.type", "emotions")

@@ -10,8 +10,8 @@ from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline import preflight
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
+from headspec.tasks.registry import KINDS
 from support import language
 from support.running.studies import CONFIG, SMALL, Folder, changed
 

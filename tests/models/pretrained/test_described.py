@@ -16,8 +16,8 @@ from headspec.models import encoders
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained import study_checks
 from headspec.models.tokens import tokenization, vocabulary
-from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation import decoding
+from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.data.labelled_texts import table
 from support.running.studies import CONFIG, changed
 from support.translators import SENTENCES as TEXTS

@@ -9,7 +9,7 @@ from headspec.errors import EncoderError
 from headspec.models.tokens import vocabulary
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.models.tokens.word_tokens import encode_words, separators
-from headspec.tasks.translation.tokens import ENCODING
+from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.models import MODELS, TEXTS
 from support.translators import classes
 

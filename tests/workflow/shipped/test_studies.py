@@ -9,7 +9,7 @@ import pytest
 from headspec.config.loading import load, strict_yaml
 from headspec.config.reference import schema, sections
 from headspec.data.submission import FILES
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 from support.paths import ROOT
 from support.running.studies import Folder
 

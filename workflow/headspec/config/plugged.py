@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from headspec import plugins, tasks
+from headspec import plugins
 from headspec.config import plugged_kind, pruning_methods
 from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
@@ -22,8 +22,9 @@ from headspec.errors import ConfigError, DataError, lines, listing, shown
 from headspec.plugins import HEADS, SIMILARITY
 from headspec.redaction import redacted
 from headspec.registry import unknown
+from headspec.tasks import parts
 from headspec.tasks.kind import Kind
-from headspec.tasks.kinds import KINDS
+from headspec.tasks.registry import KINDS
 
 
 class Entries:
@@ -71,10 +72,10 @@ class Entries:
         """Add the kind of task in a folder; ConfigError if there is none, or its name is taken."""
         name = folder.name
         _check_name(name)
-        if name in {path.stem for path in Path(tasks.__file__).parent.iterdir()} or name in self.kinds:
+        if name in {path.stem for path in parts.KINDS.iterdir()} | {*KINDS, *self.kinds}:
             raise ConfigError(f"{folder}: '{name}' is there already; expected another name")
-        tasks.plug([*tasks.plugged().values(), folder])
-        kind = plugins.attempted(str(folder), f"{tasks.__name__}.{name}.kind")
+        parts.plug([*parts.plugged().values(), folder])
+        kind = plugins.attempted(str(folder), f"{parts.PACKAGE}.{name}.kind")
         if not isinstance(found := getattr(kind, "KIND", None), Kind):
             raise ConfigError(f"{folder}/kind.py: got {shown(found)} as KIND, expected a Kind")
         if problems := [*plugged_kind.problems(folder, found, KINDS | self.kinds)]:
@@ -123,7 +124,7 @@ def load(names: Iterable[str]) -> None:
     Raises ConfigError, with file and line, if a plugin cannot be imported or declares nothing valid.
     """
     Entries().plug()
-    tasks.plug([])
+    parts.plug([])
     entries, problems = Entries(), []
     for i, where in enumerate(names):
         try:

@@ -11,13 +11,14 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
-from headspec import plugins, tasks
+from headspec import plugins
 from headspec.config.sections.task_keys import TaskKeys
 from headspec.errors import listing, nearest, shown
+from headspec.tasks import parts
 from headspec.tasks.kind import Kind
 
-#: parts without which no stage can run; `units` for kinds on words
-NEEDED = ("data", "tokens", "head")
+#: parts without which no stage can run
+NEEDED = ("DATA", "ENCODING", "HEAD")
 
 
 def problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
@@ -25,8 +26,9 @@ def problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[s
     if lacking := [name for name in ("about", "metrics") if not getattr(kind, name, None)]:
         yield f"{folder}/kind.py: KIND has no {listing(lacking)}; expected them, as in `Kind`"
         return
-    family = getattr(plugins.attempted(str(folder), f"{tasks.__name__}.{folder.name}"), "FAMILY", tasks.TEXTS)
-    families = [path.parent.name for path in Path(tasks.__file__).parent.glob("*/__init__.py")]
+    package = plugins.attempted(str(folder), f"{parts.PACKAGE}.{folder.name}")
+    family = getattr(package, "FAMILY", parts.TEXTS)
+    families = sorted(path.parent.name for path in parts.KINDS.glob("*/__init__.py"))
     if family not in families:
         hint = nearest(family, families)
         yield f"{folder}/__init__.py: got FAMILY {shown(family)}, expected one of {listing(families)}.{hint}"
@@ -41,35 +43,26 @@ def problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[s
 
 
 def _parts(folder: Path, kind: Kind) -> Iterator[str]:
-    for part, name in tasks.PARTS.items():
-        if found := tasks.find_part(folder.name, part):
-            if problem := _undefined(str(found.origin), name):
-                yield problem
-        elif part in NEEDED or (part == "units" and kind.on_words):
-            yield f"{folder}/{part}.py: missing, expected a module that defines {name}"
-
-
-def _undefined(file: str, name: str) -> str:
-    """Return the problem of a module that does not define a name; it is read, not run."""
-    try:
-        body = ast.parse(Path(file).read_bytes(), file).body
-    except SyntaxError as error:
-        return f"{file}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    imports = (each for each in body if isinstance(each, ast.ImportFrom))
-    names = {alias.asname or alias.name for each in imports for alias in each.names}
-    nodes = (node for each in body for node in ast.walk(each))
-    names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    names |= {each.name for each in body if isinstance(each, (ast.ClassDef, ast.FunctionDef))}
-    return "" if {name, "*"} & names else f"{file}: defines no {name}, expected one"
+    """Yield what keeps parts from being found; modules are read, not run."""
+    for path in sorted(folder.glob("*.py")):
+        try:
+            ast.parse(path.read_bytes(), str(path))
+        except SyntaxError as error:
+            yield f"{path}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+            return
+    for name in (*NEEDED, "TASK") if kind.on_words else NEEDED:
+        if not parts.root(folder.name, name):
+            yield f"{folder}: no module defines {name}, expected one"
 
 
 def _metrics(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
     known = [metric for other in others.values() for metric in other.metrics]
-    if part := tasks.find_part(folder.name, "metrics"):
-        known = [*plugins.attempted(str(folder), part.name).METRICS, *known]
+    if root := parts.root(folder.name, "METRICS"):
+        plugins.attempted(str(folder), parts.module(root))
+        known = [*parts.load(root), *known]
     for metric in (*kind.metrics, *kind.usual):
         if metric not in known:
-            expected = f"one of METRICS in metrics.py, or of another type.{nearest(metric, known)}"
+            expected = f"one of METRICS of the kind, or of another type.{nearest(metric, known)}"
             yield f"{folder}/kind.py: got metric {shown(metric)}, expected {expected}"
 
 

@@ -22,7 +22,7 @@ from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.table_values import WHOLE
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
 Listed = Annotated[str, OneOf(methods.LISTED)]

@@ -24,7 +24,7 @@ from headspec.models.devices import SIZES
 from headspec.models.passes import Stage
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 NUMBER_BYTES = 4  # in float32; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples

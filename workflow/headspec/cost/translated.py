@@ -13,7 +13,7 @@ from headspec.models.language.shared_prefix import cache_name
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.described import END, PAD, SPECIAL
 from headspec.models.tokens import vocabulary
-from headspec.tasks.translation.head import Writer
+from headspec.tasks.kinds.translation.head import Writer
 
 Step = tuple[float, Any]  # operations, and the cache after them
 

@@ -33,7 +33,7 @@ from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.pipeline.layout import Layout
 from headspec.tasks import data
-from headspec.tasks.kinds import counts, kind
+from headspec.tasks.registry import counts, kind
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted

@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, Schema
 from headspec.tasks import data
-from headspec.tasks.classes import Classes, type_of
+from headspec.tasks.parts import Classes, type_of
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

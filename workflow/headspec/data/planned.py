@@ -13,7 +13,7 @@ from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
 from headspec.errors import DataError
 from headspec.provenance.hashes import FOLDER
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 
 @dataclass

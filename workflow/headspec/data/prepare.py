@@ -17,7 +17,7 @@ from headspec.errors import DataError, listing
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
 from headspec.tasks import data
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

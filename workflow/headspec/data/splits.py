@@ -14,7 +14,7 @@ from headspec.data.sources.formats import registry
 from headspec.data.sources.split_files import match_split
 from headspec.errors import DataError
 from headspec.tasks import data
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headspec.config.glue import FILES
 from headspec.errors import DataError, listing
 from headspec.provenance import files
 from headspec.provenance.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, record_text
-from headspec.tasks.classes import type_of
-from headspec.tasks.texts.glue import FILES
+from headspec.tasks.parts import type_of
 
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
 """Table `submission`: a row for each example of a test set.

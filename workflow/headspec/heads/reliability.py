@@ -15,8 +15,8 @@ from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tasks.kinds.regression.metrics import SPEARMAN
 from headspec.tasks.metrics import score
-from headspec.tasks.regression.metrics import SPEARMAN
 
 RELIABILITY = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "against": TEXT,

@@ -18,7 +18,7 @@ from headspec.models.devices import Device, out_of_memory
 from headspec.models.tokens.continuations import NONE, in_a_row
 from headspec.progress import Progress, log
 from headspec.tasks import task_heads
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import TaskHead
 
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
 from headspec.models.tokens.continuations import attention
 from headspec.tasks import task_heads
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import Predicted, Targets, TaskHead
 
 if TYPE_CHECKING:

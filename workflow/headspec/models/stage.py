@@ -18,7 +18,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
 from headspec.models.tokens import tokenization
 from headspec.progress import log
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import SIGNATURES, encoding
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from headspec.data.sources import readers, treebank
 from headspec.errors import MissingError
 from headspec.pipeline.layout import PROMPTS, RUN
 from headspec.pipeline.settings import Function, Settings
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 
 class Inputs:

@@ -10,7 +10,7 @@ from headspec.config.pruning_methods import any_learnt
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.data import submission
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"

@@ -6,19 +6,20 @@ many tables are described here.
 
 import ast
 import importlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headspec import tasks
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.pipeline.layout import RUN
 from headspec.provenance import code_hash, definitions
 from headspec.tables import Schema
-from headspec.tasks.metrics import kinds
+from headspec.tasks import parts
+from headspec.tasks.registry import KINDS
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -195,6 +196,15 @@ def _texts(path: Path) -> list[str]:
     return [ast.literal_eval(statement.value) for statement in body if definitions.is_text(statement)]
 
 
+def _below(path: str, name: str) -> str:
+    """Return the next string below the definition of a name, up to other code."""
+    body = ast.parse(Path(path).read_text(encoding="utf-8")).body
+    assigned = [name in definitions.names(statement) for statement in body]
+    after = itertools.dropwhile(lambda each: not each[1], zip(body, assigned, strict=True))
+    below = itertools.takewhile(lambda each: isinstance(each, (ast.Assign, ast.Expr)), (a for a, _ in after))
+    return next((ast.literal_eval(each.value) for each in below if definitions.is_text(each)), "")
+
+
 def parsed(text: str, module: str = "") -> Table:
     """Parse ``a row for each <row>.``, paths and, below an empty line, a line for each column or several."""
     head, _, columns = text.strip().partition("\n\n")
@@ -251,9 +261,9 @@ def _several() -> Iterator[str]:
     yield "| type of task | `label_values` | `prediction_values` |"
     yield "|---|---|---|"
     found: dict[str, list[str]] = {}
-    for name in kinds():
-        text = "\n".join(_texts(Path(str(tasks.root(name, "metrics")).partition(":")[0])))
-        if several := dict(re.findall(r"^(\w+_values): (.+)", re.sub(r"\n +", " ", text), re.M)):
+    for name in sorted(KINDS):
+        text = re.sub(r"\n +", " ", _below(*str(parts.root(name, "METRICS")).split(":")))
+        if several := dict(re.findall(r"^(\w+_values): (.+)", text, re.M)):
             meaning = f"{several['label_values']} | {several['prediction_values']}"
             found.setdefault(meaning, []).append(f"`{name}`")
     for meaning, names in found.items():

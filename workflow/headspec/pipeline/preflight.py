@@ -19,7 +19,7 @@ from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.pipeline.inputs import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
-from headspec.tasks.kinds import KINDS
+from headspec.tasks.registry import KINDS
 from headspec.training import store
 
 #: what Snakemake takes for a wildcard in the name of an input
@@ -95,13 +95,6 @@ def check_gpus(study: Study, usable: int) -> None:
     ]
     if problems:
         raise ConfigError.combined(problems)
-
-
-def _kinds(study: Study) -> None:
-    """Raise HeadspecError if models cannot learn tasks of some kind; unused kinds are not loaded."""
-    for name, kind in KINDS.items():
-        if tasks := {key: task for key, task in study.learnt.items() if task.type == name}:
-            kind.check(study.models, tasks)
 
 
 def _wildcards(study: Study, plan: Planned) -> None:
@@ -185,7 +178,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     errors: list[HeadspecError] = []
     for check in (
         models.check_models,
-        _kinds,
+        models.check_languages,
         head_settings.check_head_counts,
         head_settings.check_head_lists,
         read_tasks,

@@ -7,7 +7,6 @@ from typing import Any
 
 from headspec import plugins
 from headspec.config import variants
-from headspec.config.checks import prompt_keys
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import determinants
@@ -21,9 +20,9 @@ from headspec.models.pretrained import versions
 from headspec.models.pretrained.listed import Part
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
-from headspec.tasks import metrics, with_parts
-from headspec.tasks.classes import type_of
-from headspec.tasks.kinds import KINDS, kind
+from headspec.tasks import metrics, prompt_keys
+from headspec.tasks.parts import type_of, with_parts
+from headspec.tasks.registry import KINDS, kind
 
 Values = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -177,7 +176,7 @@ class Settings:
         self, roots: tuple[str, ...], types: tuple[str, ...], names: frozenset[str], more: tuple[str, ...]
     ) -> tuple[str, ...]:
         roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
-        others = metrics.roots(names, types) if "metrics" in code_hash.parts(roots) else []
+        others = metrics.roots(names, types) if "METRICS" in code_hash.parts(roots) else []
         return (*roots, *others)
 
     def vocabulary_settings(self, wildcards: Any) -> Values:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config import methods
-from headspec.config.checks import prompt_keys
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.models.pretrained.from_pretrained import location
-from headspec.tasks import prompts
-from headspec.tasks.texts.wording import Wording
+from headspec.tasks import prompt_keys, prompts
+from headspec.tasks.kinds.texts.wording import Wording
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

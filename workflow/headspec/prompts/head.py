@@ -16,8 +16,8 @@ from headspec.models.devices import Device
 from headspec.models.language.head import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import attention, in_a_row
-from headspec.tasks.classes import Classes
-from headspec.tasks.continuations.head import Likelihoods
+from headspec.tasks.kinds.continuations.head import Likelihoods
+from headspec.tasks.parts import Classes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

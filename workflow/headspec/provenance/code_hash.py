@@ -62,9 +62,17 @@ def reach(roots: Iterable[str | Path], definition: str) -> bool:
     return any(node_of(definition) in graph.reached(node_of(root)) for root in roots)
 
 
-def is_planned(root: str) -> bool:
-    """Return whether a job may load a definition that it finds by name: one that it was planned with."""
-    return not planned or os.path.relpath(root, LIBRARY.parent) in planned
+def modules_with(folder: Path, name: str) -> list[str]:
+    """Return the modules of a folder that define a name; if none does, those that import it."""
+    graph = current()
+    paths = sorted(map(str, folder.glob("*.py")))
+    own = [path for path in paths if name in graph.module(path).definitions]
+    return own or [path for path in paths if name in graph.names(path)][:1]
+
+
+def names(folder: Path) -> set[str]:
+    """Return the names that modules of a folder define or import."""
+    return {name for path in folder.glob("*.py") for name in current().names(str(path))}
 
 
 def parts(roots: Iterable[str | Path]) -> list[str]:
@@ -115,6 +123,12 @@ class Graph:
     def definition(self, node: Node) -> Definition:
         return self.module(node.path).definitions.get(node.name, NOTHING)
 
+    def names(self, path: str) -> set[str]:
+        """Return the names that a module defines or imports, by `*` too."""
+        module = self.module(path)
+        starred = (self.locate(name, path) for each, (name, _) in module.imports.items() if each[0] == "*")
+        return {*module.definitions, *module.imports}.union(*(self.names(each) for each in starred if each))
+
     def hash(self, root: Node) -> str:
         """Return the hash of all definitions that a node reaches, whatever files they are in."""
         nodes = (node for node in self.reached(root) if self.definition(node).text)
@@ -146,6 +160,10 @@ class Graph:
             effects += (each for origin in origins for each in self._effects(node.path, *origin))
         else:
             effects = [Node(node.path, EFFECTS)]
+            if origin := module.imports.get(node.name):
+                effects += self._resolved(node.path, origin[0], [*filter(None, origin[1:])])
+            elif node.name not in module.definitions:  # imported by *
+                effects.append(Node(node.path, WHOLE))
         found = [("", each) for each in effects]
         for use in self.definition(node).uses:
             found += [(".".join(use.names), each) for each in self._targets(node.path, module, use)]

@@ -32,7 +32,7 @@ PURE = {
     *("dataclass", "contextmanager", "no_grad", "runtime_checkable", "styled", "stage", "media"),
     *("head_measure", "similarity_measure", "pruning_method"),
 }
-#: function whose calls import the part of a kind of task that their second argument names
+#: function whose calls load the part of a kind of task that their second argument names
 DISPATCH = "load_part"
 
 
@@ -108,15 +108,15 @@ def read(path: Path) -> Module:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports |= dict(_bound(statement, package))
             continue
-        if not (names := _names(statement)):
+        if not (found := names(statement)):
             for node in ast.walk(statement):
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     imports |= dict(_bound(node, package))
-        for name in names or [EFFECTS]:
+        for name in found or [EFFECTS]:
             statements.setdefault(name, []).append(statement)
-        if names and _may_register(statement):
+        if found and _may_register(statement):
             statements[EFFECTS].append(statement)
-    definitions = {name: _definition(found, package, path) for name, found in statements.items()}
+    definitions = {name: _definition(parts, package, path) for name, parts in statements.items()}
     for module in sorted({module for name, (module, _) in imports.items() if name.startswith("*")}):
         definitions[EFFECTS].uses.append(Use([WHOLE], module))  # from module import *
     return Module(definitions, imports)
@@ -128,7 +128,7 @@ def _is_for_type_checkers(statement: ast.stmt) -> bool:
     return name == "TYPE_CHECKING"
 
 
-def _names(statement: ast.stmt) -> list[str]:
+def names(statement: ast.stmt) -> list[str]:
     """Return the names that a statement defines; none if it does something else."""
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):

@@ -10,8 +10,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from headspec.tasks.kinds.regression.metrics import SPEARMAN
 from headspec.tasks.metrics import score
-from headspec.tasks.regression.metrics import SPEARMAN
 
 Floats = NDArray[np.floating]
 

@@ -1,4 +1,4 @@
-"""Reading of a task's source: the part ``data.py`` of its kind, which jobs import by name."""
+"""Reading of a task's source: `DATA` of its kind."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from headspec.data.sources import columns
 from headspec.errors import DataError
-from headspec.tasks import load_part
+from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
-    from headspec.tasks.classes import Classes
+    from headspec.tasks.parts import Classes
 
 
 class Data:
-    """Texts or pairs of texts, each with a label; `DATA` of a kind is an object of a subclass.
+    """Labelled examples; `DATA` of a kind is an object of a subclass.
 
     `least` says which labels are required, if one is not enough; `several` if a text may have several.
     """
@@ -34,14 +33,6 @@ class Data:
 
         Missing texts are empty. Raise DataError if a column does not hold texts.
         """
-        text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
-        text_b = None
-        if task.text_b is not None:
-            text_b = columns.text_column(frame, task.text_b, f"{key}.text_b", where)
-        return pd.DataFrame({"text_a": text_a, "text_b": text_b})
-
-    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-        """Return the labels of rows, as text, from a column of text or numbers."""
         raise NotImplementedError
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
@@ -49,12 +40,7 @@ class Data:
 
         The index has positions in the source. Raise DataError with the number of an invalid row.
         """
-        texts = self.texts(frame, task, key, where)
-        stored = columns.with_lists(frame[str(task.label)])
-        columns.check_plain(stored, f"{key}.label", where)
-        label = self.labels(stored, task, key, where)
-        check_varied(label, task, key, where)
-        return texts.assign(label=label)
+        raise NotImplementedError
 
     def distinct(self, labels: pd.Series) -> list[str]:
         """Return the different labels of a split, to check that there is something to learn."""
@@ -90,7 +76,7 @@ class Data:
 
 def reader(kind: str) -> Data:
     """Return `DATA` of a kind of task."""
-    return cast(Data, load_part(kind, "data"))
+    return cast(Data, load_part(kind, "DATA"))
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:

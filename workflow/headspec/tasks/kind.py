@@ -1,7 +1,6 @@
-"""The part ``kind.py`` of a kind of task, for the config, planning and the pipeline.
+"""What the config may say of a kind of task, for planning and the pipeline: `KIND` in ``kind.py``.
 
-It holds `KIND` and imports neither pandas nor torch. Jobs import ``data.py``, ``tokens.py``, ``head.py`` and
-``metrics.py`` by name.
+Such a module imports neither numpy, pandas and torch nor other packages of headspec, and jobs do not load it.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.checks import prompt_keys
+from headspec.tasks import prompt_keys
 
 if TYPE_CHECKING:
-    from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
 
 
@@ -89,9 +87,6 @@ class Kind:
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
         """Yield a line for each fact about the metrics of a task that the config does not state."""
         return iter(())
-
-    def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
-        """Raise HeadspecError if local models cannot learn these tasks; jobs check other models."""
 
     def languages(self, task: Task) -> list[str]:
         """Return the languages that the model must write, for the tokens of its own vocabulary."""

@@ -2,11 +2,10 @@
 
 Accuracy follows from the number of right predictions, F1 from three counts, Pearson's correlation from sums
 of values, squares and products. Each example is a row of summands in a matrix, whose product with weights
-gives the sums in all samples. Metrics are the part ``metrics.py`` of a kind of task.
+gives the sums in all samples. `METRICS` of a kind of task has them by name.
 """
 
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import overload
@@ -14,10 +13,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headspec import tasks
 from headspec.errors import NumericalError
-from headspec.provenance import code_hash
 from headspec.registry import Registry
+from headspec.tasks import parts
 
 Floats = NDArray[np.float64]
 
@@ -52,36 +50,28 @@ class Metric:
     early: tuple[str, str] | None = None
 
 
-def kinds() -> Iterator[str]:
-    """Yield the kinds of tasks that have metrics; in a job, those that it was planned with."""
-    packages = [module.name for module in pkgutil.iter_modules(tasks.__path__[:1]) if module.ispkg]
-    for kind in (*packages, *tasks.plugged()):
-        if (root := tasks.root(kind, "metrics")) and code_hash.is_planned(root):
-            yield kind
-
-
 def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
     """Return the definitions of the metrics `names` that their tasks, of kinds `own`, take from other kinds.
 
     They are roots of `code_hash.by_root`.
     """
-    missing = set(names).difference(*(tasks.load_part(kind, "metrics") for kind in own))
-    others = (kind for kind in kinds() if missing and missing.intersection(tasks.load_part(kind, "metrics")))
-    return [root for kind in others if (root := tasks.root(kind, "metrics"))]
+    missing = set(names).difference(*(parts.load_part(kind, "METRICS") for kind in own))
+    others = parts.roots("METRICS") if missing else []
+    return [root for root in others if missing.intersection(parts.load(root))]
 
 
 @cache
 def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
     """Return all metrics, cached per set of plugins."""
     found = Registry[Metric]("metric")
-    for kind in kinds():
-        found.update(tasks.load_part(kind, "metrics"))
+    for root in parts.roots("METRICS"):
+        found.update(parts.load(root))
     return found
 
 
 def metric(name: str) -> Metric:
     """Return the metric with this name; raise ConfigError if there is none."""
-    return _known((*tasks.plugged(),))[name]
+    return _known((*parts.plugged(),))[name]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:

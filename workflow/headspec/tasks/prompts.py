@@ -1,4 +1,4 @@
-"""Examples as prompts for language models: ``prompts.py`` of a kind, imported for the method `prompted`."""
+"""Examples as prompts for language models, for the method `prompted`: `PROMPTS` of a kind of task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec.tables import INT
-from headspec.tasks import load_part
+from headspec.tasks.parts import load_part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.data.prepare import Prepared
     from headspec.errors import HeadspecError
-    from headspec.tasks.texts.wording import Wording
+    from headspec.tasks.kinds.texts.wording import Wording
 
 
 COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
@@ -99,4 +99,4 @@ class Prompting:
 
 def prompting(kind: str) -> type[Prompting]:
     """Return `PROMPTS` of a kind of task."""
-    return cast(type[Prompting], load_part(kind, "prompts"))
+    return cast(type[Prompting], load_part(kind, "PROMPTS"))

@@ -1,4 +1,4 @@
-"""Heads of tasks, from states of an encoder to losses and predictions: the part ``head.py`` of a kind."""
+"""Heads of tasks, from states of an encoder to losses and predictions: `HEAD` of a kind of task."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from headspec.tasks import load_part
-from headspec.tasks.classes import Classes, type_of
+from headspec.tasks.parts import Classes, load_part, type_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,4 +169,4 @@ def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
 
 def head_class(classes: Classes) -> type[TaskHead]:
     """Return the class of heads for a task: `HEAD` of its kind."""
-    return cast(type[TaskHead], load_part(type_of(classes), "head")).for_classes(classes)
+    return cast(type[TaskHead], load_part(type_of(classes), "HEAD")).for_classes(classes)

@@ -1,4 +1,4 @@
-"""From examples to tokens: the part ``tokens.py`` of a kind of task, which jobs import by name."""
+"""From examples to tokens: `ENCODING` of a kind of task."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 import pyarrow as pa
 
-from headspec.models.architectures import READS
-from headspec.tasks import load_part
-from headspec.tasks.classes import Classes, type_of
+from headspec.tasks.parts import Classes, load_part, type_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -39,13 +37,16 @@ class Encoding:
         raise NotImplementedError
 
     def completed(
-        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
+        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str
     ) -> Classes:
         """Return `Classes` with what a model of this `family` needs beside them; errors name `key`."""
         return classes
 
-    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any) -> str:
-        """Set a tokenizer's languages and return the text before sources; EncoderError if one is missing."""
+    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
+        """Set a tokenizer's languages and return the text before sources.
+
+        Raise EncoderError, which names the `key` of the task, if a language is missing.
+        """
         return ""
 
     def marks(self, classes: Any) -> list[int]:
@@ -59,4 +60,4 @@ class Encoding:
 
 def encoding(classes: Classes) -> Encoding:
     """Return `ENCODING` of the kind of a task."""
-    return cast(Encoding, load_part(type_of(classes), "tokens"))
+    return cast(Encoding, load_part(type_of(classes), "ENCODING"))

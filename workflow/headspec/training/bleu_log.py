@@ -16,7 +16,7 @@ from headspec.models.devices import Device
 from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import encoding
 from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state

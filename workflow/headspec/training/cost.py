@@ -6,7 +6,7 @@ from headspec.config.runs import PRETRAINED
 from headspec.config.variants import KINDS
 from headspec.heads.cost import importance
 from headspec.models.passes import TRAINING, VALIDATION, Load, StageJob, stage
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 
 @stage({"prune": TRAINING}, copies=3, vectors="task", keeps="vectors")

@@ -10,7 +10,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.tokens import empty
 from headspec.models.tokens.tokenization import TOKENS, job_tokenizer
 from headspec.progress import log, stage
-from headspec.tasks.texts.tokens import ENCODING
+from headspec.tasks.kinds.texts.tokens import ENCODING
 
 snakemake: Snakemake
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):

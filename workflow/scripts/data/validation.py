@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare
 from headspec.progress import log, stage
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 
 snakemake: Snakemake
 name, params = snakemake.wildcards.task, snakemake.params

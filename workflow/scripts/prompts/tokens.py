@@ -14,7 +14,7 @@ from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
 from headspec.tasks import prompts
-from headspec.tasks.texts.wording import Wording, demonstrations
+from headspec.tasks.kinds.texts.wording import Wording, demonstrations
 
 snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params

@@ -14,7 +14,7 @@ from headspec.config.sections.probes import Probes
 from headspec.config.sections.training import Training
 from headspec.config.table_values import WHOLE
 from headspec.errors import listing
-from headspec.tasks.kinds import KINDS, kind
+from headspec.tasks.registry import KINDS, kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

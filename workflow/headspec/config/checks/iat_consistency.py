@@ -15,7 +15,7 @@ from headspec.config.sources import identity
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as method_of_control
 from headspec.errors import listing
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

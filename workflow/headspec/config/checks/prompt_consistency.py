@@ -10,7 +10,7 @@ from headspec.config.measures.similarity import MEASURES
 from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
 from headspec.errors import listing
-from headspec.tasks.kinds import kind
+from headspec.tasks.registry import kind
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headspec.config.checks import prompt_keys
+from headspec.config.glue import FILES
 from headspec.errors import listing, nearest
-from headspec.tasks.kinds import KINDS, kind
-from headspec.tasks.texts.glue import FILES
+from headspec.tasks import prompt_keys
+from headspec.tasks.registry import KINDS, kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -1,16 +1,15 @@
 """The section `tasks`."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import ConfigDict, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from headspec.config.checks import prompt_keys
-from headspec.config.sections.base import Section
+from headspec.config.sections.base import NUMBER, Section
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.tasks import kinds
-from headspec.tasks.kinds import KINDS
+from headspec.tasks import prompt_keys, registry
+from headspec.tasks.registry import KINDS
 
 
 def metrics() -> list[str]:
@@ -48,7 +47,14 @@ class _Task(TaskKeys):
 
 
 def _keys_of_kinds() -> dict[str, tuple[Any, FieldInfo]]:
-    return {key: field for kind in KINDS.values() for key, field in kind.keys.items()}
+    keys = {key: field for kind in KINDS.values() for key, field in kind.keys.items()}
+    return {key: (_number(annotation), field) for key, (annotation, field) in keys.items()}
+
+
+def _number(annotation: Any) -> Any:
+    """Return the type of a key; a number is read as those of other keys."""
+    types = {annotation, *get_args(annotation)}
+    return Annotated[annotation, NUMBER] if types & {int, float} and str not in types else annotation
 
 
 if TYPE_CHECKING:
@@ -92,6 +98,6 @@ def renew_keys(*holders: type[Section]) -> None:
 
 def determinants(task: Task, *without: str) -> dict[str, Any]:
     """Return the keys of a task that affect its tables, without those of other types and `without`."""
-    own = kinds.kind(task).keys.keys() - kinds.kind(task).evaluated
+    own = registry.kind(task).keys.keys() - registry.kind(task).evaluated
     others = _keys_of_kinds().keys() - own
     return task.model_dump(exclude={"metrics", *prompt_keys.KEYS, *others, *without})

@@ -20,8 +20,8 @@ from headspec.config.sections.base import (
 
 
 def _types() -> list[str]:
-    """Return the types of tasks; this module is imported by their kinds."""
-    from headspec.tasks.kinds import KINDS
+    """Return the types of tasks, whose list jobs that read a task do not need."""
+    from headspec.tasks.registry import KINDS
 
     return [*KINDS]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from headspec import tables, tasks
+from headspec import tables
 from headspec.config.sections.task import Task, determinants
 from headspec.config.sources import locate
 from headspec.config.study import plain
@@ -22,6 +22,7 @@ from headspec.data.prepare import Source, Split
 from headspec.data.sources import readers
 from headspec.errors import DataError, StorageError
 from headspec.provenance import code_hash, hashes
+from headspec.tasks.parts import with_parts
 
 COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
@@ -64,7 +65,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         settings,
         seed,
         readers.version(task.source or ""),
-        code_hash.by_root(tasks.with_parts((__file__,), (task.type,))),
+        code_hash.by_root(with_parts((__file__,), (task.type,))),
     ]
 
 

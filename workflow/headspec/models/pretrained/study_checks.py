@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present
 from headspec.models.pretrained.listed import has_vocabulary
-from headspec.tasks.kinds import kind
+from headspec.tasks.parts import load_part
+from headspec.tasks.registry import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -62,6 +64,23 @@ def _check_tokenizer(path: Path, model: Model, key: str) -> None:
         from headspec.models.tokens.tokenization import tokenizer  # slow to import
 
         tokenizer(model, key)
+
+
+def check_languages(study: Study) -> None:
+    """Raise EncoderError if local tokenizers lack languages of texts that models write."""
+    written = {name: task for name, task in study.learnt.items() if kind(task).writes}
+    problems = []
+    for (key, model), (name, task) in itertools.product(study.models.items(), written.items()):
+        if present(model, f"models.{key}"):
+            from headspec.models.tokens.tokenization import tokenizer  # slow to import
+
+            try:
+                begun = tokenizer(model, f"models.{key}")
+                load_part(task.type, "ENCODING").begin(begun, vars(task), f"tasks.{name}")
+            except EncoderError as error:
+                problems.append(error)
+    if problems:
+        raise EncoderError.combined(problems)
 
 
 def check_models(study: Study) -> None:

@@ -23,7 +23,7 @@ from headspec.models.pretrained.listed import has_vocabulary
 from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, Schema
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import encoding
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import pandas as pd
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
-from headspec.tasks.classes import Classes
+from headspec.models.tokens.words import NONE, with_words
+from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import encoding
-from headspec.tasks.words.base import NONE
-from headspec.tasks.words.tokens import with_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

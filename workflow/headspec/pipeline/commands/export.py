@@ -24,8 +24,8 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import versions
 from headspec.models.tokens import tokenization
 from headspec.provenance import files
-from headspec.tasks.classes import type_of
-from headspec.tasks.kinds import KINDS
+from headspec.tasks.parts import type_of
+from headspec.tasks.registry import KINDS
 from headspec.training.pruned.gated import Sets, last_kept
 
 if TYPE_CHECKING:

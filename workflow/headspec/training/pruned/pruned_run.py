@@ -22,7 +22,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.registry import require
 from headspec.seeds import derive
-from headspec.tasks.classes import Classes
+from headspec.tasks.parts import Classes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise

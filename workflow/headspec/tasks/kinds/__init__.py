@@ -1,0 +1,1 @@
+"""Kinds of tasks: a folder for each, or for a family of them."""

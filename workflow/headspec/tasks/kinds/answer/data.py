@@ -1,0 +1,170 @@
+"""Questions, contexts and gold answers from columns of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.as_text import as_text
+from headspec.data.sources import cells
+from headspec.errors import DataError, shown
+from headspec.tasks.kinds.texts.data import Texts
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: fields of an answer, as in SQuAD
+TEXT, START = "text", "answer_start"
+#: most characters between an answer and its place, as in scripts of transformers for SQuAD
+NEAR = 2
+#: column of rows with an answer that is not at its place, and the share of them from which data are refused
+MOVED, MANY = "moved", 0.05
+
+#: what is wrong with these answers
+_BESIDE = f"is up to {NEAR} characters from its {START}, or composed otherwise"
+LISTS = (list, tuple, np.ndarray)
+WHOLE = re.compile(r"[+-]?\d+")
+
+Answer = tuple[str, int]
+
+
+def stated(cell: Any) -> list[Answer]:
+    """Return gold answers and the places of their first characters, as a cell states them.
+
+    A cell is a list of answers, one answer, one with lists, or one of these as text. Raise ValueError with a
+    clause for other cells.
+    """
+    if isinstance(cell, str):
+        try:
+            cell = cells.literal(cell)
+        except ValueError:
+            raise ValueError(f"it has {shown(cell)}, expected answers as JSON") from None
+    several = [cell] if isinstance(cell, Mapping) else cell
+    if not isinstance(several, LISTS):
+        raise ValueError(f"it has {shown(cell)}, expected a list, empty where there is no answer")
+    return [(_text(text), _start(start)) for each in several for text, start in _pairs(each)]
+
+
+def _pairs(cell: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the text and the place of an answer, or of each answer in two lists."""
+    if not isinstance(cell, Mapping) or not {TEXT, START} <= {*cell}:
+        raise ValueError(f"it has {shown(cell)}, expected {TEXT} and {START}")
+    texts, starts = ([*found] if isinstance(found, LISTS) else [found] for found in (cell[TEXT], cell[START]))
+    if len(texts) != len(starts):
+        raise ValueError(f"it has {len(texts)} texts of answers and {len(starts)} places")
+    yield from zip(texts, starts, strict=True)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"it has {shown(value)}, expected the text of an answer")
+    if not value.strip():
+        raise ValueError("it has an empty answer; expected none in the list where there is no answer")
+    return value
+
+
+def _start(value: Any) -> int:
+    """Return a place that may be written as 29.0 or "29"."""
+    if isinstance(value, bool) or not WHOLE.fullmatch(text := as_text(value)):
+        raise ValueError(f"it has {shown(value)} as {START}, expected a whole number")
+    return int(text)
+
+
+def placed(text: str, start: int, context: str) -> Answer:
+    """Return the part of a context that is an answer, and its place: `start`, or at most `NEAR` from it.
+
+    It may be composed otherwise (NFC, NFD). Raise ValueError with a clause if there is none.
+    """
+    if start >= 0 and context.startswith(text, start):
+        return text, start
+
+    def off(place: tuple[int, int]) -> int:
+        """How far a place is from `start`, which may count the characters of another normal form."""
+        before = context[: place[0]]
+        sizes = (len(before), len(normalize("NFC", before)), len(normalize("NFD", before)))
+        return min(abs(size - start) for size in sizes)
+
+    nearest = min(_places(text, context), key=off, default=None)
+    if nearest is None or off(nearest) > NEAR:
+        where = ", nor anywhere else" if nearest is None else f", but at {nearest[0]}"
+        raise ValueError(f"the answer {shown(text)} is not at character {start} of the context{where}")
+    return context[slice(*nearest)], nearest[0]
+
+
+def _places(text: str, context: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text begins and ends in a context, however both are composed and spaced."""
+    edges, size = {0: 0}, 0
+    for end, character in enumerate(context, 1):
+        size += len(_form(character))
+        edges[size] = end
+    form, wanted = _form(context), _form(text)
+    place = form.find(wanted)
+    while place >= 0:
+        if place in edges and place + len(wanted) in edges:
+            yield edges[place], edges[place + len(wanted)]
+        place = form.find(wanted, place + 1)
+
+
+def _form(text: str) -> str:
+    return re.sub(r"\s", " ", normalize("NFD", text))
+
+
+def written(label: str) -> list[Answer]:
+    """Return the gold answers in the label of a table 'data'."""
+    return [(text, start) for text, start in json.loads(label)]
+
+
+class Questions(Texts):
+    """Questions, their contexts, and gold answers as JSON, which `written` reads."""
+
+    several = True
+
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        """Return rows with a further column, `MOVED`; DataError from a share of `MANY` of such rows on."""
+        texts, labels, moved = self.texts(frame, task, key, where), {}, {}
+        for row, cell, context in zip(frame.index, frame[str(task.label)], texts["text_b"], strict=True):
+            try:
+                given = stated(cell)
+                answers = [placed(*answer, context) for answer in given]
+            except ValueError as error:
+                number = int(str(row)) + 1
+                raise DataError(f"{key}.label: row {number} of {where} is wrong: {error}") from None
+            labels[row] = json.dumps(answers, ensure_ascii=False)
+            moved[row] = answers != given
+        rows = texts.assign(**{"label": pd.Series(labels, dtype=object), MOVED: pd.Series(moved, dtype=bool)})
+        if rows[MOVED].sum() >= max(1, MANY * len(rows)):
+            raise DataError(f"{key}.label: {_moved(rows, frame[str(task.label)], where)}")
+        return rows
+
+    def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Return rows with moved answers, any of which deserves a warning.
+
+        Leave out the numbers of words, since long contexts are read in windows.
+        """
+        first = [int(row) + 1 for row in rows.index[rows[MOVED]][:1]]
+        return {"words": [], "more": [[int(rows[MOVED].sum()), first, f"have an answer that {_BESIDE}", 0]]}
+
+    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+        """Return whether there are questions without an answer, so that none may be predicted."""
+        return {"type": task.type, "unanswerable": bool((labels == "[]").any())}
+
+
+def _moved(rows: pd.DataFrame, stored: pd.Series, where: str) -> str:
+    """Return the message about answers that are too often not at their places."""
+    row: Any = rows[MOVED].idxmax()
+    pairs = zip(stated(stored[row]), written(rows["label"][row]), strict=True)
+    (text, start), (found, place) = next(pair for pair in pairs if pair[0] != pair[1])
+    return (
+        f"{rows[MOVED].sum()} of {len(rows)} rows of {where} have an answer that {_BESIDE}, such as "
+        f"{shown(text)} at {start} in row {row + 1}, where the context has {shown(found)} at {place}; "
+        f"expected this in less than {100 * MANY:g} % of rows"
+    )
+
+
+DATA = Questions()

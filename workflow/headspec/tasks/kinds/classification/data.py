@@ -1,0 +1,66 @@
+"""Classes of texts, from a column of names or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from headspec.config.as_text import as_text
+from headspec.data.sources import columns
+from headspec.errors import DataError
+from headspec.tasks.kinds.labels import joined
+from headspec.tasks.kinds.texts.data import Texts
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+    from headspec.tasks.parts import Classes
+
+#: most numbers taken as classes, such as 77 intents, instead of scores
+MOST_NUMBERS = 100
+
+
+class Classification(Texts):
+    least = "two classes"
+
+    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+        """Return the class of each row: the stored label, mapped by `task.labels` if set."""
+        labels = columns.to_text(stored)
+        mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
+        unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
+        if unlabelled.any():
+            raise DataError(columns.unlabelled_message(unlabelled, stored, task, key, where))
+        if mapping is None:
+            return labels
+        columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
+        return labels.map(mapping)
+
+    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+        """Return class names in the order of `task.labels`, else sorted."""
+        return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
+
+    def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
+        columns.check_labels(labels, list(classes or ()), key, where, "the classes of the training split")
+
+    def strata(self, rows: pd.DataFrame) -> pd.Series:
+        return rows["label"]
+
+    def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
+        """Yield a line if the classes look like scores, or some of them like several others."""
+        names = list(classes or ())
+        if several := joined.combinations(names):
+            yield (
+                f"{key}.label: {len(several)} of {len(names)} classes are others joined, such as "
+                f"{several[0]!r}; for several labels of a text, set {key}.type to labels"
+            )
+        numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
+        scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
+        if scores and not task.labels:
+            yield (
+                f"{key}.label: {len(numbers)} different numbers are taken as classes, from "
+                f"{numbers.min():g} to {numbers.max():g}; for scores, set {key}.type to regression"
+            )
+
+
+DATA = Classification()

@@ -1,0 +1,56 @@
+"""Tokens of minimal pairs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headspec.errors import EncoderError, shown
+from headspec.models.tokens.continued import around, special_tokens
+from headspec.tasks.kinds.continuations.data import CLASSES
+from headspec.tasks.prompts import Prompt, Prompting
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from transformers import PreTrainedTokenizerBase
+
+    from headspec.tasks.kinds.texts.wording import Wording
+
+
+class Pairs(Prompting):
+    """Pairs of texts as continuations, after the tokenizer's first token, or else its token for text ends."""
+
+    continues = True
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
+        super().__init__(tokenizer, wording, most, key)
+        between = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
+        self.start = special_tokens(tokenizer)[0] or [token for token in between if token is not None][:1]
+        if not self.start:
+            raise EncoderError(
+                f"{key}.type: the model's tokenizer has no token to begin a text with; expected another model"
+            )
+
+    def labels(self, classes: list[str]) -> list[str]:
+        return CLASSES
+
+    def prompt(self, good: str, bad: str) -> Prompt:
+        """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
+        whole = [
+            around(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], self.start)
+            for text in (good, bad)
+        ]
+        if min(map(len, whole)) == len(self.start):
+            raise EncoderError(
+                f"{self.key}: {shown(good)} or {shown(bad)} has no tokens, expected texts with some"
+            )
+        cut = [ids[: self.most] for ids in whole]
+        shared = min(len(os.path.commonprefix(cut)), min(map(len, cut)) - 1)
+        return Prompt(cut[0][:shared], None, cut != whole, [ids[shared:] for ids in cut])
+
+    def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
+        return [self.prompt(*texts) for texts in zip(table["text_a"], table["text_b"], strict=True)]
+
+
+PROMPTS = Pairs

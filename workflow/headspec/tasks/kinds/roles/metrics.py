@@ -1,0 +1,10 @@
+"""Metrics of semantic roles."""
+
+from headspec.tasks.kinds.words.unit_metrics import f1
+
+METRICS = {"role_f1": f1("F1 of roles")}
+"""What is counted.
+
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
+"""

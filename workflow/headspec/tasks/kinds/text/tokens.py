@@ -1,0 +1,141 @@
+"""Tokens of texts, which of them are predicted, and the score of the best constant prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from headspec import per_example
+from headspec.errors import EncoderError
+from headspec.models.architectures import CONTINUES, WRITES
+from headspec.models.tokens.continued import special_tokens
+from headspec.seeds import derive
+from headspec.tables import INT
+from headspec.tasks.parts import Classes
+from headspec.tasks.tokens import Encoding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+#: share of a text's tokens that are masked, at least one (Devlin et al. 2019)
+MASKED = 0.15
+#: target of a token that predicts none
+NONE = -1
+COLUMNS = {"targets": pa.list_(INT)}
+"""Columns of the table `tokens`:
+
+targets: in language modelling, the next or masked token that each token predicts; -1 for none
+"""
+
+
+class Predicted(NamedTuple):
+    """The tokens of a text: `ids` that the model reads, and `targets` that each predicts, or `NONE`.
+
+    `size` are UTF-8 bytes of predicted characters and of characters without tokens, such as spaces.
+    """
+
+    ids: list[int]
+    targets: list[int]
+    size: int
+
+
+def predicted_tokens(
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[str],
+    examples: Sequence[int],
+    max_length: int,
+    causal: bool,
+) -> tuple[list[Predicted], int]:
+    """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
+
+    Special tokens, and a causal model's first token without context, are not predicted. A masked model
+    predicts a hidden share `MASKED`, chosen by the numbers `examples` so that it is the same under every mask
+    of heads, in every run and epoch.
+    """
+    start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
+    rows = [text.removeprefix(start).removesuffix(end) for text in rows]  # which the tokenizer adds
+    encoded = tokenizer(
+        rows,
+        truncation=True,
+        max_length=max_length,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
+    whole = tokenizer(rows, verbose=False)["input_ids"]
+    found = []
+    for row, (text, example, ids) in enumerate(zip(rows, examples, encoded["input_ids"], strict=True)):
+        real = ~np.array(encoded["special_tokens_mask"][row], dtype=bool)
+        sizes = _sizes(text, np.array(encoded["offset_mapping"][row]), real)
+        if causal:
+            real[:1] = False
+            targets = [*np.where(real, ids, NONE)[1:].tolist(), NONE]
+        else:
+            real = _masked(real, example)
+            targets = np.where(real, ids, NONE).tolist()
+            ids = np.where(real, tokenizer.mask_token_id, ids).tolist()
+        found.append(Predicted(ids, targets, int(sizes[real].sum())))
+    return found, sum(len(ids) > max_length for ids in whole)
+
+
+def _masked(real: np.ndarray, example: int) -> np.ndarray:
+    """Choose the masked tokens of an example, bool (tokens,)."""
+    places = np.flatnonzero(real)
+    rng = np.random.default_rng(derive(0, "masked tokens", int(example)))
+    n = min(len(places), max(1, round(MASKED * len(places))))
+    chosen = np.zeros_like(real)
+    chosen[rng.choice(places, n, replace=False)] = True
+    return chosen
+
+
+def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Return the bytes between the ends of tokens, (tokens,); 0 for special tokens."""
+    ends = np.maximum.accumulate(np.where(real, offsets[:, 1], 0))
+    starts = np.concatenate([[0], ends[:-1]])
+    return np.array([len(text[a:b].encode()) for a, b in zip(starts, ends, strict=True)])
+
+
+def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
+    """Return the labels of texts, (n, 4), for `headspec.tasks.kinds.text.metrics`."""
+    predicted = [np.array([token for token in row if token != NONE], dtype=int) for row in targets]
+    tokens, places, often = np.unique(np.concatenate(predicted), return_inverse=True, return_counts=True)
+    lengths = np.array(list(map(len, predicted)))
+    owner = np.repeat(np.arange(len(predicted)), lengths)
+    bits = -np.log2(often / max(1, often.sum()))[places]
+    right = places == (often.argmax() if len(tokens) else -1)
+    blind = [np.bincount(owner, weights, minlength=len(predicted)) for weights in (right, bits)]
+    return np.stack([lengths, np.array(sizes), *blind], axis=1).astype(float)
+
+
+class OwnTokens(Encoding):
+    """Texts, and the tokens that they predict."""
+
+    columns = COLUMNS
+
+    def completed(
+        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str
+    ) -> Classes:
+        """Add whether the model predicts the next token, `causal`; EncoderError if it can predict none."""
+        if family == WRITES:
+            raise EncoderError(
+                f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"
+            )
+        if family != CONTINUES and tokenizer.mask_token is None:
+            raise EncoderError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
+        return classes | {"causal": family == CONTINUES}
+
+    def encode(
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
+    ) -> tuple[pd.DataFrame, int]:
+        rows, examples = table["text_a"].tolist(), table["example"].tolist()
+        found, cut = predicted_tokens(tokenizer, rows, examples, max_length, classes["causal"])
+        ids, targets, sizes = map(list, zip(*found, strict=True))
+        columns = {"input_ids": ids, "token_type_ids": None, "targets": targets}
+        labels = per_example.columns("label", counts(targets, sizes))
+        return pd.DataFrame({"example": table["example"]} | columns | labels), cut
+
+
+ENCODING = OwnTokens()

@@ -1,0 +1,92 @@
+"""Numbers of tokens of examples and prompts, which planning counts on some texts of a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headspec.models.tokens import tokenization
+from headspec.tasks.kinds.texts.wording import Wording, conversation
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.task import Task
+
+
+class Counts:
+    """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
+
+    `labels` are those of demonstrations, if not classes; `texts_read` counts texts read side by side.
+    """
+
+    labels: tuple[str, ...] = ()
+    texts_read = 1
+
+    def tokens(
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+    ) -> tuple[int, int] | None:
+        """Return mean tokens of an example, at most `most`, and of a text written for it; None if unknown."""
+        length = mean(tokenizer, most, texts)
+        return None if length is None else (length, 0)
+
+    def prompt_tokens(
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+    ) -> tuple[int | None, int]:
+        """Return mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
+        most *= self.texts_read
+        whole = mean(tokenizer, most, self.prompts(task, texts, tokenizer))
+        if not task.shots:
+            return whole, 0
+        bare = task.model_copy(update={"shots": 0})
+        alone = mean(tokenizer, most, self.prompts(bare, texts, tokenizer))
+        return whole, whole - alone if whole and alone else 0
+
+    def prompts(
+        self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
+    ) -> pd.DataFrame | None:
+        """Return what a model reads of `texts`, with the following texts as demonstrations."""
+        classes = list(task.answers or ())
+        if texts is None or tokenizer is None or not task.prompt or not (labels := self.labels or classes):
+            return None
+        if task.chat and tokenizer.chat_template is None:
+            return None
+        wording = Wording.for_task(task, classes)
+        labelled = texts.assign(label=np.resize(labels, len(texts)))
+        whole = "".join(wording.answers) if self.scored(task, tokenizer, 0) else ""
+
+        def read(i: int) -> str:
+            shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
+            after = wording.showing(shown, classes)
+            text = after.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
+            return (conversation(tokenizer, after.turns, text) if task.chat else text) + whole
+
+        return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
+
+    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+        """Return how many tokens of a prompt of `length` tokens are scored; 0 if the answer is one token."""
+        answers = list((task.answers or {}).values())
+        if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
+            return 0
+        lengths = list(map(len, tokenizer(answers, add_special_tokens=False)["input_ids"]))
+        return sum(lengths) if max(lengths) > 1 else 0
+
+
+def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFrame | None) -> int | None:
+    """Return mean tokens of a table of texts, at most `most` each; None without tokenizer or texts."""
+    if texts is None or tokenizer is None:
+        return None
+
+    def beginning(text: str | None) -> str | None:
+        """Return as many words as there can be tokens; the tokenizer cuts the rest."""
+        words = text.split(maxsplit=most) if text else []
+        return " ".join(words[:most]) if len(words) > most else text
+
+    cut = {column: texts[column].map(beginning) for column in ("text_a", "text_b")}
+    frame, _ = tokenization.encode(tokenizer, texts[["example"]].assign(**cut), most, None)
+    return round(frame["input_ids"].str.len().mean())
+
+
+COUNTS = Counts()

@@ -1,0 +1,225 @@
+"""Prompts of texts, followed by answers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headspec.errors import EncoderError, HeadspecError, shown
+from headspec.models.tokens import empty
+from headspec.models.tokens.continued import around, following, special_tokens
+from headspec.tasks.kinds.texts.wording import CONTENT_FREE, Wording, conversation
+from headspec.tasks.prompts import Prompt, Prompting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pandas as pd
+    from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+    from headspec.data.prepare import Prepared
+
+FIELDS = ("text_a", "text_b")
+
+
+class Prompts(Prompting):
+    """Prompts with classes as answers."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
+        super().__init__(tokenizer, wording, most, key)
+        if wording.masked and tokenizer.mask_token is None:
+            raise EncoderError(
+                f"{key}.prompt: got '{{mask}}' in it, which the model's tokenizer has no token for"
+            )
+        if wording.chat and tokenizer.chat_template is None:
+            raise EncoderError(
+                f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
+            )
+        self.start, self.end = special_tokens(tokenizer)
+        self.end = self.end if wording.masked else []  # a continued text has no end
+        self.start = [] if wording.chat else self.start  # the template has it
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of a text that the model reads or continues."""
+        return around(self._split(text), self.start, self.end)
+
+    def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
+        """Return the text of an example's prompt, with `mask` as the answer of a masked model."""
+        text = self.wording.filled(text_a, text_b, mask)
+        return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
+
+    def _split(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+    def prompt(
+        self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""
+    ) -> Prompt:
+        """Return an example's prompt with the scored `answers`; the longer text is cut first.
+
+        Raise EncoderError if tokens are too many even without the texts, or an answer has none of its own.
+        """
+        texts = {"text_a": text_a, "text_b": text_b}
+        ids, cut = self.ids(self._answered(**texts)), False
+        most = self.most - max((len(self._split(answer)) for answer in answers), default=0)
+        while (excess := len(ids) - most) > 0:
+            starts = {name: self._starts(text) for name, text in texts.items()}
+            longest = max(FIELDS, key=lambda name: len(starts[name]))
+            if not (places := starts[longest]):
+                raise EncoderError(
+                    f"{self.key}.prompt: with {self.key}.shots and without the texts of an example it has "
+                    f"{len(ids)} tokens, expected fewer than {most}, what max_length of the model leaves"
+                )
+            keep = max(0, len(places) - excess)
+            texts[longest], cut = (texts[longest] or "")[: places[keep] if keep else 0], True
+            ids = self.ids(self._answered(**texts))
+        if not self.wording.masked:
+            text, where = self._answered(**texts), where or f"{self.key}.answers"
+            return Prompt(ids, None, cut, [self.following(text, answer, where) for answer in answers] or None)
+        (place,) = self._places(self.wording.answers[0], **texts)
+        ids[place] = self.tokenizer.mask_token_id
+        return Prompt(ids, [0 if i == place else -1 for i in range(len(ids))], cut)
+
+    def _answered(self, text_a: str | None, text_b: str | None) -> str:
+        """Return a prompt; for masked models with an answer, which the mask then replaces."""
+        return self.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
+
+    def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:
+        """Return the places of tokens that overlap an answer in the place of the mask."""
+        text = self.wording.filled(text_a, text_b, answer)
+        found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        stop = len(text) - len(self.wording.parts(text_a, text_b)[1])
+        start = stop - len(answer.lstrip())
+        own = [i for i, (a, b) in enumerate(found["offset_mapping"]) if a < stop and b > start]
+        before = len(around(found["input_ids"], self.start)) - len(found["input_ids"])
+        return range(before + own[0], before + own[-1] + 1)
+
+    def _starts(self, text: str | None) -> list[int]:
+        """Return the start of each token of a text."""
+        if not isinstance(text, str) or not text:  # nan, as in tables without second texts
+            return []
+        found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [start for start, _ in found["offset_mapping"]]
+
+    def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
+        return [self.prompt(a, b, self.whole) for a, b in zip(table["text_a"], table["text_b"], strict=True)]
+
+    def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
+        frame, truncated = super().encode(table, classes)
+        empty.check(frame["example"], frame["input_ids"], f"{self.key}.prompt")
+        return frame, truncated
+
+    def content_free(self) -> list[Prompt]:
+        """Return prompts whose texts have no content; raise EncoderError if one has no tokens."""
+        prompts = [self.prompt(text, text, self.whole) for text in CONTENT_FREE]
+        if not all(prompt.input_ids for prompt in prompts):
+            raise EncoderError(
+                f"{self.key}.calibration: got true, but {self.key}.prompt has no tokens with an empty text, "
+                "because the tokenizer adds no special tokens; expected a prompt with words of its own, or "
+                "another model"
+            )
+        return prompts
+
+    def answers(self, classes: Sequence[str]) -> list[int]:
+        """Return the token of each class's answer; none where they are scored whole. Raise as `tokens`."""
+        tokens = self.tokens(classes)
+        return [] if self.whole else [token for (token,) in tokens]
+
+    def tokens(self, classes: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each class's answer; EncoderError lists answers without their own tokens."""
+        problems: list[HeadspecError] = []
+        tokens: list[list[int]] = []
+        masked, text = self.wording.masked, self.filled("text", "text")
+        for name, answer in zip(classes, self.wording.answers, strict=True):
+            where = f"{self.key}.answers.{name}"
+            try:
+                own = self._filling(answer, where) if masked else self.following(text, answer, where)
+            except EncoderError as error:
+                problems += error.errors
+                continue
+            if own in tokens:
+                problems.append(
+                    EncoderError(
+                        f"{where}: got {answer!r}, the same token as another answer; expected one of its own"
+                    )
+                )
+            tokens.append(own)
+        if problems:
+            raise EncoderError.combined(problems)
+        return tokens
+
+    @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """The answers of all classes, if they are scored whole because one has several tokens."""
+        answers = self.wording.answers
+        several = not self.wording.masked and any(len(tokens) > 1 for tokens in self.tokens(answers))
+        return answers if several else ()
+
+    def following(self, prompt: str, answer: str, where: str) -> list[int]:
+        """Return the tokens of an answer after a prompt; EncoderError if unknown or joined with its end."""
+        own = following(self.ids, prompt, answer)
+        if not own:
+            raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
+        self._check_known(answer, own, where, "known tokens")
+        return own
+
+    def _filling(self, answer: str, where: str) -> list[int]:
+        """Return the token of an answer in the place of the mask; raise as `following`."""
+        found = []
+        for each in dict.fromkeys([self.wording.answers[0], answer]):
+            ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")
+            found.append((ids[: places.start], ids[places.stop :], ids[places.start : places.stop]))
+        *beside, own = found[-1]
+        if beside != list(found[0][:2]):
+            raise self._joined(answer, where, "the words beside {mask}")
+        self._check_known(answer, own, where, "one known token", most=1)
+        return own
+
+    def _joined(self, answer: str, where: str, beside: str) -> EncoderError:
+        return EncoderError(
+            f"{where}: got {answer!r}, which the tokenizer joins with {beside}; expected an answer "
+            f"that starts its own token, such as {' ' + answer.strip()!r} after a prompt without a space at "
+            "its end"
+        )
+
+    def _check_known(
+        self, answer: str, own: list[int], where: str, expected: str, most: int | None = None
+    ) -> None:
+        if self.tokenizer.unk_token_id in own or (most and len(own) > most):
+            pieces = self.tokenizer.convert_ids_to_tokens(own)
+            raise EncoderError(
+                f"{where}: got {answer!r}, the tokens {shown(pieces)}; expected an answer of {expected}"
+            )
+
+    @property
+    def scored(self) -> str:
+        return f"{self.key}.answers" if self.whole else ""
+
+    def longest_answer(self, prepared: Prepared) -> int:
+        """Return the number of tokens of the longest answer."""
+        return max(map(len, self.tokens(list(prepared.classes or ()))))
+
+    def problems(
+        self, model: Model, model_key: str, task: Task, prepared: Prepared
+    ) -> Iterator[HeadspecError]:
+        longest = self.longest_answer(prepared)
+        frame = len(self.ids(self.filled("", "" if task.paradigm == "pair" else None)))
+        if not frame and not task.shots:
+            rows = prepared.validation
+            without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
+            try:
+                empty.check(without, [()] * len(without), f"{self.key}.prompt")
+            except EncoderError as error:
+                yield error
+        if task.calibration and not task.shots:
+            self.content_free()
+        least = frame * (1 + task.shots) + longest - 1
+        if least >= model.max_length:
+            yield EncoderError(
+                f"{self.key}.prompt: with {task.shots} shots and without texts it has about {least} "
+                f"tokens, expected fewer than {model_key}.max_length ({model.max_length})"
+            )
+
+
+PROMPTS = Prompts

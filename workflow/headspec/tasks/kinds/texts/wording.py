@@ -1,0 +1,95 @@
+"""The wording of prompts: demonstrations, the example, and the answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.data.stratify import stratified_order
+from headspec.tasks.kinds.continuations import data as continuations
+
+#: separates a demonstration from the next prompt
+BETWEEN = "\n\n"
+#: texts without content (Zhao et al. 2021)
+CONTENT_FREE = ("N/A", "[MASK]", "")
+#: place of a masked model's answer
+MASK = re.compile(r"(?<!\{)\{mask\}(?!\})")
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How the examples of a task become prompts.
+
+    Attributes
+    ----------
+    prompt : with the fields ``{text_a}`` and, for pairs, ``{text_b}``; for masked models also ``{mask}``
+    answers : one for each class, in order; empty where each example has its own
+    chat : whether prompts are the user's turns in a conversation, and answers the model's
+    before : the demonstrations before every prompt
+    turns : in conversations, the prompt and the answer of every demonstration
+    """
+
+    prompt: str
+    answers: tuple[str, ...]
+    chat: bool = False
+    before: str = ""
+    turns: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def for_task(cls, task: Any, classes: list[str]) -> Wording:
+        """Return the wording in the keys of a task, without demonstrations."""
+        return cls(task.prompt or "", tuple(task.answers[name] for name in classes), task.chat)
+
+    @property
+    def masked(self) -> bool:
+        """Whether the answer stands inside the prompt."""
+        return bool(MASK.search(self.prompt))
+
+    def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
+        """Return the prompt of an example, with this text in the place of the answer."""
+        return self.before + mask.join(self.parts(text_a, text_b))
+
+    def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
+        """Return the text before the answer and, in prompts of masked models, after it."""
+        return [part.format(text_a=text_a, text_b=text_b) for part in MASK.split(self.prompt)]
+
+    def answered(self, text_a: str | None, text_b: str | None, answer: str) -> str:
+        """Return the prompt of an example with an answer, in its place or at the end."""
+        before, *after = self.parts(text_a, text_b)
+        return self.before + answer.join([before, "".join(after)])
+
+    def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
+        """Return this wording after demonstrations: rows of a data table, each with its answer."""
+        by_class = dict(zip(classes, self.answers, strict=True))
+        bare = replace(self, before="", turns=())
+        columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
+        shown = [
+            (a, b, by_class[label] if by_class else continuations.answers(label)[0])
+            for a, b, label in zip(*columns, strict=True)
+        ]
+        if self.chat:
+            return replace(bare, turns=tuple((bare.filled(a, b), answer) for a, b, answer in shown))
+        return replace(bare, before="".join(bare.answered(*example) + BETWEEN for example in shown))
+
+
+def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
+    """Return a conversation of earlier `turns` and a question, by the tokenizer's template."""
+    messages = [
+        {"role": role, "content": text}
+        for turn in [*turns, (question,)]
+        for role, text in zip(("user", "assistant"), turn, strict=False)
+    ]
+    # some templates give today's date by default, or leave room for thoughts before the answer
+    fixed = {"date_string": "26 Jul 2024", "enable_thinking": False}
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed)
+
+
+def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw rows of a training table, each class by its share, in random order."""
+    drawn = stratified_order(train["label"], rng)[:shots]
+    return train.iloc[rng.permutation(drawn)]

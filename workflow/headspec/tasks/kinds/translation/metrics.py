@@ -1,0 +1,63 @@
+"""Metrics of predicted texts: BLEU, chrF, and the share of texts that equal the reference.
+
+BLEU (Papineni et al. 2002) and chrF (Popovic 2015) as in sacrebleu (Post 2018, aclanthology.org/W18-6319)
+follow from counts that add up over sentences (`counted`, beside). Labels have the counts of the best constant
+prediction.
+"""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import mean, ratio, taken
+
+Floats = NDArray[np.float64]
+
+#: orders of n-grams
+WORDS, CHARACTERS = 4, 6
+#: places of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
+#: characters n-grams of the prediction, of the reference, and matches; whether the texts are equal
+BLEU = slice(0, 2 + 2 * WORDS)
+CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
+SAME = slice(CHRF.stop, CHRF.stop + 1)
+
+
+def _bleu(_: Floats, sums: Floats) -> Floats:
+    """Return BLEU, smoothed exponentially (Chen and Cherry 2014): the k-th order without matches has 2^-k."""
+    length, reference = sums[..., 0], sums[..., 1]
+    right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
+    none = (right == 0) & (total > 0)
+    smoothed = np.where(none, 0.5 ** np.cumsum(none, axis=-1), right)
+    defined = (right.any(axis=-1)) & (total > 0).all(axis=-1) & (length > 0)
+    precision = np.divide(smoothed, total, out=np.ones_like(smoothed), where=defined[..., None])
+    longer = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
+    return defined * np.exp(np.minimum(0, 1 - longer) + np.log(precision).mean(axis=-1))
+
+
+def _chrf(_: Floats, sums: Floats) -> Floats:
+    """Return F2 of mean precision and recall over orders that both texts have."""
+    by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
+    predicted, reference, right = np.moveaxis(by_order, -1, 0)
+    both = (predicted > 0) & (reference > 0)
+    orders = np.maximum(both.sum(axis=-1), 1)
+    precision, recall = (ratio(right * both, every).sum(axis=-1) / orders for every in (predicted, reference))
+    return ratio(5 * precision * recall, 4 * precision + recall)
+
+
+def _constant(label: Floats) -> Floats:
+    return label
+
+
+METRICS = {
+    "chrf": Metric("chrF", partial(taken, CHRF), _chrf, _constant, several=True),
+    "bleu": Metric("BLEU", partial(taken, BLEU), _bleu, _constant, several=True),
+    "exact_match": Metric("exact match", partial(taken, SAME), mean, _constant, several=True),
+}
+"""What is counted.
+
+label_values: `prediction_values` of a constant text
+prediction_values: the sums of sacrebleu, in its order: BLEU's lengths of text and reference, matches and
+    n-grams by order; chrF's n-grams of text and reference and matches by order; 1 if the texts are equal
+"""

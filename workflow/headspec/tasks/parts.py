@@ -1,0 +1,147 @@
+"""Kinds of tasks by name, and their parts: definitions with fixed names, which jobs load.
+
+The definitions are in any module of the kind's folder, in `headspec.tasks.kinds` or a plugin:
+
+- `KIND`, in ``kind.py``: what the config may say (`headspec.tasks.kind`)
+- `DATA`: how its source is read (`headspec.tasks.data`)
+- `ENCODING`: from examples to tokens (`headspec.tasks.tokens`)
+- `HEAD`: losses and predictions (`headspec.tasks.task_heads`)
+- `METRICS` by name (`headspec.tasks.metrics`)
+- `COUNTS` of tokens for planning (`headspec.tasks.registry`)
+- `PROMPTS`: how language models are asked (`headspec.tasks.prompts`)
+- `TASK`: the annotation of words, of kinds on words (`headspec.tasks.kinds.words.base`)
+
+A folder may hold a family of kinds, whose own parts begin with the name of the kind, such as `TAGS_HEAD`, and
+are shared by its kinds otherwise. What a kind lacks comes from its family: the one whose folder it is in, or
+that `FAMILY` in the package of its own folder names, by default `texts`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from headspec.errors import ConfigError
+from headspec.provenance import code_hash
+
+#: environment variable with the folders of kinds of tasks from plugins
+FOLDERS = "HEADSPEC_TASKS"
+#: package of all kinds, which those of plugins join
+PACKAGE = "headspec.tasks.kinds"
+#: its folder, no file that jobs read (`with_name`)
+KINDS = Path(__file__).parent / "kinds"
+#: family of kinds that name none
+TEXTS = "texts"
+
+#: class names, empty in the data of pairs; None for regression; for other kinds `type` and more, such as
+#: `labels` of words, or the keys of a translation
+Classes = list[str] | dict[str, Any] | None
+
+
+def type_of(classes: Classes) -> str:
+    """Return the type of a task; data of pairs have classes as in classification."""
+    if classes is None:
+        return "regression"
+    return str(classes["type"]) if isinstance(classes, dict) else "classification"
+
+
+def load_part(kind: str, name: str) -> Any:
+    """Return the part `name` of a kind of task; ConfigError if there is none."""
+    if not (found := root(kind, name)):
+        folder = plugged().get(kind, KINDS / kind)
+        raise ConfigError(f"{folder}: no module defines {name}, expected one")
+    return load(found)
+
+
+def load(root: str) -> Any:
+    """Return the part at a root of the code of a job."""
+    return getattr(import_module(module(root)), root.rpartition(":")[2])
+
+
+def module(root: str) -> str:
+    """Return the name of the module of a part at a root."""
+    path = Path(root.rpartition(":")[0]).with_suffix("")
+    tops = {KINDS, *(folder.parent for folder in plugged().values())}
+    top = next(folder for folder in tops if folder in path.parents)
+    return ".".join([PACKAGE, *path.relative_to(top).parts])
+
+
+@cache
+def root(kind: str, name: str) -> str | None:
+    """Return where a part of a kind of task is, as a root of `code_hash.by_root`; None without the part."""
+    places = ((folder, each) for folder in _folders(kind) for each in (_prefixed(kind, name), name))
+    return next((found for folder, each in places if (found := _in_folder(folder, each))), None)
+
+
+def roots(name: str) -> list[str]:
+    """Return this part of all kinds of tasks; in a job, of those that it was planned with."""
+    if code_hash.planned:
+        found = [":".join(code_hash.node_of(root)) for root in code_hash.planned]
+        return [root for root in found if _is(name, root.rpartition(":")[2])]
+    folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
+    names = ((folder, each) for folder in sorted(folders) for each in code_hash.names(folder))
+    return [found for folder, each in names if _is(name, each) and (found := _in_folder(folder, each))]
+
+
+def _is(name: str, found: str) -> bool:
+    """Return whether a definition is this part of a kind, or of one in a family."""
+    return f"_{found}".endswith(f"_{name}")
+
+
+def with_parts(roots: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return roots of a job's code with the parts of these kinds of tasks that this code loads by name."""
+    named = (root(kind, part) for part in code_hash.parts(roots) for kind in kinds)
+    more = tuple(dict.fromkeys(name for name in named if name and name not in roots))
+    return with_parts((*roots, *more), kinds) if more else roots  # parts may load parts
+
+
+def _folders(kind: str) -> Iterator[Path]:
+    """Yield the folders in which a kind of task may have parts, the kind's own first."""
+    own = plugged().get(kind, KINDS / kind)
+    if own.is_dir():
+        yield own
+        yield KINDS / getattr(import_module(f"{PACKAGE}.{kind}"), "FAMILY", TEXTS)
+    else:
+        families = (path.parent for path in sorted(KINDS.glob("*/kind.py")))
+        yield from (folder for folder in families if _in_folder(folder, _prefixed(kind, "KIND")))
+    yield KINDS / TEXTS
+
+
+def _prefixed(kind: str, name: str) -> str:
+    return f"{kind}_{name}".upper()
+
+
+def _in_folder(folder: Path, name: str) -> str | None:
+    """Return where modules of a folder define a name, or else import it; ConfigError if several do."""
+    found = code_hash.modules_with(folder, name)
+    if len(found) > 1:
+        raise ConfigError(f"{found[0]} and {found[1]} have {name} both; expected one of them to")
+    return f"{found[0]}:{name}" if found else None
+
+
+def plugged() -> dict[str, Path]:
+    """Return the folder of each kind of task from a plugin."""
+    folders = filter(None, os.environ.get(FOLDERS, "").split(os.pathsep))
+    return {Path(folder).name: Path(folder) for folder in folders}
+
+
+def plug(folders: Iterable[Path]) -> None:
+    """Make the kinds of tasks in these folders importable beside those of headspec; earlier ones go."""
+    for kind in plugged():
+        for module in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.{kind}.")]:
+            del sys.modules[module]
+    os.environ[FOLDERS] = os.pathsep.join(str(folder.absolute()) for folder in folders)
+    _find_plugged()
+    root.cache_clear()
+
+
+def _find_plugged() -> None:
+    """Search the package of kinds in the folders beside those of plugins, too."""
+    import_module(PACKAGE).__path__[1:] = dict.fromkeys(str(folder.parent) for folder in plugged().values())
+
+
+if plugged():  # in a job
+    _find_plugged()
