@@ -19,6 +19,7 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
+from headspec.tasks.registry import FOLDERS
 from headspec.training.pruned.gated import Sets
 from headspec.training.pruned.kept_heads import plugged as chosen_by
 from support.running.studies import CONFIG, TOKEN
@@ -196,7 +197,7 @@ def test_the_former_name_of_pruning_methods_is_read_with_a_warning(plugin):
 # --- kinds of tasks
 
 KIND = """
-from headspec.tasks.kinds.{base}.kind import {kind}
+from headspec.tasks.kinds.{folder}.kind import {kind}
 from pydantic import Field
 
 class Mine({kind}):
@@ -204,11 +205,16 @@ class Mine({kind}):
 
 KIND = Mine()
 """
-#: parts of a kind that are those of another
-PARTS = {
-    f"{part}.py": f"from headspec.tasks.kinds.{{base}}.{part} import {name}\n"
-    for part, name in {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}.items()
-}
+
+
+def parts_of(base: str) -> dict[str, str]:
+    """Modules with parts of a kind that are those of another."""
+    folder, own = FOLDERS[base], "" if FOLDERS[base] == base else f"{base.upper()}_"
+    names = {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}
+    return {
+        f"{module}.py": f"from headspec.tasks.kinds.{folder}.{module} import {own}{name} as {name}\n"
+        for module, name in names.items()
+    }
 
 
 @pytest.fixture
@@ -217,12 +223,10 @@ def kind(plugin) -> Callable[..., str]:
 
     def write(base: str = "regression", key: str = "bound", files: Any = ()) -> str:
         folder = f"kind{next(NUMBERS)}"
-        parts = {"kind.py": KIND.replace("{kind}", base.capitalize()).replace("{key}", key), **PARTS} | dict(
-            files
-        )
-        for name, text in parts.items():
+        whole = KIND.format(folder=FOLDERS[base], kind=base.capitalize(), key=key)
+        for name, text in ({"kind.py": whole} | parts_of(base) | dict(files)).items():
             if text is not None:
-                plugin(text.format(base=base) if name not in files else text, f"{folder}/{name}")
+                plugin(text, f"{folder}/{name}")
         return folder
 
     return write
@@ -298,7 +302,7 @@ WRONG_KINDS = {
 @pytest.mark.parametrize(("file", "text"), WRONG_KINDS)
 def test_what_is_wrong_with_a_kind_is_said_with_its_file(kind, file, text):
     if isinstance(text, tuple):
-        good = KIND.format(base="regression", kind="Regression", key="bound")
+        good = KIND.format(folder="texts", kind="Regression", key="bound")
         assert text[0] in good
         new = good.replace(*text)
     else:

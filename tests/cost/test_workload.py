@@ -15,8 +15,7 @@ from headspec.cost.workload import Extent
 from headspec.data import planned, prepare
 from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
-from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
-from headspec.tasks.kinds.minimal_pairs.prompts import Pairs
+from headspec.tasks.kinds.continuations.prompts import AnswerPairs, Pairs
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording
 from support import language

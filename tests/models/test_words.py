@@ -10,11 +10,11 @@ from transformers import PreTrainedTokenizerFast
 from headspec.errors import DataError
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds.constituents.units import PUNCTUATION
-from headspec.tasks.kinds.roles.units import PREDICATE
-from headspec.tasks.kinds.words.base import NONE, written
 from headspec.tasks.kinds.words.head import Annotations, Decoder
+from headspec.tasks.kinds.words.spans import PREDICATE
 from headspec.tasks.kinds.words.tokens import ENCODING
+from headspec.tasks.kinds.words.trees import PUNCTUATION
+from headspec.tasks.kinds.words.units import NONE, written
 from support import tiny
 from support.running.studies import tokenizer
 

@@ -8,8 +8,8 @@ import torch
 from headspec.models.multitask import MultiTask
 from headspec.probes import attention, outputs
 from headspec.probes.cases import LABELLINGS, Cases, cases, label_chances
-from headspec.tasks.kinds.words.base import written
 from headspec.tasks.kinds.words.tokens import ENCODING
+from headspec.tasks.kinds.words.units import written
 from support.data import treebanks
 from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer
 from support.tiny import CPU

@@ -16,7 +16,7 @@ from headspec.config.sections.model import Model
 from headspec.data.overlap import with_keys
 from headspec.errors import EncoderError, HeadspecError
 from headspec.prompts import checks
-from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
+from headspec.tasks.kinds.continuations.prompts import AnswerPairs
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording
 from headspec.tasks.registry import KINDS

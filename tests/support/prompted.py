@@ -17,9 +17,8 @@ from headspec.models.language.head import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
-from headspec.tasks.kinds.answer_pairs.prompts import AnswerPairs
 from headspec.tasks.kinds.continuations.data import CLASSES as PAIR
-from headspec.tasks.kinds.minimal_pairs.prompts import Pairs
+from headspec.tasks.kinds.continuations.prompts import AnswerPairs, Pairs
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording
 from support import language

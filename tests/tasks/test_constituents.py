@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.tasks.kinds.constituents.brackets import parse_tree
-from headspec.tasks.kinds.constituents.cky import best_spans
-from headspec.tasks.kinds.constituents.units import TASK
-from headspec.tasks.kinds.words.base import gold_counts
+from headspec.tasks.kinds.words.best_trees import best_spans
+from headspec.tasks.kinds.words.trees import CONSTITUENTS_TASK as TASK
+from headspec.tasks.kinds.words.trees import parse_tree
+from headspec.tasks.kinds.words.units import gold_counts
 from headspec.tasks.metrics import score
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"

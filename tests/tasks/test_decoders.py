@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.constituents.units import PUNCTUATION
-from headspec.tasks.kinds.roles.units import PREDICATE
-from headspec.tasks.kinds.words.base import NONE, written
 from headspec.tasks.kinds.words.head import Annotations
+from headspec.tasks.kinds.words.spans import PREDICATE
+from headspec.tasks.kinds.words.trees import PUNCTUATION
+from headspec.tasks.kinds.words.units import NONE, written
 from headspec.tasks.registry import KINDS
 
 HIDDEN = 24

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.data.sources.trees import problem
-from headspec.tasks.kinds.dependencies.arborescence import best_tree
-from headspec.tasks.kinds.dependencies.units import TASK
-from headspec.tasks.kinds.words.base import gold_counts
+from headspec.tasks.kinds.words.best_trees import best_tree
+from headspec.tasks.kinds.words.trees import DEPENDENCIES_TASK as TASK
+from headspec.tasks.kinds.words.units import gold_counts
 from headspec.tasks.metrics import chance, score
 
 

@@ -9,24 +9,27 @@ from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
+from headspec.provenance import code_hash
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts
 from headspec.tasks.parts import load_part
-from headspec.tasks.registry import KINDS, counts
+from headspec.tasks.registry import FOLDERS, KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
 #: modules that load parts of kinds by name
 LOADERS = {
     "tasks/data.py": "DATA", "tasks/tokens.py": "ENCODING", "tasks/task_heads.py": "HEAD",
-    "tasks/metrics.py": "METRICS", "tasks/prompts.py": "PROMPTS", "tasks/kinds/words/base.py": "TASK",
+    "tasks/metrics.py": "METRICS", "tasks/prompts.py": "PROMPTS", "tasks/kinds/words/units.py": "TASK",
 }  # fmt: skip
 STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
-def test_every_folder_with_a_kind_is_listed():
-    families = {"words", "continuations"}
-    assert {path.parent.name for path in LIBRARY.glob("tasks/kinds/*/kind.py")} - {*KINDS} == families
+def test_every_kind_is_listed():
+    names = (name for path in parts.KINDS.iterdir() if path.is_dir() for name in code_hash.names(path))
+    families = {name.removesuffix("_KIND").lower() for name in names if name.endswith("_KIND")}
+    assert families | {name for name, folder in FOLDERS.items() if name == folder} == {*KINDS}
+    assert {*FOLDERS.values()} == {path.parent.name for path in parts.KINDS.glob("*/kind.py")}
 
 
 @pytest.mark.parametrize("name", KINDS)

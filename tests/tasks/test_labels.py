@@ -13,9 +13,9 @@ from sklearn import metrics as sk
 from headspec.config.sections.task import Task
 from headspec.errors import DataError
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds.labels import metrics
-from headspec.tasks.kinds.labels.data import DATA
-from headspec.tasks.kinds.labels.sets import indicators, parsed
+from headspec.tasks.kinds.texts import metrics
+from headspec.tasks.kinds.texts.label_names import indicators, parsed
+from headspec.tasks.kinds.texts.label_sets import LABELS_DATA as DATA
 from headspec.tasks.metrics import chance, score
 from support import tiny
 

@@ -8,9 +8,8 @@ from sacrebleu.metrics import BLEU, CHRF
 from headspec import per_example, tables
 from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
-from headspec.tasks.kinds.translation import counting
-from headspec.tasks.kinds.translation.counting import counted
-from headspec.tasks.kinds.translation.metrics import METRICS
+from headspec.tasks.kinds.translation import metrics as counting
+from headspec.tasks.kinds.translation.metrics import METRICS, counted
 from headspec.tasks.metrics import bootstrap_counts, chance, score
 from headspec.tasks.tokens import SIGNATURES
 

@@ -10,12 +10,11 @@ from seqeval.metrics import f1_score
 from headspec.config.sections.task import Task
 from headspec.errors import DataError
 from headspec.tasks import data
-from headspec.tasks.kinds.roles.units import TASK as ROLES
-from headspec.tasks.kinds.spans import positions
-from headspec.tasks.kinds.spans.units import TASK as SPANS
-from headspec.tasks.kinds.tags.data import DATA
-from headspec.tasks.kinds.words import bio, bio_classes
-from headspec.tasks.kinds.words.base import gold_counts, matched, parsed, word_task, written
+from headspec.tasks.kinds.words import bio, positions, span_heads
+from headspec.tasks.kinds.words.data import TAGS_DATA
+from headspec.tasks.kinds.words.spans import ROLES_TASK as ROLES
+from headspec.tasks.kinds.words.spans import SPANS_TASK as SPANS
+from headspec.tasks.kinds.words.units import gold_counts, matched, parsed, word_task, written
 from headspec.tasks.metrics import score
 from headspec.tasks.registry import KINDS
 
@@ -102,10 +101,12 @@ def test_tags_and_their_blind_guess():
 
 def test_other_labels_than_those_of_training_are_refused_if_they_are_many():
     one, rare, known = '[[0,"X"]]', '[[0,"Y"]]', {"labels": ["X"]}
-    DATA.check_labels(pd.Series([one] * 19 + [rare]), known, "tasks.pos.label", "validation.parquet")
+    TAGS_DATA.check_labels(pd.Series([one] * 19 + [rare]), known, "tasks.pos.label", "validation.parquet")
     expected = r"2 of 21 units of validation\.parquet have labels .* such as Y, first in row 20; .* are X$"
     with pytest.raises(DataError, match=expected):
-        DATA.check_labels(pd.Series([one] * 19 + [rare] * 2), known, "tasks.pos.label", "validation.parquet")
+        TAGS_DATA.check_labels(
+            pd.Series([one] * 19 + [rare] * 2), known, "tasks.pos.label", "validation.parquet"
+        )
 
 
 # --- spans
@@ -240,19 +241,19 @@ def test_spans_that_are_neither_are_refused(cells, said):
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=10))
 def test_spans_of_classes_come_back(best):
     """Classes of spans give the same spans, each of which starts with a beginning."""
-    spans = bio_classes.spans(best)
+    spans = span_heads.bio_spans(best)
     rows, found = torch.zeros(len(spans), dtype=torch.long), torch.tensor(spans, dtype=torch.long)
-    (again,) = bio_classes.word_classes(rows, found.reshape(-1, 3), (1, len(best)))
-    assert bio_classes.spans(again.tolist()) == spans
+    (again,) = span_heads.word_classes(rows, found.reshape(-1, 3), (1, len(best)))
+    assert span_heads.bio_spans(again.tolist()) == spans
     assert [each > 0 for each in best] == (again > 0).tolist()
 
 
 def test_classes_of_spans():
-    assert bio_classes.classes(2) == 5
+    assert span_heads.bio_classes(2) == 5
     rows, spans = torch.tensor([1, 1]), torch.tensor([[0, 1, 1], [2, 2, 0]])
-    assert bio_classes.word_classes(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
+    assert span_heads.word_classes(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
     # each begins where the type changes
-    assert bio_classes.spans([0, 4, 4, 2, 1]) == [(1, 2, 1), (3, 3, 0), (4, 4, 0)]
+    assert span_heads.bio_spans([0, 4, 4, 2, 1]) == [(1, 2, 1), (3, 3, 0), (4, 4, 0)]
 
 
 # --- roles

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from sklearn import metrics as sk
 from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.kinds.answer.agreement import agreement
+from headspec.tasks.kinds.answer.metrics import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
-from support.paths import ROOT
-from support.running.edits import at_import, setting
+from support.running.edits import setting, within
 from support.running.studies import CONFIG, FILLER, HEADS, LAYERS, SMALL, TONE, TOPIC, Folder, Plan, sentence
 
 pytestmark = pytest.mark.slow
@@ -57,6 +55,34 @@ STUDY: dict[str, Any] = SMALL | {
               "pruning_methods": ["subset"]},
     "probes": {"mixtures": ["pos", "places+pos"], "methods": ["tuned", "single", "iat", "even"]},
 }  # fmt: skip
+KINDS = "headspec/tasks/kinds"
+#: modules of a new kind, and of one of a plugin with the keys of its base
+DEGREE = {
+    "__init__": "",
+    "kind": "from headspec.tasks.kinds.texts.kind import Regression\n\nKIND = Regression()\n",
+    "data": "from headspec.tasks.kinds.texts.data import REGRESSION_DATA as DATA\n",
+    "head": "from headspec.tasks.kinds.texts.head import REGRESSION_HEAD as HEAD\n",
+}
+EMOTIONS = {
+    "kind": """
+from headspec.tasks.kinds.texts.kind import Labels
+from headspec.tasks.kinds.texts.label_sets import LabelSets
+from headspec.tasks.kinds.texts.metrics import LABELS_METRICS
+from headspec.tasks.kinds.texts.tokens import LabelEncoding
+
+KIND, DATA, ENCODING = Labels(), LabelSets(), LabelEncoding()
+METRICS = {**LABELS_METRICS}
+""",
+    "head": """
+from headspec.tasks.kinds.texts.head import Labels
+
+class Emotions(Labels):
+    def losses(self, model, states, targets):
+        return super().losses(model, states, targets)
+
+HEAD = Emotions
+""",
+}
 #: tables and figures in which kinds differ, and all of probes
 FIGURES = ["dissociation", "fractions.bert", "importance.bert.words.tuned", "matrix.bert.words.tuned",
            "curves.bert.labels.tuned", "atlas/ranked.bert.where+pos.tuned"]  # fmt: skip
@@ -257,7 +283,7 @@ def told(plan: Plan, start: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "change",
-    [at_import("headspec/tasks/kinds/tags/head.py"), setting("training.decoder_learning_rate", 0.01)],
+    [within(f"{KINDS}/words/span_heads.py", "Tags"), setting("training.decoder_learning_rate", 0.01)],
 )
 def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(copy, change):
     change(copy)
@@ -268,18 +294,22 @@ def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(cop
     assert not {"data", "validation", "tokenize"} & set(plan.rules)
 
 
-@pytest.mark.parametrize(("kind", "tasks"), [("tags", ["pos"]), ("classification", ["tone"])])
-def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, kind, tasks):
-    at_import(f"headspec/tasks/kinds/{kind}/data.py")(copy)
+@pytest.mark.parametrize(
+    ("module", "name", "tasks"), [("words", "Tags", ["pos"]), ("texts", "Classification", ["tone"])]
+)
+def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, module, name, tasks):
+    within(f"{KINDS}/{module}/data.py", name)(copy)
     splits = ("training", "validation")
     expected = {f"{split} texts of task {task}" for split in splits for task in tasks}
     assert told(copy.plan(*TARGETS), "Reading ") == expected
 
 
 def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
-    tasks = copy.path / "workflow/headspec/tasks"
-    shutil.copytree(tasks / "kinds/regression", tasks / "kinds/degree")
-    copy.replace("workflow/headspec/tasks/registry.py", '"regression",', '"regression", "degree",')
+    folder = copy.path / "workflow" / KINDS / "degree"
+    folder.mkdir()
+    for module, text in DEGREE.items():
+        (folder / f"{module}.py").write_text(text)
+    copy.replace("workflow/headspec/tasks/registry.py", '"answer":', '"degree": "degree", "answer":')
     assert not copy.plan(*TARGETS).rules
     copy.set("tasks.tone.type", "degree")
     assert "but a regression task needs finite numbers" in copy.snakemake("--dry-run", fails=True)
@@ -287,9 +317,9 @@ def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
 
 def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finished, tmp_path):
     copy = finished.copy(tmp_path / "copy", "results")
-    shutil.copytree(ROOT / "workflow/headspec/tasks/kinds/labels", copy.path / "kinds/emotions")
-    inherited = "from headspec.tasks.kinds.labels.kind import Labels\n\nKIND = Labels()\n"  # with its keys
-    (copy.path / "kinds/emotions/kind.py").write_text(inherited)
+    (copy.path / "kinds/emotions").mkdir(parents=True)
+    for module, text in EMOTIONS.items():
+        (copy.path / f"kinds/emotions/{module}.py").write_text(text)
     copy.set("plugins", ["kinds/emotions"])
     copy.set("tasks.places.type", "emotions")
     run = "runs/bert/labels/tuned/seed0"
@@ -299,9 +329,9 @@ def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finish
         found, expected = (pd.read_parquet(folder.path / target) for folder in (copy, finished))
         pd.testing.assert_frame_equal(found, expected)
     assert copy.plan(*targets).rules == {}
-    copy.replace("kinds/emotions/metrics.py", "THRESHOLD = 0.5", "THRESHOLD = 0.4")
+    copy.replace("kinds/emotions/kind.py", "{**LABELS_METRICS}", "dict(LABELS_METRICS)")
     assert copy.plan(*targets).rules == {"prune": 1}
-    copy.replace("kinds/emotions/head.py", ".mean(1)", ".sum(1)")
+    copy.replace("kinds/emotions/head.py", "return ", "return 2 * ")
     assert copy.plan(*targets).rules == {"train": 1, "importance": 1, "prune": 1}
     copy.set("tasks.places.type", "emotion")
     assert "Did you mean 'emotions'?" in copy.snakemake("--dry-run", fails=True)

@@ -15,7 +15,7 @@ from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
-from headspec.tasks.kinds.regression.metrics import SPEARMAN
+from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score
 
 RELIABILITY = Schema(

@@ -11,7 +11,7 @@ from headspec.atlas.sample import FOLDS, sampled
 from headspec.models.batching import Examples
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
-from headspec.tasks.kinds.words.base import NONE
+from headspec.tasks.kinds.words.units import NONE
 
 PROBED = Schema(
     {"fold": INT, "direction": TEXT, "layer": INT, "head": INT, "label": TEXT, "right": INT, "n": INT,

@@ -10,7 +10,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from headspec.tasks.kinds.regression.metrics import SPEARMAN
+from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score
 
 Floats = NDArray[np.floating]

@@ -9,7 +9,7 @@ The definitions are in any module of the kind's folder, in `headspec.tasks.kinds
 - `METRICS` by name (`headspec.tasks.metrics`)
 - `COUNTS` of tokens for planning (`headspec.tasks.registry`)
 - `PROMPTS`: how language models are asked (`headspec.tasks.prompts`)
-- `TASK`: the annotation of words, of kinds on words (`headspec.tasks.kinds.words.base`)
+- `TASK`: the annotation of words, of kinds on words (`headspec.tasks.kinds.words.units`)
 
 A folder may hold a family of kinds, whose own parts begin with the name of the kind, such as `TAGS_HEAD`, and
 are shared by its kinds otherwise. What a kind lacks comes from its family: the one whose folder it is in, or
@@ -83,7 +83,7 @@ def roots(name: str) -> list[str]:
         return [root for root in found if _is(name, root.rpartition(":")[2])]
     folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
     names = ((folder, each) for folder in sorted(folders) for each in code_hash.names(folder))
-    return [found for folder, each in names if _is(name, each) and (found := _in_folder(folder, each))]
+    return [path for folder, each in names if _is(name, each) and (path := _in_folder(folder, each))]
 
 
 def _is(name: str, found: str) -> bool:

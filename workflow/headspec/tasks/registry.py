@@ -13,24 +13,26 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
     from headspec.tasks.kinds.texts.counts import Counts
 
-#: folders of `headspec.tasks.kinds`, in the order of the reference
-NAMES = (
-    "classification",
-    "regression",
-    "translation",
-    "answer",
-    "text",
-    "minimal_pairs",
-    "answer_pairs",
-    "tags",
-    "spans",
-    "dependencies",
-    "constituents",
-    "roles",
-    "labels",
-)
+#: kinds in the order of the reference, and their folders in `headspec.tasks.kinds`
+FOLDERS = {
+    "classification": "texts",
+    "regression": "texts",
+    "translation": "translation",
+    "answer": "answer",
+    "text": "text",
+    "minimal_pairs": "continuations",
+    "answer_pairs": "continuations",
+    "tags": "words",
+    "spans": "words",
+    "dependencies": "words",
+    "constituents": "words",
+    "roles": "words",
+    "labels": "texts",
+}
 KINDS = Registry[Kind]("type of task")
-KINDS |= {name: import_module(f"{PACKAGE}.{name}.kind").KIND for name in NAMES}
+for _name, _folder in FOLDERS.items():
+    _found = vars(import_module(f"{PACKAGE}.{_folder}.kind"))
+    KINDS[_name] = _found["KIND" if _folder == _name else f"{_name}_KIND".upper()]
 
 
 def counts(task: Task) -> Counts:

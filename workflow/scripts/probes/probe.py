@@ -7,7 +7,7 @@ from headspec.models.stage import ModelStage
 from headspec.probes import attention, outputs
 from headspec.probes.cases import PROBED, cases, label_chances
 from headspec.progress import log, stage
-from headspec.tasks.kinds.words.base import word_task
+from headspec.tasks.kinds.words.units import word_task
 
 snakemake: Snakemake
 params, files, task = snakemake.params, snakemake.input, snakemake.wildcards.task

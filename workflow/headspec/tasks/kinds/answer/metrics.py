@@ -1,14 +1,20 @@
-"""Exact match and F1 of predicted answers, counted by `headspec.tasks.kinds.answer.agreement`.
+"""Exact match and F1 of predicted answers, counted by `headspec.tasks.kinds.answer.metrics`.
 
 The prediction has the largest F1 and exact match over gold answers, the label the scores of predicting no
 answer: 1 where there is none, or nothing of it counts, else 0.
 """
 
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
+from headspec import characters
 from headspec.tasks.metrics import Metric
 from headspec.tasks.sums import mean, taken
 
@@ -24,3 +30,46 @@ METRICS = {
     "answer_f1": Metric("F1 of answers", partial(taken, 0), mean, _none, several=True),
     "answer_exact_match": Metric("exact match of answers", partial(taken, 1), mean, _none, several=True),
 }
+
+
+#: words of an answer, without what does not count
+Split = Callable[[str], list[str]]
+
+#: removed from answers before comparison
+PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
+#: the same where words have no spaces
+MARKS = regex.compile(rf"[\p{{P}}{re.escape(string.punctuation)}]")
+#: a letter of scripts without spaces, with its marks, or a run of other characters
+CHARACTERS = regex.compile(
+    rf"(?V1)(?<letter>[[{characters.UNSPACED}\p{{scx=Han}}\p{{scx=Katakana}}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)"
+    r"|(?:(?!(?&letter))\S)+"
+)
+
+
+def by_words(text: str) -> list[str]:
+    """Return the words of an answer between spaces, in lower case, without punctuation and articles."""
+    return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
+
+
+def by_characters(text: str) -> list[str]:
+    """Return the letters of an answer without spaces between words, and words of other scripts."""
+    return [found[0] for found in CHARACTERS.finditer(MARKS.sub("", text.lower()))]
+
+
+def split_for(context: str) -> Split:
+    """Return how answers from a context are split; words have spaces in Korean."""
+    return by_words if characters.unspaced([context]) in (None, "ko") else by_characters
+
+
+def agreement(prediction: str, golds: Sequence[str], split: Split = by_words) -> tuple[float, float]:
+    """Return F1 and exact match of an answer, each the largest over gold answers; empty means none."""
+    found = split(prediction)
+    expected = [words for gold in golds if (words := split(gold))] or [[]]
+    return max(_f1(found, words) for words in expected), float(found in expected)
+
+
+def _f1(found: list[str], expected: list[str]) -> float:
+    if not found or not expected:
+        return float(found == expected)
+    same = (Counter(found) & Counter(expected)).total()
+    return 2 * same / (len(found) + len(expected))

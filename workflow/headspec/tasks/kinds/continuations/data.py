@@ -1,18 +1,26 @@
-"""Pairs of continuations, the first of which should be likelier for a language model."""
+"""Pairs of continuations, the first of which should be likelier for a language model, and their metrics."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from headspec.config.as_text import as_text
+from headspec.data.sources import columns
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import columns as summands
+from headspec.tasks.sums import each, mean
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    import pandas as pd
 
+    from headspec.config.sections.task import Task
 
 #: the continuations, in order
 CLASSES = ["right", "wrong"]
@@ -41,3 +49,51 @@ def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
 def answers(label: str) -> list[str]:
     """Return the right and the wrong answer of an example."""
     return [str(answer) for answer in json.loads(label)]
+
+
+class MinimalPairs(Pairs):
+    def columns(self, task: Task) -> list[str]:
+        return []
+
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        texts = self.texts(frame, task, key, where)
+        check(texts[["text_a", "text_b"]], [task.text_a, str(task.text_b)], key, where)
+        return texts.assign(label="")
+
+
+MINIMAL_PAIRS_DATA = MinimalPairs()
+
+
+class AnswerPairs(Pairs):
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        """Return rows labelled by both answers, which `continuations.data.answers` reads."""
+        texts, names = self.texts(frame, task, key, where), self.columns(task)
+        for name in names:
+            columns.check_plain(frame[name], f"{key}.label", where)
+        # text stays unstripped, because spaces before an answer are part of it
+        pairs = frame[names].map(lambda value: value if isinstance(value, str) else as_text(value))
+        pairs = pairs.where(frame[names].notna(), "")
+        check(pairs, names, key, where)
+        written = [json.dumps(pair, ensure_ascii=False) for pair in pairs.to_numpy().tolist()]
+        return texts.assign(label=pd.Series(written, index=frame.index))
+
+
+ANSWER_PAIRS_DATA = AnswerPairs()
+
+
+Floats = NDArray[np.float64]
+
+
+def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
+    """Count twice: 2 if the right one is likelier, and 1 for ties."""
+    return 2 * np.ones((len(label), 1)), summands(np.sign(differences) + 1)
+
+
+def _differences(label: Floats, differences: Floats) -> tuple[NDArray, Floats]:
+    return each(label), summands(differences)
+
+
+METRICS = {
+    "pair_accuracy": Metric("pairs right", _preferred, mean, np.zeros_like),
+    "logit_difference": Metric("logit difference", _differences, mean, np.zeros_like),
+}

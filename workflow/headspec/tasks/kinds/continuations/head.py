@@ -1,4 +1,4 @@
-"""Likelihoods of continuations of texts in a language model."""
+"""Log-likelihoods of continuations, and which of two is likelier."""
 
 from __future__ import annotations
 
@@ -96,3 +96,14 @@ class Pair(Likelihoods):
 
 
 HEAD = Pair
+
+
+class MinimalPair(Pair):
+    """Loss: the log-likelihood of the wrong text minus the right one's."""
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        logits = self.logits(model, states, targets)
+        return logits[:, 1] - logits[:, 0]
+
+
+MINIMAL_PAIRS_HEAD = MinimalPair

@@ -15,11 +15,15 @@ from headspec.models.architectures import CONTINUES, WRITES
 from headspec.models.tokens.continued import special_tokens
 from headspec.seeds import derive
 from headspec.tables import INT
+from headspec.tasks.kinds.texts.counts import Counts, mean
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
+    import pandas as pd
     from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.task import Task
 
 #: share of a text's tokens that are masked, at least one (Devlin et al. 2019)
 MASKED = 0.15
@@ -99,7 +103,7 @@ def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
-    """Return the labels of texts, (n, 4), for `headspec.tasks.kinds.text.metrics`."""
+    """Return the labels of texts, (n, 4), for `headspec.tasks.kinds.text.data`."""
     predicted = [np.array([token for token in row if token != NONE], dtype=int) for row in targets]
     tokens, places, often = np.unique(np.concatenate(predicted), return_inverse=True, return_counts=True)
     lengths = np.array(list(map(len, predicted)))
@@ -139,3 +143,17 @@ class OwnTokens(Encoding):
 
 
 ENCODING = OwnTokens()
+
+
+class TextCounts(Counts):
+    def prompt_tokens(
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+    ) -> tuple[int | None, int]:
+        """Count the texts themselves."""
+        return mean(tokenizer, most, texts), 0
+
+    def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+        return length
+
+
+COUNTS = TextCounts()

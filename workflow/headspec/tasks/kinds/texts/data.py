@@ -1,16 +1,22 @@
-"""Texts and pairs of texts from columns of a table."""
+"""Texts and pairs of texts from columns of a table, with a class or a score."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from headspec.config.as_text import as_text
 from headspec.data.sources import columns
+from headspec.errors import DataError
 from headspec.tasks.data import Data, check_varied
+from headspec.tasks.kinds.texts.label_names import combinations
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+    from headspec.tasks.parts import Classes
 
 
 class Texts(Data):
@@ -34,3 +40,77 @@ class Texts(Data):
         label = self.labels(stored, task, key, where)
         check_varied(label, task, key, where)
         return texts.assign(label=label)
+
+
+#: most numbers taken as classes, such as 77 intents, instead of scores
+MOST_NUMBERS = 100
+
+
+class Classification(Texts):
+    least = "two classes"
+
+    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+        """Return the class of each row: the stored label, mapped by `task.labels` if set."""
+        labels = columns.to_text(stored)
+        mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
+        unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
+        if unlabelled.any():
+            raise DataError(columns.unlabelled_message(unlabelled, stored, task, key, where))
+        if mapping is None:
+            return labels
+        columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
+        return labels.map(mapping)
+
+    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+        """Return class names in the order of `task.labels`, else sorted."""
+        return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
+
+    def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
+        columns.check_labels(labels, list(classes or ()), key, where, "the classes of the training split")
+
+    def strata(self, rows: pd.DataFrame) -> pd.Series:
+        return rows["label"]
+
+    def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
+        """Yield a line if the classes look like scores, or some of them like several others."""
+        names = list(classes or ())
+        if several := combinations(names):
+            yield (
+                f"{key}.label: {len(several)} of {len(names)} classes are others joined, such as "
+                f"{several[0]!r}; for several labels of a text, set {key}.type to labels"
+            )
+        numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
+        scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
+        if scores and not task.labels:
+            yield (
+                f"{key}.label: {len(numbers)} different numbers are taken as classes, from "
+                f"{numbers.min():g} to {numbers.max():g}; for scores, set {key}.type to regression"
+            )
+
+
+CLASSIFICATION_DATA = Classification()
+
+
+class Regression(Texts):
+    least = "two scores"
+
+    def classes(self, task: Task, labels: pd.Series) -> None:
+        return None
+
+    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+        """Return the score of each row, as the shortest text that gives the same float."""
+        labels = columns.to_text(stored)
+        if labels.isna().any():
+            raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))
+        numbers = pd.to_numeric(labels, errors="coerce").astype(float)
+        wrong = pd.Series(~np.isfinite(numbers), index=stored.index)
+        if wrong.any():
+            row: Any = wrong.idxmax()
+            raise DataError(
+                f"{key}.label: row {row + 1} of {where} has '{stored[row]}', but a regression task needs "
+                f"finite numbers. For classes, set {key}.type to classification."
+            )
+        return pd.Series([repr(score) for score in numbers.tolist()], index=stored.index, dtype=object)
+
+
+REGRESSION_DATA = Regression()

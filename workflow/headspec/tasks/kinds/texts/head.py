@@ -1,15 +1,22 @@
-"""A linear layer on the vectors of texts."""
+"""A linear layer on the vectors of texts: classes, scores, and sets of labels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from headspec.tasks.task_heads import TaskHead, small
+from headspec import per_example
+from headspec.tasks.kinds.continuations.head import Likelihoods
+from headspec.tasks.task_heads import Predicted, TaskHead, small, unless_broken
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from headspec.models.language.head import LanguageHead
     from headspec.models.multitask import MultiTask
 
 
@@ -22,3 +29,109 @@ class Linear(TaskHead, nn.Linear):
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
         return self(model.dropout(states))
+
+
+class ClassHead(TaskHead):
+    """Losses and predictions from logits of classes."""
+
+    @classmethod
+    def for_classes(cls, classes: Any) -> type[TaskHead]:
+        return Likeliest if isinstance(classes, dict) else cls
+
+    @classmethod
+    def build(cls, model: MultiTask, classes: Any) -> TaskHead:
+        if model.head is not None:  # the first tokens, until others are given
+            return Answers(model.head, range(len(classes)))
+        return Classifier(model.hidden, len(classes))
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        return F.cross_entropy(self.logits(model, states).float(), targets.long(), reduction="none")
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        logits = self.logits(model, states).float()
+        likeliest = logits.argmax(1).float()
+        return Predicted(unless_broken(likeliest, logits), logits.softmax(1))
+
+
+class Classifier(Linear, ClassHead):
+    """A linear classifier."""
+
+
+class Answers(ClassHead):
+    """Head of a language model, restricted to the tokens of the classes' answers."""
+
+    def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
+        nn.Module.__init__(self)
+        self.restrict(language, tokens)
+
+    def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
+        self.language = language.restricted(tokens)
+
+    @property
+    def bias(self) -> nn.Parameter | None:
+        """Bias of the logits, (classes,); 0 unless calibrated."""
+        return self.language.bias
+
+    def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
+        return self.language(model.dropout(states))
+
+
+class Likeliest(Likelihoods):
+    """The class with the likeliest answer."""
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        logits = self.logits(model, states, targets)
+        return Predicted(unless_broken(logits.argmax(1).float(), logits))
+
+
+CLASSIFICATION_HEAD = ClassHead
+
+
+class Score(Linear):
+    """The score is the only logit."""
+
+    regresses = True
+
+    def __init__(self, model: MultiTask, classes: None) -> None:
+        super().__init__(model.hidden, 1)
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        scores = self.logits(model, states).float()
+        return F.mse_loss(scores[:, 0], targets.float(), reduction="none")
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        scores = self.logits(model, states).float()
+        return Predicted(unless_broken(scores[:, 0], scores))
+
+
+REGRESSION_HEAD = Score
+
+
+class Labels(Linear):
+    """A logit per label; the label is predicted above 0."""
+
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model.hidden, len(classes["labels"]))
+
+    @classmethod
+    def gold(cls, frame: pd.DataFrame) -> torch.Tensor:
+        """Return rows of 0 and 1, (n, labels)."""
+        return torch.from_numpy(per_example.array(frame, "label"))
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Return the mean over labels for each example."""
+        logits = self.logits(model, states).float()
+        return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none").mean(1)
+
+    def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        """Return the sum of the logits for the decision on each label."""
+        return self.logits(model, states).abs().sum(1)
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        """Return probabilities in float64, which keeps values near 1 apart for rankings."""
+        logits = self.logits(model, states).float()
+        likely = logits.double().sigmoid()
+        return Predicted(unless_broken(likely, logits), likely.float())
+
+
+LABELS_HEAD = Labels

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from headspec import per_example
 from headspec.models.tokens.continued import once, special_tokens
+from headspec.tasks.kinds.texts.label_names import indicators
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
@@ -83,3 +85,20 @@ def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
 
 
 ENCODING = TextEncoding()
+
+
+class LabelEncoding(TextEncoding):
+    """Encoding with label 1 for each of `classes["labels"]` of an example, else 0."""
+
+    def encode(
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
+    ) -> tuple[pd.DataFrame, int]:
+        texts = table.drop(columns="label", errors="ignore")
+        frame, truncated = super().encode(tokenizer, texts, max_length, None)
+        if "label" in table:
+            rows = indicators(table["label"], classes["labels"])
+            frame = frame.assign(**per_example.columns("label", rows))
+        return frame, truncated
+
+
+LABELS_ENCODING = LabelEncoding()

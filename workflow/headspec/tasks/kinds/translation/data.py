@@ -11,7 +11,7 @@ from headspec import characters
 from headspec.data.sources import columns
 from headspec.tasks.data import check_varied
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.kinds.translation.classes import KEYS, UNSPACED
+from headspec.tasks.kinds.translation.kind import KEYS, UNSPACED
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -9,9 +9,9 @@ import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.tasks.kinds.translation import decoding
-from headspec.tasks.kinds.translation.classes import UNSPACED
-from headspec.tasks.kinds.translation.counting import counted
 from headspec.tasks.kinds.translation.decoding import begun
+from headspec.tasks.kinds.translation.kind import UNSPACED
+from headspec.tasks.kinds.translation.metrics import counted
 from headspec.tasks.metrics import score
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, unless_broken
 

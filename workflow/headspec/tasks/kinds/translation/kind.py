@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from headspec.tasks.kind import Kind
-from headspec.tasks.kinds.translation.classes import BY_CHARACTER, TOKENIZERS, UNSPACED
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+
+#: keys of a task that its `Classes` keep
+KEYS = ("prefix", "source_language", "target_language")
+#: key of `Classes`: language of targets without spaces between words (`headspec.characters.unspaced`)
+UNSPACED = "unspaced"
+#: tokenizers of sacrebleu for BLEU of such languages, where they are installed
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+#: tokenizer for other such languages, and where those are not installed
+BY_CHARACTER = "char"
 
 
 class Translation(Kind):

@@ -1,4 +1,4 @@
-"""Tokens of sources and of target texts."""
+"""Tokens of sources and of target texts, and how many there are."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec import per_example
+from headspec import characters, per_example
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.architectures import WRITES
 from headspec.models.tokens import vocabulary
 from headspec.tables import INT, TEXT
-from headspec.tasks.kinds.translation.classes import UNSPACED
-from headspec.tasks.kinds.translation.counting import labels
+from headspec.tasks.kinds.texts.counts import Counts
+from headspec.tasks.kinds.translation.kind import UNSPACED
+from headspec.tasks.kinds.translation.metrics import labels
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
+    import pandas as pd
     from transformers import PreTrainedTokenizerBase
-
 
 COLUMNS = {"target_ids": pa.list_(INT), "target": TEXT}
 """Columns of the table `tokens`:
@@ -115,3 +116,22 @@ class PairEncoding(Encoding):
 
 
 ENCODING = PairEncoding()
+
+
+class TranslationCounts(Counts):
+    def tokens(
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
+    ) -> tuple[int, int] | None:
+        """Count words and marks (source's language and end, target's end) if there is no vocabulary yet."""
+        if texts is None:
+            return None
+        if tokenizer is None:
+            counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
+            source, target = (n.clip(upper=most - 1).mean() for n in counts)
+            return round(source + 2), round(target + 1)
+        classes = ENCODING.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
+        frame, _ = ENCODING.encode(tokenizer, texts, most, classes)
+        return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())
+
+
+COUNTS = TranslationCounts()

@@ -11,9 +11,12 @@ from headspec.data.sources.cells import list_items, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
 from headspec.tasks.data import Data
-from headspec.tasks.kinds.words.base import Units, parsed, word_task, written
+from headspec.tasks.kinds.words import positions
+from headspec.tasks.kinds.words.units import Units, parsed, word_task, written
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headspec.config.sections.task import Task
     from headspec.tasks.parts import Classes
 
@@ -125,3 +128,27 @@ def label_names(annotations: Iterable[str]) -> list[str]:
 
 
 DATA = Sentences()
+
+
+class Tags(Sentences):
+    least = "two tags"
+
+
+TAGS_DATA = Tags()
+
+
+class Spans(Sentences):
+    """Sentences with typed spans."""
+
+    def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
+        by_words = super().reader(task, stored)
+        if not positions.in_characters(*stored):
+            return by_words
+
+        def by_characters(text: Any, words: Sequence[str], spans: Any) -> Units:
+            return by_words(text, words, positions.to_words(text, spans) if isinstance(text, str) else spans)
+
+        return by_characters
+
+
+SPANS_DATA = Spans()

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from headspec.tasks.kinds.words.base import NONE, parsed, word_task
-from headspec.tasks.kinds.words.base import Units as Named
+from headspec.tasks.kinds.words.units import NONE, parsed, word_task
+from headspec.tasks.kinds.words.units import Units as Named
 from headspec.tasks.task_heads import Gold, Predicted, Targets, TaskHead, unless_broken
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Common settings of kinds of tasks on words."""
+"""Kinds of tasks on words."""
 
 from headspec.tasks.kind import Kind
 
@@ -16,3 +16,10 @@ class Words(Kind):
     def __init__(self, about: str, columns: list[str], metrics: tuple[str, ...]) -> None:
         self.about, self.metrics, self.label_columns = about, metrics, len(columns)
         self.defaults = {"text_a": "words", "label": columns if len(columns) > 1 else columns[0]}
+
+
+TAGS_KIND = Words("a tag of each [word](words.md#types)", ["upos"], ("word_accuracy",))
+SPANS_KIND = Words("typed spans of words", ["names"], ("span_f1",))
+DEPENDENCIES_KIND = Words("the head and the relation of each word", ["head", "deprel"], ("las", "uas"))
+CONSTITUENTS_KIND = Words("the constituents of sentences", ["tree"], ("bracket_f1",))
+ROLES_KIND = Words("the arguments of given predicates", ["predicate", "roles"], ("role_f1",))

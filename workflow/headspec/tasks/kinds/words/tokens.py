@@ -14,7 +14,7 @@ from headspec.errors import DataError
 from headspec.models.tokens.words import with_words
 from headspec.progress import log
 from headspec.tables import INT, TEXT
-from headspec.tasks.kinds.words.base import NONE, gold_counts, parsed, word_task
+from headspec.tasks.kinds.words.units import NONE, gold_counts, parsed, word_task
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class WordTask(Protocol):
         """Return the units of a sentence from its columns; ValueError with a clause for invalid cells."""
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.unit_metrics`).
+        """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.metrics`).
 
         Labels in `gold` may be unknown. The first count of `gold` against itself is its number of units.
         """

@@ -32,3 +32,20 @@ def f1(name: str) -> Metric:
         return label[:, :1], predictions
 
     return Metric(name, summed, sums.f1, _blind, several=True)
+
+
+TAGS_METRICS = {"word_accuracy": share("accuracy of words")}
+SPANS_METRICS = {"span_f1": f1("F1 of spans")}
+CONSTITUENTS_METRICS = {"bracket_f1": f1("F1 of brackets")}
+ROLES_METRICS = {"role_f1": f1("F1 of roles")}
+"""What is counted.
+
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
+"""
+DEPENDENCIES_METRICS = {"las": share("LAS"), "uas": share("UAS", 1)}
+"""What is counted.
+
+label_values: words; `prediction_values` of the guess
+prediction_values: words with the right head and relation, and with the right head
+"""

@@ -1,8 +1,12 @@
-"""Cells that name several labels, joined by a character that no name has, or by spaces."""
+"""Names of several labels: in tables, as rows of 0 and 1, and joined in the cells of a source."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 #: joins labels, and is hardly part of a name; some programs also write one after the last label
 JOINT = re.compile(r"\s*([,;|，；｜、])\s*")
@@ -16,7 +20,7 @@ class Joined(ValueError):
         self.name, self.separator = name, separator
 
 
-def split(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
+def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
     """Return the parts of each name that is several labels, all of which are labels elsewhere.
 
     Parameters
@@ -66,3 +70,23 @@ def _at_spaces(names: set[str], whole: set[str]) -> dict[str, list[str]]:
         if name not in parts and (all(elsewhere) or (parts and not single.isdisjoint(found))):
             raise Joined(name, " ")
     return parts
+
+
+def written(names: Iterable[str]) -> str:
+    """Return a set of labels as a sorted list in JSON."""
+    return json.dumps(sorted({*names}), ensure_ascii=False)
+
+
+def parsed(label: str) -> list[str]:
+    """Return the names in JSON from `written`."""
+    return [str(name) for name in json.loads(label)]
+
+
+def indicators(labels: Iterable[str], names: Sequence[str]) -> NDArray[np.float64]:
+    """Return rows of 0 and 1, (n, names), for sets of labels in JSON."""
+    index = {name: i for i, name in enumerate(names)}
+    sets = [parsed(label) for label in labels]
+    rows = np.zeros((len(sets), len(names)))
+    for row, chosen in zip(rows, sets, strict=True):
+        row[[index[name] for name in chosen]] = 1
+    return rows

@@ -14,9 +14,8 @@ from headspec.config.as_text import as_text
 from headspec.data.sources import cells, columns
 from headspec.errors import DataError, shown
 from headspec.tasks.data import check_varied
-from headspec.tasks.kinds.labels import joined
-from headspec.tasks.kinds.labels.sets import parsed, written
 from headspec.tasks.kinds.texts.data import Texts
+from headspec.tasks.kinds.texts.label_names import Joined, parsed, split_names, written
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -33,7 +32,7 @@ BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
 class LabelSets(Texts):
-    """Texts or pairs of texts, each with any number of labels, written as in `sets.written`."""
+    """Texts or pairs of texts, each with any number of labels, written as in `label_names.written`."""
 
     least = "two sets of labels"
 
@@ -116,13 +115,13 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
 
 
 def _joined(listed: pd.Series, task: Task, key: str, where: str) -> dict[str, list[str]]:
-    """Return `joined.split` of the names in texts; DataError if it is not clear which are several labels."""
+    """Return `split_names` of the names in texts; DataError if it is not clear which are several labels."""
     texts = listed[listed.map(lambda cell: isinstance(cell, str))]
     lists = listed.drop(texts.index).map(lambda cell: list(cell) if isinstance(cell, LISTS) else [cell])
     try:
         whole = {as_text(name) for names in (*lists, task.labels or ()) for name in names}
-        return joined.split({name for cell in texts.unique() for name in _items(cell)}, whole)
-    except joined.Joined as error:
+        return split_names({name for cell in texts.unique() for name in _items(cell)}, whole)
+    except Joined as error:
         name, separator = error.name, error.separator
     row: Any = texts.map(lambda cell: name in _items(cell)).idxmax()
     raise DataError(
@@ -170,4 +169,4 @@ def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: st
     columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)
 
 
-DATA = LabelSets()
+LABELS_DATA = LabelSets()

@@ -1,12 +1,83 @@
-"""Metrics of sets of labels, from rows of 0 and 1 and predicted probabilities of each label."""
+"""Metrics of classes, of scores, and of sets of labels."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import each, f1, mean, ratio
+from headspec.tasks.sums import columns, each, f1, mean, ratio
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def _right(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
+    return each(label), columns(predictions == label)
+
+
+def _positive(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
+    actual, positive = label == 1, predictions == 1
+    return columns(actual), columns(actual & positive, positive)
+
+
+def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
+    """Return counts of examples and of each class; right predictions and counts of each predicted class."""
+    classes = np.union1d(label, predictions)
+    every = np.ones(len(label), dtype=bool)
+    return (
+        columns(every, *(label == c for c in classes)),
+        columns(predictions == label, *(predictions == c for c in classes)),
+    )
+
+
+def _matthews(label_sums: Floats, prediction_sums: Floats) -> Floats:
+    """Return R_K (Gorodkin 2004), from the margins and the diagonal of the confusion matrix."""
+    total, actual = label_sums[..., 0], label_sums[..., 1:]
+    correct, predicted = prediction_sums[..., 0], prediction_sums[..., 1:]
+    spread = [total**2 - (margin**2).sum(axis=-1) for margin in (actual, predicted)]
+    varies = (np.minimum(*spread) > 1e-12 * total**2).astype(float)
+    covariance = correct * total - (actual * predicted).sum(axis=-1)
+    return ratio(covariance, varies * np.sqrt(np.abs(spread[0])) * np.sqrt(np.abs(spread[1])))
+
+
+def _frequent(label: Floats) -> Floats:
+    """Predict the most frequent class: accuracy is its share, and correlation is 0."""
+    classes, counts = np.unique(label, return_counts=True)
+    return np.full_like(label, classes[counts.argmax()])
+
+
+CLASSIFICATION_METRICS = {
+    "accuracy": Metric("accuracy", _right, mean, _frequent),
+    "f1": Metric("F1", _positive, f1, np.ones_like),
+    "matthews": Metric("Matthews", _table, _matthews, _frequent),
+}
+
+
+def _centred(values: Floats) -> Floats:
+    """Return deviations from the mean, 0 within rounding, so that differences of sums are exact."""
+    deviation = values - values.mean(axis=-1, keepdims=True)
+    norm, size = (np.linalg.norm(each, axis=-1, keepdims=True) for each in (deviation, values))
+    return np.where(norm > 1e-13 * size, deviation, 0)
+
+
+def _moments(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+    """Return number, values and squares of labels; values and squares of predictions, and products."""
+    x, y = _centred(label), _centred(predictions)
+    return columns(np.ones_like(x), x, x**2), columns(y, y**2, x * y)
+
+
+def _pearson(label_sums: Floats, prediction_sums: Floats) -> Floats:
+    n, x, xx = np.moveaxis(label_sums, -1, 0)
+    y, yy, xy = np.moveaxis(prediction_sums, -1, 0)
+    spread = [n * squares - values**2 for values, squares in ((x, xx), (y, yy))]
+    varies = (spread[0] > 1e-12 * n * xx) & (spread[1] > 1e-12 * n * yy)  # beyond rounding error
+    norms = np.sqrt(np.abs(spread[0])) * np.sqrt(np.abs(spread[1]))
+    return np.clip(ratio(n * xy - x * y, varies * norms), -1, 1)
+
+
+PEARSON = Metric("Pearson", _moments, _pearson, np.zeros_like)
+SPEARMAN = Metric("Spearman", _moments, _pearson, np.zeros_like, ranked=True)
+REGRESSION_METRICS = {"pearson": PEARSON, "spearman": SPEARMAN}
+
 
 #: least probability of a predicted label
 THRESHOLD = 0.5
@@ -80,7 +151,7 @@ def _good_ranking(label: Floats) -> Floats:
 
 #: why F1 is below chance at first, and the metric without a threshold
 EARLY = f"the model gives few labels a probability of {THRESHOLD:g} yet", "lrap"
-METRICS = {
+LABELS_METRICS = {
     "micro_f1": Metric("micro F1", _together, f1, _most_frequent, several=True, early=EARLY),
     "macro_f1": Metric("macro F1", _per_label, _macro, np.ones_like, several=True, early=EARLY),
     "lrap": Metric("LRAP", _ranked, mean, _good_ranking, several=True),

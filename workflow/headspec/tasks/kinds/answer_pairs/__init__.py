@@ -1,3 +1,0 @@
-"""A right and a wrong answer to a prompt."""
-
-FAMILY = "continuations"

@@ -1,3 +1,0 @@
-"""Constituents of sentences."""
-
-FAMILY = "words"

@@ -1,3 +1,0 @@
-"""Dependencies between words."""
-
-FAMILY = "words"

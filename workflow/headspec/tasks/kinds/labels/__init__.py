@@ -1,1 +1,0 @@
-"""Several labels per text, such as the emotions of a comment."""

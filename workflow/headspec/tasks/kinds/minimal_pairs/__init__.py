@@ -1,3 +1,0 @@
-"""Pairs of texts, the first of which should be likelier."""
-
-FAMILY = "continuations"

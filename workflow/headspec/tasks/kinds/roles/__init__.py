@@ -1,3 +1,0 @@
-"""Semantic roles."""
-
-FAMILY = "words"

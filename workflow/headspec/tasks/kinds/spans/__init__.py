@@ -1,3 +1,0 @@
-"""Spans of words."""
-
-FAMILY = "words"

@@ -1,3 +1,0 @@
-"""Tags of words."""
-
-FAMILY = "words"

@@ -1,0 +1,187 @@
+"""Dependency trees, and constituents."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from headspec.data.sources.cells import list_items
+from headspec.data.sources.trees import problem
+from headspec.tasks.kinds.words.units import Units
+
+#: label of words left out before spans are compared
+PUNCTUATION = "."
+#: their tags
+DELETED = {",", ":", "``", "''", "."}
+#: labels, in capitals, of the node above a sentence, which is not a constituent
+TOPS = {"", "ROOT", "TOP", "S1", "VROOT"}
+#: separates labels of constituents with the same words, from top to bottom
+JOINT = "+"
+
+
+class Constituents:
+    """Units are (first, last, labels), one for each span of words that is a constituent, and punctuation.
+
+    NP-SBJ becomes NP; labels of a constituent and its only child are joined but counted singly. A bracket is
+    right if a gold bracket, each used once, has its label and its words except punctuation. PRT counts as
+    ADVP.
+    """
+
+    places, links = 2, False
+    given = frozenset({PUNCTUATION})
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """Read a tree in brackets with one leaf per word."""
+        if not isinstance(cells[0], str):
+            raise ValueError(f"it has {cells[0]!r}, expected a tree in brackets")
+        nodes, leaves = parse_tree(cells[0])
+        check_words(leaves, words)
+        labels: dict[tuple[int, int], str] = {}
+        for first, last, label in nodes:
+            if (bare := _bare(label)).upper() not in TOPS:
+                above = labels.get((first, last))
+                labels[first, last] = f"{above}{JOINT}{bare}" if above else bare
+        marks = [(at, at, PUNCTUATION) for at, (tag, _) in enumerate(leaves) if tag in DELETED]
+        return [(*span, label) for span, label in labels.items()] + marks
+
+    def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
+        """Return the numbers of right brackets and of predicted brackets."""
+        deleted = _deleted(gold)
+        right, found = _brackets(gold, deleted), _brackets(predicted, deleted)
+        return (right & found).total(), found.total()
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """Predict right-branching trees, with the most frequent labels of whole sentences and of ends."""
+        labels: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+        for units, length in zip(sentences, lengths, strict=True):
+            deleted = _deleted(units)
+            for (first, end, label), times in _brackets(units, deleted).items():
+                if end == length - len(deleted):
+                    labels[first == 0][label] += times
+        whole, rest = (min(n, key=lambda label: (-n[label], label), default="") for n in labels.values())
+        return [
+            [(first, length - 1, rest if first else whole) for first in range(max(length - 1, 1))]
+            for length in lengths
+        ]
+
+
+def _deleted(units: Units) -> set[int]:
+    """Return the words that are left out."""
+    return {first for first, _, label in units if label == PUNCTUATION}
+
+
+def _bare(label: str) -> str:
+    """Return a label without its functions."""
+    return re.split("[-=]", label)[0] or label
+
+
+def _brackets(units: Units, deleted: set[int]) -> Counter:
+    """Count brackets as (words before, words up to the end, label), without `deleted` words."""
+    end = max((last for _, last, _ in units), default=0) + 1
+    kept = [0, *accumulate(int(word not in deleted) for word in range(end))]
+    return Counter(
+        (kept[first], kept[last + 1], "ADVP" if label == "PRT" else label)
+        for first, last, labels in units
+        if labels != PUNCTUATION and kept[first] < kept[last + 1]
+        for label in labels.split(JOINT)
+    )
+
+
+CONSTITUENTS_TASK = Constituents()
+
+
+TOKEN = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<word>[^\s()]+)|\)")
+#: escapes of brackets in words of a tree
+ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+
+#: first and last word, and label
+Span = tuple[int, int, str]
+
+
+def parse_tree(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
+    """Return constituents, parents first, and (tag, word) of the leaves of a tree; ValueError if invalid."""
+    nodes: list[list] = []
+    leaves: list[tuple[str, str]] = []
+    path: list[list] = []  # open brackets: first word, last word, and label, or None for the tag of a word
+    for match in TOKEN.finditer(tree):
+        inside = bool(path) and path[-1][2] is not None
+        if match["label"] is not None and (inside or not nodes and not leaves):
+            path.append([len(leaves), 0, match["label"]])
+            nodes.append(path[-1])
+        elif match["word"] and inside and path[-1][0] == len(leaves):
+            leaves.append((nodes.pop()[2], match["word"]))
+            path[-1][2] = None
+        elif match[0] == ")" and path and path[-1][0] < len(leaves):
+            path.pop()[1] = len(leaves) - 1
+        else:
+            raise ValueError(f"its tree cannot go on with '{match[0]}' after word {len(leaves)}")
+    if path or not leaves:
+        raise ValueError(f"its tree lacks {len(path)} closing brackets" if path else "it has no tree")
+    return [(first, last, label) for first, last, label in nodes], leaves
+
+
+def check_words(leaves: Sequence[tuple[str, str]], words: Sequence[str]) -> None:
+    """Raise ValueError if the leaves of a tree are not these words."""
+    if len(leaves) != len(words):
+        raise ValueError(f"it has {len(words)} words and a tree of {len(leaves)}")
+    for number, ((_, leaf), word) in enumerate(zip(leaves, words, strict=True), 1):
+        if escaped(leaf) != escaped(word):
+            raise ValueError(f"word {number} ('{word}') is '{leaf}' in its tree")
+
+
+def escaped(word: str) -> str:
+    for bracket, name in ESCAPES.items():
+        word = word.replace(bracket, name)
+    return word
+
+
+class Dependencies:
+    """Units are (word, head, relation), one per word; the root is its own head.
+
+    Attachment is the share of all words with the right head and, if labelled, the right whole relation.
+    """
+
+    places, links = 2, True
+    given: frozenset[str] = frozenset()
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """Read the number of each word's head, from 1, or 0 for the root, and its relation."""
+        heads, relations = map(list_items, cells)
+        if clause := problem(list(words), heads, relations):
+            raise ValueError(clause)
+        return [
+            (word, int(head) - 1 if int(head) else word, relation)
+            for word, (head, relation) in enumerate(zip(heads, relations, strict=True))
+        ]
+
+    def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
+        """Return the numbers of words with the right head and relation, and with the right head."""
+        heads = {unit[:2] for unit in gold}
+        return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """Predict each head at the distance that is right most often, with its most frequent relation.
+
+        Words without a word there are roots. Ties: the shorter, then the left distance; the first relation.
+        """
+        arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
+        relations: dict[int, str] = {}
+        for distance, relation in sorted(arcs, key=lambda arc: (-arcs[arc], arc[1])):
+            relations.setdefault(distance, relation)
+        heads: Counter[int] = Counter()
+        for (distance, _), times in arcs.items():
+            heads[distance] += times
+        best = min(heads, key=lambda distance: (-heads[distance], abs(distance), distance), default=0)
+        return [
+            [
+                (word, word + best, relations[best])
+                if 0 <= word + best < length
+                else (word, word, relations.get(0, ""))
+                for word in range(length)
+            ]
+            for length in lengths
+        ]
+
+
+DEPENDENCIES_TASK = Dependencies()
