@@ -1,7 +1,11 @@
-"""Exact match and F1 of predicted answers, counted by `headspec.tasks.kinds.answer.metrics`.
+"""Exact match and F1 of predicted answers.
 
 The prediction has the largest F1 and exact match over gold answers, the label the scores of predicting no
 answer: 1 where there is none, or nothing of it counts, else 0.
+
+Answers are compared as by the script of SQuAD (Rajpurkar et al. 2016, 2018): in lower case, without ASCII
+punctuation and English articles, by words between spaces. Where words have no spaces, they are compared as
+by the script of MLQA for Chinese (Lewis et al. 2020): without any punctuation, by characters.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Pairs of continuations, the first of which should be likelier for a language model, and their metrics."""
+"""Pairs of continuations, the first of which should be likelier for a language model.
+
+Their metrics are of the log-likelihood of the right continuation minus the wrong one's; chance is 0.
+"""
 
 from __future__ import annotations
 

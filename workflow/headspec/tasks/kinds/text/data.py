@@ -1,4 +1,9 @@
-"""Texts without labels, whose own tokens are predicted, and metrics of the predictions."""
+"""Texts without labels, whose own tokens are predicted, and metrics from numbers that add up over texts.
+
+Predictions have the number of tokens predicted right, and the surprisal of all in bits. Labels have the
+numbers of predicted tokens and of their bytes, and both numbers for the best constant prediction: the most
+frequent token, and each token by its frequency.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 
     from headspec.config.sections.task import Task
 
+Floats = NDArray[np.float64]
+
 
 class Unlabelled(Texts):
     """Texts, each with an empty label."""
@@ -29,9 +36,6 @@ class Unlabelled(Texts):
 
 
 DATA = Unlabelled()
-
-
-Floats = NDArray[np.float64]
 
 #: places of the numbers in a label, and in a prediction
 TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)

@@ -1,4 +1,8 @@
-"""A linear layer on the vectors of texts: classes, scores, and sets of labels."""
+"""A linear layer on the vectors of texts: classes, scores, and sets of labels.
+
+Losses are the cross-entropy of classes, from logits or from log-likelihoods of longer answers to prompts; the
+squared error of scores; and the mean binary cross-entropy of the labels of a set.
+"""
 
 from __future__ import annotations
 

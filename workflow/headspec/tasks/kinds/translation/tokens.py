@@ -1,4 +1,4 @@
-"""Tokens of sources and of target texts, and how many there are."""
+"""Tokens of sources and of target texts, and counts of them for planning."""
 
 from __future__ import annotations
 

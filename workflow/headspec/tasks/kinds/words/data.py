@@ -37,7 +37,7 @@ class Sentences(Data):
         return self.rows(frame, task, key, where).drop(columns="label")
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return sentences, words joined by spaces, with their units as labels (`base.written`)."""
+        """Return sentences, words joined by spaces, with their units as labels (`units.written`)."""
         columns = self.columns(task)
         texts, labels, problems = [], [], []
         lines = frame.get(conll.LINE)

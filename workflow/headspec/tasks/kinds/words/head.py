@@ -36,7 +36,7 @@ class Annotations(Targets):
     """The annotated units of sentences, with the `lengths` in words that the model sees.
 
     `targets` (batch, units, places + 1), int64, are units of these words with known labels, else `NONE`;
-    `written` has all units, with names of labels (`words.base.written`).
+    `written` has all units, with names of labels (`words.units.written`).
     """
 
     lengths: list[int]

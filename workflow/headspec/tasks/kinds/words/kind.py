@@ -1,4 +1,4 @@
-"""Kinds of tasks on words."""
+"""Tags, spans, dependencies, constituents and semantic roles of the words of sentences."""
 
 from headspec.tasks.kind import Kind
 

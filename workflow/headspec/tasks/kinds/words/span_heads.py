@@ -1,4 +1,7 @@
-"""Heads of tasks whose words have a tag each: tags, spans, and the roles of a predicate."""
+"""Linear classifiers of words: tags, BIO tags of spans, and those of roles for every predicate.
+
+Spans are classes of words: 0 outside; 2k + 1 at the begin of a span of type k, 2k + 2 inside.
+"""
 
 from collections.abc import Iterable
 

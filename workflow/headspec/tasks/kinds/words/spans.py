@@ -1,4 +1,7 @@
-"""Tags of words, typed spans of them, and semantic roles."""
+"""Tags of words, such as parts of speech, typed spans of them, such as names, and semantic roles.
+
+Roles of given predicates are counted as in srl-eval.pl of CoNLL-2005 (lsi.upc.edu/~srlconll).
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

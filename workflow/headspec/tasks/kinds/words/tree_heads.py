@@ -1,4 +1,8 @@
-"""Heads of tasks whose sentences have a tree: dependencies, and constituents."""
+"""Parsers with biaffine scores (Dozat and Manning 2017, arxiv.org/abs/1611.01734).
+
+Dependencies are arcs between words. Constituents are spans (Stern, Andreas and Klein 2017,
+arxiv.org/abs/1705.03919).
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,7 @@
-"""Dependency trees, and constituents."""
+"""Dependency trees, and constituents in brackets, as in the Penn Treebank.
+
+Constituents are compared as in EVALB with COLLINS.prm (nlp.cs.nyu.edu/evalb), TOP under any name left out.
+"""
 
 import re
 from collections import Counter

@@ -50,7 +50,7 @@ class WordTask(Protocol):
 
 
 def word_task(kind: str) -> WordTask:
-    """Return `TASK` of ``units.py`` of a kind of task on words."""
+    """Return `TASK` of a kind of task on words."""
     return cast(WordTask, load_part(kind, "TASK"))
 
 
