@@ -24,7 +24,6 @@ from headspec.models.stage import ModelStage
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
-from headspec.tasks import registry as kinds
 from headspec.tasks.kinds.translation import decoding
 from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.contexts import zeroed
@@ -242,7 +241,7 @@ def test_models_tasks_and_keys_that_do_not_belong_together_are_refused_before_an
     with pytest.raises(HeadspecError) as caught:
         loaded = study(changed(STUDY, {"models.m.source": str(model_folder(source))} | changes))
         study_checks.check_models(loaded)
-        kinds.KINDS["translation"].check(loaded.models, loaded.learnt)
+        study_checks.check_languages(loaded)
     assert expected in str(caught.value)
 
 

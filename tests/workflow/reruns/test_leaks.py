@@ -79,7 +79,7 @@ KIND = Lengths()
 ''',
     "kinds/lengths/data.py": '''"""Lengths from a column of numbers."""
 
-from headspec.tasks.regression.data import Regression
+from headspec.tasks.kinds.texts.data import Regression
 
 
 class Numbers(Regression):
@@ -91,7 +91,7 @@ DATA = Numbers()
 ''',
     "kinds/lengths/head.py": '''"""A length, by a link function."""
 
-from headspec.tasks.regression.head import Score
+from headspec.tasks.kinds.texts.head import Score
 
 from .links import link
 
@@ -213,7 +213,7 @@ STALE: dict[str, tuple[Callable[[Folder], None], dict[str, int]]] = {
     "a metric of a kind of task": (edit("kinds/lengths/metrics.py", "np.rint", "np.round"),
                                    {"prune": 2} | SCORED),
     "a metric that its tasks take from another kind": (
-        edit("workflow/headspec/tasks/regression/metrics.py", '"spearman": SPEARMAN', '"spearman": PEARSON'),
+        edit("workflow/headspec/tasks/kinds/texts/metrics.py", '"spearman": SPEARMAN', '"spearman": PEARSON'),
         {"prune": 2} | SCORED),
     "a module of the working folder that a plugin imports": (
         edit("beside.py", "np.minimum(", "np.minimum(1 * "), COMPARED),
