@@ -9,7 +9,6 @@ from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.settings import Settings
-from headspec.provenance import code_hash
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts
 from headspec.tasks.parts import load_part
@@ -17,17 +16,18 @@ from headspec.tasks.registry import FOLDERS, KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
-#: modules that load parts of kinds by name
+#: functions that load parts of kinds by name
 LOADERS = {
-    "tasks/data.py": "DATA", "tasks/tokens.py": "ENCODING", "tasks/task_heads.py": "HEAD",
-    "tasks/metrics.py": "METRICS", "tasks/prompts.py": "PROMPTS", "tasks/kinds/words/units.py": "TASK",
+    "data.py:reader": "DATA", "tokens.py:encoding": "ENCODING", "task_heads.py:head_class": "HEAD",
+    "metrics.py:score": "METRICS", "prompts.py:prompting": "PROMPTS",
+    "kinds/words/units.py:word_task": "TASK",
 }  # fmt: skip
 STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
 def test_every_kind_is_listed():
-    names = (name for path in parts.KINDS.iterdir() if path.is_dir() for name in code_hash.names(path))
-    families = {name.removesuffix("_KIND").lower() for name in names if name.endswith("_KIND")}
+    names = (root.rpartition(":")[2] for root in parts.part_roots("KIND"))
+    families = {name.removesuffix("_KIND").lower() for name in names if name != "KIND"}
     assert families | {name for name, folder in FOLDERS.items() if name == folder} == {*KINDS}
     assert {*FOLDERS.values()} == {path.parent.name for path in parts.KINDS.glob("*/kind.py")}
 
@@ -133,17 +133,17 @@ def test_labels_are_not_paired_and_bits_not_compared():
         ({}, {*KINDS}),
     ],
 )
-@pytest.mark.parametrize(("module", "part"), LOADERS.items())
-def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, module, part):
+@pytest.mark.parametrize(("loader", "part"), LOADERS.items())
+def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader, part):
     def roots(name: str) -> set[str]:
         given = str(LIBRARY / name)
         found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict=wildcards), (given,))
         return {*found} - {given}
 
     expected = {found for name in kinds if (found := parts.root(name, part))}
-    assert roots("tables.py") == set() and roots(module) >= expected
+    assert roots("tables.py") == set() and roots(f"tasks/{loader}") >= expected
     others = {found for name in KINDS if name not in kinds and (found := parts.root(name, part))} - expected
-    assert not roots(module) & others
+    assert not roots(f"tasks/{loader}") & others
 
 
 @pytest.mark.parametrize("part", ["DATA", "ENCODING", "HEAD"])

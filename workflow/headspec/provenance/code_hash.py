@@ -70,9 +70,9 @@ def modules_with(folder: Path, name: str) -> list[str]:
     return own or [path for path in paths if name in graph.names(path)][:1]
 
 
-def names(folder: Path) -> set[str]:
-    """Return the names that modules of a folder define or import."""
-    return {name for path in folder.glob("*.py") for name in current().names(str(path))}
+def defined(path: str) -> list[str]:
+    """Return the names that a module defines."""
+    return [*current().module(path).definitions]
 
 
 def parts(roots: Iterable[str | Path]) -> list[str]:

@@ -32,8 +32,8 @@ PURE = {
     *("dataclass", "contextmanager", "no_grad", "runtime_checkable", "styled", "stage", "media"),
     *("head_measure", "similarity_measure", "pruning_method"),
 }
-#: function whose calls load the part of a kind of task that their second argument names
-DISPATCH = "load_part"
+#: functions whose calls load the part of kinds of tasks that their last argument names
+DISPATCH = {"load_part", "part_roots"}
 
 
 class Use(NamedTuple):
@@ -214,7 +214,7 @@ class _Finder(ast.NodeTransformer):
         match called, node.args:
             case "with_name", [ast.Constant(value=str(name))]:
                 self.files.add(name)
-            case name, [_, ast.Constant(value=str(part))] if name == DISPATCH:
+            case name, [*_, ast.Constant(value=str(part))] if name in DISPATCH:
                 self.parts.add(part)
             case "Field", _:
                 node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]

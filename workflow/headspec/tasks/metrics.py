@@ -56,7 +56,7 @@ def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
     They are roots of `code_hash.by_root`.
     """
     missing = set(names).difference(*(parts.load_part(kind, "METRICS") for kind in own))
-    others = parts.roots("METRICS") if missing else []
+    others = parts.part_roots("METRICS") if missing else []
     return [root for root in others if missing.intersection(parts.load(root))]
 
 
@@ -64,7 +64,7 @@ def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
 def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
     """Return all metrics, cached per set of plugins."""
     found = Registry[Metric]("metric")
-    for root in parts.roots("METRICS"):
+    for root in parts.part_roots("METRICS"):
         found.update(parts.load(root))
     return found
 

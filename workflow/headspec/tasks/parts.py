@@ -76,14 +76,14 @@ def root(kind: str, name: str) -> str | None:
     return next((found for folder, each in places if (found := _in_folder(folder, each))), None)
 
 
-def roots(name: str) -> list[str]:
+def part_roots(name: str) -> list[str]:
     """Return this part of all kinds of tasks; in a job, of those that it was planned with."""
     if code_hash.planned:
         found = [":".join(code_hash.node_of(root)) for root in code_hash.planned]
         return [root for root in found if _is(name, root.rpartition(":")[2])]
     folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
-    names = ((folder, each) for folder in sorted(folders) for each in code_hash.names(folder))
-    return [path for folder, each in names if _is(name, each) and (path := _in_folder(folder, each))]
+    modules = (str(path) for folder in sorted(folders) for path in sorted(folder.glob("*.py")))
+    return [f"{path}:{each}" for path in modules for each in code_hash.defined(path) if _is(name, each)]
 
 
 def _is(name: str, found: str) -> bool:
