@@ -1,5 +1,6 @@
 """The keys that tasks of all types have: all that stages need to import of a task."""
 
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -20,17 +21,13 @@ from headspec.config.sections.base import (
 
 
 def _types() -> list[str]:
-    """Return the types of tasks, whose list jobs that read a task do not need."""
-    from headspec.tasks.registry import KINDS
-
-    return [*KINDS]
+    """Return the types of tasks, by a name that is no code of jobs, which read no config."""
+    return [*import_module("headspec.tasks.registry").KINDS]
 
 
 def _metrics() -> list[str]:
-    """Return the metrics of all types of tasks."""
-    from headspec.config.sections.task import metrics
-
-    return metrics()
+    """Return the metrics of all types of tasks, in the same way."""
+    return import_module("headspec.config.sections.task").metrics()
 
 
 Metric = Annotated[str, OneOf(_metrics, plugged=True)]
