@@ -12,19 +12,17 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headspec.config import loading, plugged
+from headspec.config.study import Study
+from headspec.cost.graph import PlannedJob
+from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, listing
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
 from headspec.provenance import code_hash
 from headspec.redaction import redacted
-
-if TYPE_CHECKING:
-    from headspec.config.study import Study
-    from headspec.cost.graph import PlannedJob
-    from headspec.data.planned import Planned
 
 #: seconds to start a job that runs a model, and any other, if not measured
 STARTS = 6.0, 3.0

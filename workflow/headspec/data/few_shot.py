@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from headspec.data.prepare import Prepared
 from headspec.data.stratify import stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -17,7 +18,6 @@ from headspec.tasks.parts import Classes, type_of
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
-    from headspec.data.prepare import Prepared
 
 DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
 """Table `draws`: a row for each example of a draw.

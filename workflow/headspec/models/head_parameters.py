@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,10 +15,8 @@ from torch import nn
 from headspec.errors import EncoderError
 from headspec.models.attention.probe_inputs import on
 from headspec.models.attention.sites import Site, by_columns, is_linear
+from headspec.models.gates import HeadGates
 from headspec.models.modes import evaluating
-
-if TYPE_CHECKING:
-    from headspec.models.gates import HeadGates
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from headspec.models.batching import Batch
 from headspec.models.devices import Device
 from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
+from headspec.models.language.head import LanguageHead
 from headspec.models.tokens.continuations import attention
 from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
@@ -23,8 +24,6 @@ from headspec.tasks.task_heads import Predicted, Targets, TaskHead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from headspec.models.language.head import LanguageHead
 
 
 class MultiTask(nn.Module):

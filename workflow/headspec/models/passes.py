@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from headspec.config.variants import Variant
+
 if TYPE_CHECKING:
     from headspec.config.study import Study
-    from headspec.config.variants import Variant
     from headspec.pipeline.layout import Layout
 
 #: kinds of pass: operations per example, relative to a forward pass

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -19,9 +18,7 @@ from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import branch_point, learning_rates
-
-if TYPE_CHECKING:
-    from headspec.training.variants.owned import Restriction
+from headspec.training.variants.owned import Restriction
 
 
 @dataclass(frozen=True)

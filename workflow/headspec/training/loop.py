@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
+from headspec.config.sections.training import Training
 from headspec.errors import NumericalError
 from headspec.models.adapters import adapters
 from headspec.models.batching import Batch, Examples, put
@@ -28,9 +29,6 @@ from headspec.training.microbatches import backward, random_state, set_random_st
 from headspec.training.schedule import Step, branch_point, learning_rates, schedule
 from headspec.training.updates import UpdateRule, Updates
 from headspec.training.vocabulary import can_be_compact, compact_vocabulary
-
-if TYPE_CHECKING:
-    from headspec.config.sections.training import Training
 
 TRAINING = Schema(
     {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,

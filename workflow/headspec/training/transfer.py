@@ -7,13 +7,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from headspec.config.sections.training import Training
+from headspec.config.sections.transfer import Transfer
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence, require
@@ -28,10 +29,6 @@ from headspec.training.microbatches import backward
 from headspec.training.schedule import learning_rate
 from headspec.training.updates import Updates
 from headspec.training.vocabulary import can_be_compact, compact_vocabulary
-
-if TYPE_CHECKING:
-    from headspec.config.sections.training import Training
-    from headspec.config.sections.transfer import Transfer
 
 Floats = NDArray[np.float64]
 

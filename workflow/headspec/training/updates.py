@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
+from headspec.config.sections.training import Training
 from headspec.models.multitask import MultiTask
-
-if TYPE_CHECKING:
-    from headspec.config.sections.training import Training
 
 
 class UpdateRule(Protocol):

@@ -10,6 +10,7 @@ from headspec.config.checks import iat_consistency, names, prompt_consistency, t
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.pruning_methods import PRUNING_METHODS, chosen_by
 from headspec.config.sections.gates import Gates
+from headspec.config.sections.model import Model
 from headspec.config.sections.probes import Probes
 from headspec.config.sections.training import Training
 from headspec.config.table_values import WHOLE
@@ -17,7 +18,6 @@ from headspec.errors import listing
 from headspec.tasks.registry import KINDS, kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.model import Model
     from headspec.config.study import Study
 
 #: keys of pretrained models, which a model with fresh weights does not have

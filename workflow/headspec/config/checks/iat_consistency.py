@@ -10,6 +10,7 @@ from headspec.config.checks import names
 from headspec.config.methods import NAMED
 from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
+from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
 from headspec.config.variants import CONTROLS
@@ -18,7 +19,6 @@ from headspec.errors import listing
 from headspec.tasks.registry import kind
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
     from headspec.config.study import Study
 
 

@@ -29,7 +29,6 @@ from headspec.tasks.tokens import encoding
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-    from headspec.config.sections.model import Model
 
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from headspec.config.pruning_method import PruningMethod
+from headspec.config.sections.gates import Gates
+from headspec.config.sections.training import Training
 from headspec.gates.learnt import LearntGates, Partial, learnt_gates
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -28,10 +30,6 @@ from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise
 from headspec.training.pruned.kept_heads import count_kept, drawn, fixed_layers, plugged, ranked
 from headspec.training.schedule import branch_point, epoch_steps
-
-if TYPE_CHECKING:
-    from headspec.config.sections.gates import Gates
-    from headspec.config.sections.training import Training
 
 #: values of `PruningMethod.chosen`
 CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
