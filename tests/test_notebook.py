@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import importlib
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -423,3 +425,21 @@ def test_transformers_says_what_the_page_on_transformers_4_quotes():
         with pytest.raises(ImportError, match=message):
             exec(f"from transformers.{module} import {name}")
         assert message in page
+
+
+@pytest.mark.slow
+def test_the_example_runs(tmp_path, monkeypatch):
+    """Its stored outputs are as many, and of the same kinds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    execute = importlib.import_module("execute")
+    stored = json.loads((ROOT / "docs" / "examples" / "heads.ipynb").read_text(encoding="utf-8"))
+    notebook = copy.deepcopy(stored)
+    names = execute.run(notebook)
+    assert names["again"].num_parameters() < names["model"].num_parameters()
+    assert names["alone"].num_parameters() < names["vit"].num_parameters()
+    kinds = [
+        [[output["output_type"] for output in cell.get("outputs", [])] for cell in each["cells"]]
+        for each in (notebook, stored)
+    ]
+    assert kinds[0] == kinds[1] and sum("display_data" in cell for cell in kinds[0]) == 4

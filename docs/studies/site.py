@@ -1,7 +1,10 @@
-"""A hook of the site: it publishes the explorers of the studies that are kept here."""
+"""A hook of the site: explorers of the studies that are kept here, and notebooks as pages."""
 
+import base64
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -10,6 +13,7 @@ from headspec.explorer.finished import write_explorer
 from headspec.explorer.sources import STUDY_TABLES
 
 TABLES = Path(__file__).parent.glob("*/tables/*.parquet")
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 #: with something that an explorer shows
 STUDIES = sorted({path.parents[1] for path in TABLES if path.stem in STUDY_TABLES})
 
@@ -20,7 +24,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for study in STUDIES:
             content = write_explorer(study, Path(folder) / "page.html").read_bytes()
             files.append(File.generated(config, f"explorers/{study.name}.html", content=content))
+    for path in NOTEBOOKS:
+        text, pictures = page(json.loads(path.read_text(encoding="utf-8")), path.stem)
+        files.append(File.generated(config, f"examples/{path.stem}.md", content=text))
+        for name, content in pictures.items():
+            files.append(File.generated(config, f"examples/{name}", content=content))
     return files
+
+
+def page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
+    """Return a notebook and what its cells show as Markdown, and its pictures by file."""
+    parts, pictures = [], dict[str, bytes]()
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                file = f"{name}-{len(pictures) + 1}.png"
+                pictures[file] = base64.b64decode(output["data"]["image/png"])
+                parts.append(f"![{output['data']['text/plain'][0]}]({file})")
+            else:
+                parts.append("```text\n" + "".join(output["text"]) + "```")
+    return "\n\n".join(parts) + "\n", pictures
 
 
 def on_page_markdown(markdown: str, page: object, **_: object) -> str:
