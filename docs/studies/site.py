@@ -49,6 +49,8 @@ def page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
 
 
 def on_page_markdown(markdown: str, page: object, **_: object) -> str:
-    """Name the explorers where the site has `<!-- explorers -->`."""
+    """Name the explorers where the site has `<!-- explorers -->`; links to notebooks lead to their pages."""
     links = "\n".join(f"- [{study.name}](explorers/{study.name}.html)" for study in STUDIES)
+    for path in NOTEBOOKS:
+        markdown = markdown.replace(f"(examples/{path.name})", f"(examples/{path.stem}.md)")
     return markdown.replace("<!-- explorers -->", links)
