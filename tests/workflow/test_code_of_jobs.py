@@ -2,18 +2,27 @@
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from headspec.provenance import code_hash, definitions
-from support.running import every_stage
+from support.paths import ROOT
 
-pytestmark = pytest.mark.storm  # every job under a tracer: ten minutes
+pytestmark = pytest.mark.storm  # every job under a tracer: a quarter of an hour
 
-#: scripts of stages that the study lacks
-NOT_RUN: set[str] = set()
+#: tests whose studies have every script of the workflow between them, and plugins of all sorts
+TESTS = (
+    "test_atlas.py::test_a_measure_made_from_another_table_is_a_module_and_a_line",  # every stage
+    "test_prompts.py::test_the_whole_path_runs_without_training",
+    "test_translation.py::test_it_learns_both_languages_from_its_own_vocabulary",
+    "shipped/test_worked_examples.py::test_a_kind_of_task_is_learnt",
+)
+SCRIPTS = {path.relative_to(ROOT / "workflow").as_posix() for path in ROOT.glob("workflow/scripts/*/*.py")}
 
 
 @cache
@@ -22,40 +31,50 @@ def at_lines(path: str) -> list[tuple[int, int, list[str]]]:
     found = []
     for node in ast.parse(Path(path).read_text()).body:
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-        names = definitions._names(node) or [definitions.EFFECTS]
+        names = definitions.names(node) or [definitions.EFFECTS]
         found.append((first, node.end_lineno or node.lineno, names))
     return found
 
 
-def called(folder: Path) -> dict[tuple[str, ...], set[code_hash.Node]]:
-    """Roots of jobs: the definitions that jobs with these roots called."""
-    found: dict[tuple[str, ...], set[code_hash.Node]] = {}
+#: the folder of a study, and roots of jobs
+Jobs = tuple[Path, tuple[str, ...]]
+
+
+def called(folder: Path) -> dict[Jobs, set[code_hash.Node]]:
+    """The definitions that jobs with these roots called."""
+    found: dict[Jobs, set[code_hash.Node]] = {}
     for file in folder.iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         roots = next((tuple(line[1:]) for line in lines if line[0] == "roots"), None)
         if roots is None:  # snakemake itself, and helpers of a job
             continue
-        for path, at, _ in (line for line in lines if line[0] != "roots"):
+        calls = [(path, at) for path, at, _ in (line for line in lines if line[0] != "roots")]
+        (study,) = {
+            path.partition("/workflow/headspec/")[0] for path, _ in calls if "/workflow/headspec/" in path
+        }
+        nodes = found.setdefault((Path(study), roots), set())
+        for path, at in calls:
             names = next(names for first, last, names in at_lines(path) if first <= at <= last)
-            found.setdefault(roots, set()).update(code_hash.Node(path, name) for name in names)
+            nodes.update(code_hash.Node(path, name) for name in names)
     return found
 
 
 def test_every_function_that_a_job_calls_is_in_its_hash(tmp_path, monkeypatch):
-    """In a study with every stage. An edit of a function that is not would leave results as they are."""
-    study, folder = every_stage.new(tmp_path / "study"), tmp_path / "called"
+    """Of the library and of plugins. An edit of a function that is not would leave results as they are."""
+    folder = tmp_path / "called"
     folder.mkdir()
-    study.snakemake(*every_stage.TARGETS, "explorer", CALLED=str(folder))
-    workflow = study.path / "workflow"
-    monkeypatch.setattr(code_hash, "LIBRARY", workflow / "headspec")
+    tests = [str(ROOT / "tests" / "workflow" / name) for name in TESTS]
+    command = [sys.executable, "-m", "pytest", "-m", "slow", "--basetemp", str(tmp_path / "studies"), *tests]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"CALLED": str(folder)}, check=True)
     jobs = called(folder)
-    scripts = {path.relative_to(workflow).as_posix() for path in workflow.glob("scripts/*/*.py")}
-    assert scripts - {root for roots in jobs for root in roots} == NOT_RUN
-    graph = code_hash.current()
-    for roots, nodes in jobs.items():
-        reached = frozenset[code_hash.Node]()
-        for root in roots:
-            reached |= graph.reached(code_hash.node_of(root))
+    assert {root for _, roots in jobs for root in roots} >= SCRIPTS
+    for (study, roots), nodes in jobs.items():
+        monkeypatch.chdir(study)  # whose modules plugins import
+        monkeypatch.setattr(code_hash, "LIBRARY", study / "workflow" / "headspec")
+        graph = code_hash.current()
+        reached = frozenset[code_hash.Node]().union(
+            *(graph.reached(code_hash.node_of(root)) for root in roots)
+        )
         # imports ask the package for modules as if they were its names
-        asked = code_hash.Node(str(workflow / "headspec" / "__init__.py"), "__getattr__")
-        assert not nodes - reached - {asked}, roots
+        asked = code_hash.Node(str(code_hash.LIBRARY / "__init__.py"), "__getattr__")
+        assert not nodes - reached - {asked}, (study, roots)

@@ -42,7 +42,7 @@ rule learn_gates:
 rule pruned_run:
     input:
         unpack(PRUNED_RUNS.pruning),
-        train=INPUTS.tokens("train"),
+        tokens=INPUTS.tokens("train"),
         validation=INPUTS.tokens("validation"),
         vocabulary=INPUTS.vocabulary,
     output:

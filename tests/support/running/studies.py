@@ -225,10 +225,9 @@ class Folder:
         """Start `snakemake` in a new session, with all output in one pipe.
 
         With variables that a package reads as it is imported, all its processes start anew. With a folder
-        CALLED, they note the functions that they call.
+        CALLED, which is not passed on, they note the functions that they call.
         """
         passed_on = {
-            "CALLED",
             "CUDA_VISIBLE_DEVICES",
             "FAULT",
             "HEADSPEC_STORE",
@@ -237,7 +236,7 @@ class Folder:
             "PYTHONPATH",
         }
         python = (
-            warm.python(environment.get("CALLED", "")) if set(environment) <= passed_on else sys.executable
+            warm.python(os.environ.get("CALLED", "")) if set(environment) <= passed_on else sys.executable
         )
         command = [python, "-m", "snakemake", "--cores", "1", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}

@@ -46,7 +46,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             maps = {task: importance_map(table, task) for task in params.tasks}
     settings = ("tasks", "method", "gates", "samples")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
-        model, setup, plan = prepared(job, files.train, gates, training)
+        model, setup, plan = prepared(job, files.tokens, gates, training)
         if files.get("copied"):
             copied = last_kept(tables.read(files.copied), plan.sets)
         state, gating = read(files.state) if files.get("state") else None, plan.gating(maps, copied)

@@ -1,8 +1,8 @@
 """For the process of `support.running.warm`: its forks stop or die where their variable FAULT says.
 
 `checkpoint.pt:3:stop` or `:kill`: just before the third file of this name gets it. With a folder CALLED, each
-fork writes a file with the functions of headspec that it calls, and the roots of the code that its job was
-planned with. Calls by imports are left out, since their values count where they are used.
+fork writes a file with the functions of headspec and of plugins that it calls, and the roots of the code that
+its job was planned with. Calls by imports are left out, since their values count where they are used.
 """
 
 import json
@@ -42,9 +42,15 @@ def note(*what):
 def imports(frame):
     while frame := frame.f_back:
         path = frame.f_code.co_filename
-        if frame.f_code.co_name == "<module>" and LIBRARY in path and not path.endswith(SERVER):
+        if frame.f_code.co_name == "<module>" and is_own(path):
             return True
     return False
+
+
+def is_own(path):
+    """Whether code is of headspec or a plugin; Snakemake copies scripts into its folder."""
+    plugin = path.startswith(f"{os.getcwd()}/") and path.endswith(".py") and "/.snakemake/" not in path
+    return (LIBRARY in path or (plugin and "/workflow/" not in path)) and not path.endswith(SERVER)
 
 
 def called(frame, event, argument):
@@ -52,7 +58,7 @@ def called(frame, event, argument):
     if event != "call" or code in known:
         return
     path = code.co_filename
-    if code.co_name != "<module>" and LIBRARY in path and not path.endswith(SERVER):
+    if code.co_name != "<module>" and is_own(path):
         if imports(frame):  # it may be called again, by others
             return
         planned = getattr(sys.modules.get("headspec.provenance.code_hash"), "planned", {})
