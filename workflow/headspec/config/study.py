@@ -25,7 +25,7 @@ from headspec.config.table_values import WHOLE
 from headspec.tasks.registry import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
-Listed = Annotated[str, OneOf(methods.LISTED)]
+Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
 
 
 #: validation context that also compares keys with each other; kept studies are read without it

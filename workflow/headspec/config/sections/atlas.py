@@ -4,13 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.measures.heads import own, rankings
-from headspec.config.methods import METHODS
+from headspec.config.measures.heads import own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
 from headspec.config.sections.treebank import Treebank
 
-Ranking = Annotated[str, OneOf(rankings, plugged=True)]
-Measured = Annotated[str, OneOf(METHODS)]
+Ranking = Annotated[str, OneOf("headspec.config.measures.heads:rankings", plugged=True)]
+Measured = Annotated[str, OneOf("headspec.config.methods:METHODS")]
 
 
 class Atlas(Section):

@@ -1,7 +1,8 @@
 """Base class of sections, and types of values with their checks."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+import pkgutil
+from collections.abc import Mapping
 from encodings.aliases import aliases
 from typing import Annotated, Any, Self, TypeVar
 
@@ -38,18 +39,20 @@ class Section(BaseModel):
 
 
 class OneOf:
-    """Type of these names, or of those that a function returns.
+    """Type of names listed in another module, which are no code of the jobs that read the section.
 
-    If `plugged`, plugins add names, and the JSON schema has the mark `PLUGGED`.
+    `names` is ``module:attribute``, a list or a function. If `plugged`, plugins add names, and the JSON
+    schema has the mark `PLUGGED`.
     """
 
-    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]], plugged: bool = False) -> None:
-        self._names, self.plugged = names, plugged
+    def __init__(self, names: str, plugged: bool = False) -> None:
+        self.source, self.plugged = names, plugged
 
     @property
     def names(self) -> list[str]:
         """The names, including those of loaded plugins."""
-        return list(self._names() if callable(self._names) else self._names)
+        found = pkgutil.resolve_name(self.source)
+        return list(found() if callable(found) else found)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_after_validator_function(self._known, handler(source))

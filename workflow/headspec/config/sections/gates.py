@@ -4,14 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.attention import KINDS
-from headspec.config.pruning_methods import PRUNING_METHODS, names, sources
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
 
-MethodName = Annotated[str, OneOf(names, plugged=True)]
-Made = Annotated[str, OneOf(PRUNING_METHODS, plugged=True)]
-Source = Annotated[str, OneOf(sources, plugged=True)]
-Kind = Annotated[str, OneOf(KINDS)]
+MethodName = Annotated[str, OneOf("headspec.config.pruning_methods:names", plugged=True)]
+Made = Annotated[str, OneOf("headspec.config.pruning_methods:PRUNING_METHODS", plugged=True)]
+Source = Annotated[str, OneOf("headspec.config.pruning_methods:sources", plugged=True)]
+Kind = Annotated[str, OneOf("headspec.attention:KINDS")]
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
 

@@ -14,10 +14,9 @@ from headspec.config.sections.base import (
     Section,
 )
 from headspec.config.sections.training import Sampling
-from headspec.config.variants import CONTROLS, RATES
 
-Control = Annotated[str, OneOf(CONTROLS)]
-Rate = Annotated[str, OneOf(RATES)]
+Control = Annotated[str, OneOf("headspec.config.variants:CONTROLS")]
+Rate = Annotated[str, OneOf("headspec.config.variants:RATES")]
 
 
 class IAT(Section):

@@ -1,6 +1,5 @@
 """The keys that tasks of all types have: all that stages need to import of a task."""
 
-from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -19,18 +18,7 @@ from headspec.config.sections.base import (
     Values,
 )
 
-
-def _types() -> list[str]:
-    """Return the types of tasks, by a name that is no code of jobs, which read no config."""
-    return [*import_module("headspec.tasks.registry").KINDS]
-
-
-def _metrics() -> list[str]:
-    """Return the metrics of all types of tasks, in the same way."""
-    return import_module("headspec.config.sections.task").metrics()
-
-
-Metric = Annotated[str, OneOf(_metrics, plugged=True)]
+Metric = Annotated[str, OneOf("headspec.config.sections.task:metrics", plugged=True)]
 
 
 class TaskKeys(Section):
@@ -77,7 +65,9 @@ class TaskKeys(Section):
         "label",
         description="column of the label, or of a translation; columns of types that have several",
     )
-    type: Annotated[str, OneOf(_types, plugged=True)] = Field("classification", description="what to predict")
+    type: Annotated[str, OneOf("headspec.tasks.registry:KINDS", plugged=True)] = Field(
+        "classification", description="what to predict"
+    )
     labels: Labels | None = Field(
         None,
         description="stored label: class name, or a list of labels; fixes the classes and their order",

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Count, Distinct, OneOf, Positive, Section
-from headspec.config.variants import encoders
 
-Encoder = Annotated[str, OneOf(encoders)]
+Encoder = Annotated[str, OneOf("headspec.config.variants:encoders")]
 
 
 class Transfer(Section):
