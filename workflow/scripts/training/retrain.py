@@ -37,5 +37,5 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         model = MultiTask(*job.pretrained(), classes)
         state = read(snakemake.input.state)
         history = parallel.run(job.gpus, folder, retrain, model, setup, end, state, checkpoint)
+        model.save(folder / "model", job=snakemake)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())
-        model.save(folder / "model", job=snakemake)  # last, as in train.py

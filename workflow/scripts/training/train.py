@@ -54,16 +54,15 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         )
         # perhaps with other threads or GPUs
         resumed = checkpoint.path.exists() or trunk_checkpoint.path.exists()
-        history = taken = stored_run.take(folder, trunk)
+        history = stored_run.take(folder, trunk)
         if history is None:
             if params.trains == "adapters":
                 adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
             validation = validation_beside(paths, classes)
             run = setup, checkpoint, trunk, reserve, validation
             history = parallel.run(job.gpus, folder, train, model, *run)
-        tables.write(snakemake.output.history, TRAINING, history, job.footer())
-        if taken is None:  # last, for a finished model is a reason not to run this job again
             model.save(folder / "model", reference, snakemake)
+        tables.write(snakemake.output.history, TRAINING, history, job.footer())
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(trunk_checkpoint.path, snakemake.output.trunk)
         if not resumed:
