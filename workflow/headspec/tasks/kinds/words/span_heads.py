@@ -35,7 +35,20 @@ def bio_spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
     return bio.spans((each % 2 == 1, (each - 1) // 2) if each else None for each in best)
 
 
-class Tags(Decoder):
+class ByWord(Decoder):
+    """The likeliest class of each word, (batch, words, hidden) -> `scores` (batch, words, classes)."""
+
+    scores: nn.Module
+
+    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
+        best = self.scores(states).float().amax(-1)
+        return (best * within(lengths, best)).sum(1)
+
+    def likeliest(self, states: torch.Tensor) -> list[list[int]]:
+        return self.scores(states).float().argmax(-1).cpu().tolist()
+
+
+class Tags(ByWord):
     """Units are (word, label): cross-entropy for each word; the likeliest label is predicted."""
 
     def add_layers(self, hidden: int) -> None:
@@ -49,19 +62,15 @@ class Tags(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return masked_means(losses, label != NONE)
 
-    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
-        best = self.scores(states).float().amax(-1)
-        return (best * within(lengths, best)).sum(1)
-
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
-        best = self.scores(states).float().argmax(-1).cpu().tolist()
-        return [list(enumerate(row[:length])) for row, length in zip(best, lengths, strict=True)]
+        best = zip(self.likeliest(states), lengths, strict=True)
+        return [list(enumerate(row[:length])) for row, length in best]
 
 
 TAGS_HEAD = Tags
 
 
-class Spans(Decoder):
+class Spans(ByWord):
     """Units are (first, last, type): cross-entropy of each word's tag; the likeliest tag is predicted."""
 
     def add_layers(self, hidden: int) -> None:
@@ -74,13 +83,9 @@ class Spans(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
         return masked_means(losses, within(lengths, states))
 
-    def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
-        best = self.scores(states).float().amax(-1)
-        return (best * within(lengths, best)).sum(1)
-
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
-        best = self.scores(states).float().argmax(-1).cpu().tolist()
-        return [list(bio_spans(row[:length])) for row, length in zip(best, lengths, strict=True)]
+        best = zip(self.likeliest(states), lengths, strict=True)
+        return [list(bio_spans(row[:length])) for row, length in best]
 
 
 SPANS_HEAD = Spans

@@ -1,4 +1,4 @@
-"""What an installed headspec does outside of its clone: `python -m support.release <folder>`.
+"""What an installed headspec does outside of its clone: `python -m support.running.release <folder>`.
 
 It plans a study, and scores and removes heads of a model; `.ci/release-check` runs it on several Pythons.
 """
