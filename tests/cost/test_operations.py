@@ -23,7 +23,6 @@ from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from headspec.models.passes import PASSES, expected_examples
 from headspec.pipeline.layout import Layout
-from headspec.pipeline.settings import Settings
 from headspec.tasks.kinds.translation import decoding
 from support.running.studies import CONFIG, prompted, study
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
@@ -279,9 +278,9 @@ def test_every_stage_that_runs_a_model_is_counted(here):
 
 def test_jobs_request_time_by_their_operations(here):
     """On two GPUs, and on threads; the least where nothing is trained."""
-    settings = Settings(Layout(study(training=CONFIG["training"] | {"epochs": 10**9})))
+    layout = Layout(study(training=CONFIG["training"] | {"epochs": 10**9}))
     for gpus, threads, rate in ((2, 2, 2 * SLOWEST["gpu"]), (0, 4, 4 * SLOWEST["thread"])):
-        requests = Requests(settings, gpus, threads, timed=True)
+        requests = Requests(layout, gpus, threads, timed=True)
         assert (count := job_operations(requests.extent, "train_and_keep", RUN))
         assert requests.minutes("train_and_keep", RUN, 7) == LEAST + int(count / rate / 60) > 2 * LEAST
         assert requests.minutes("train", RUN | {"method": "frozen"}, 7) == LEAST

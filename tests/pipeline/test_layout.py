@@ -4,10 +4,10 @@ import pytest
 from snakemake.iocontainers import Wildcards
 
 from headspec.errors import ConfigError
-from headspec.pipeline.inputs import Inputs, workflow_path
+from headspec.pipeline import files, pruned, settings
+from headspec.pipeline.files import workflow_path
+from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
-from headspec.pipeline.pruned_runs import PrunedRuns
-from headspec.pipeline.settings import Settings
 from support.running.studies import CONFIG, study
 
 PAIR = "results/tiny/runs/bert/tone+topic"
@@ -18,16 +18,10 @@ def layout(**sections: object) -> Layout:
     return Layout(study(**sections))
 
 
-def settings(**sections: object) -> Settings:
-    return Settings(layout(**sections))
-
-
-def wildcards(**values: object) -> Wildcards:
-    return Wildcards(fromdict={name: str(value) for name, value in values.items()})
-
-
-def run(method: str = "tuned", mixture: str = "tone+topic") -> Wildcards:
-    return wildcards(model="bert", mixture=mixture, method=method, seed=0)
+def run(study: Layout, method: str = "tuned", mixture: str = "tone+topic") -> Job:
+    """A job of a run of the study."""
+    named = {"model": "bert", "mixture": mixture, "method": method, "seed": "0"}
+    return Job(study, Wildcards(fromdict=named))
 
 
 def test_runs_and_their_files():
@@ -39,18 +33,18 @@ def test_runs_and_their_files():
     ]
     assert study.log(RUN, "train").startswith("results/tiny/logs/runs/{model}/")
     with pytest.raises(ConfigError, match=r"no mixture 'tone\+topics' in tiny. Did you mean 'tone\+topic'?"):
-        Settings(study).tasks(run(mixture="tone+topics"))
+        settings.tasks(run(study, mixture="tone+topics"))
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():
-    given = Inputs(settings(**IAT))
-    assert given.tokens("train")(run()) == [
+    given = layout(**IAT)
+    assert files.tokens(run(given), "train") == [
         f"results/tiny/tokens/bert/{task}/train.parquet" for task in ("tone", "topic")
     ]
-    assert given.features(run()) == [] and len(given.features(run("frozen"))) == 2
-    assert given.branch("state.pt")(run("iat")) == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
-    assert given.source_model(run("pretrained", "none")) == []
-    assert given.source_model(run()) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
+    assert files.features(run(given)) == [] and len(files.features(run(given, "frozen"))) == 2
+    assert files.branch(run(given, "iat"), "state.pt") == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
+    assert files.source_model(run(given, "pretrained", "none")) == []
+    assert files.source_model(run(given)) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
 
 
 def test_files_below_the_folder_are_named_from_there(tmp_path, monkeypatch):
@@ -99,14 +93,15 @@ def test_the_atlas_draws_what_its_runs_have():
 
 
 def test_settings_are_those_of_the_method():
-    given = settings(**IAT)
-    assert given.training_settings(run())["epochs"] == 4 and "frozen" not in given.training_settings(run())
-    assert given.training_settings(run("frozen"))["epochs"] == 3
-    assert given.training_settings(run("iat"))["sampling"] == "proportional"
-    assert given.variant_settings(run("iat-random")) == {"heads": "random", "alpha": 0.3}
-    assert given.settings("pruning", "draws") == {"draws": 4}
-    assert given.model_settings("source")(run()) == {"source": "models/tiny-bert"}
-    task = given.task_settings("train_examples")(wildcards(task="tone"))
+    given = layout(**IAT)
+    tuned = settings.training(run(given))
+    assert tuned["epochs"] == 4 and "frozen" not in tuned
+    assert settings.training(run(given, "frozen"))["epochs"] == 3
+    assert settings.training(run(given, "iat"))["sampling"] == "proportional"
+    assert settings.variant(run(given, "iat-random")) == {"heads": "random", "alpha": 0.3}
+    assert settings.section(given.study, "pruning", "draws") == {"draws": 4}
+    assert settings.model(run(given), "source") == {"source": "models/tiny-bert"}
+    task = settings.task(Job(given, Wildcards(fromdict={"task": "tone"})), "train_examples")
     assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
 
 
@@ -116,10 +111,10 @@ def test_variants_have_what_differs_from_iat():
         "rate": "rewarmed",
         "peak": 0.01,
     }
-    given = settings(methods=["tuned", "iat"], iat=IAT["iat"] | controls)
+    given = layout(methods=["tuned", "iat"], iat=IAT["iat"] | controls)
     top = {"heads": "top", "alpha": 0.3, "peak": 0.01}
     every = {"heads": "all", "alpha": None, "peak": 0.01}
-    assert {method: given.variant_settings(run(method)) for method in given.layout.retrained} == {
+    assert {method: settings.variant(run(given, method)) for method in given.retrained} == {
         "iat": top,
         "iat-as-released": top | {"module": "leaking", "dropout": False},
         "no-dropout": every | {"dropout": False},
@@ -127,19 +122,18 @@ def test_variants_have_what_differs_from_iat():
         "lora": top | {"module": "lora"},
         "rewarmed": every,
     }
-    assert given.variant_modules(run("lora")) == ["training/variants/lora.py"]
-    assert given.layout.trains("lora") == "all"
-    assert "lora" not in given.training_settings(run("lora"))
+    assert settings.restriction(run(given, "lora")) == ["training/variants/lora.py"]
+    assert given.trains("lora") == "all"
+    assert "lora" not in settings.training(run(given, "lora"))
 
 
 def test_a_method_trains_by_the_section_of_its_name():
     training = {"learning_rate": 1e-5, "decoder_learning_rate": None, "lora": {"rank": 2}}
     study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
-    given = Settings(study)
-    trained_by = given.training_settings(run("lora"))
+    trained_by = settings.training(run(study, "lora"))
     assert trained_by["learning_rate"] == trained_by["lora"]["learning_rate"] == 2e-4
     assert (trained_by["lora"]["rank"], trained_by["lora"]["layers"]) == (2, "all")
-    assert "lora" not in given.training_settings(run()) and Inputs(given).features(run("lora")) == []
+    assert "lora" not in settings.training(run(study)) and files.features(run(study, "lora")) == []
     trained = {method: study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
     atlas = layout(methods=["lora", "frozen", "atlas"], atlas={"methods": ["lora", "frozen"]})
@@ -160,18 +154,17 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     study = layout(
         methods=["tuned", "frozen", "atlas"], atlas=atlas, gates={"pruning_methods": ["importance"]}
     )
-    given = PrunedRuns(Inputs(Settings(study)))
 
-    def files(folder: str, *chosen: str) -> list[str]:
+    def paths(folder: str, *chosen: str) -> list[str]:
         return [f"results/tiny/runs/bert/{folder}/seed0/gates/{path}/gates.parquet" for path in chosen]
 
     chosen = ("subset/per_task/0.7", "l0/per_task/open", "l0-target/per_task/0.7")
     for method in ("tuned", "frozen"):
-        assert given.rankings(run(method)) == files(f"tone+topic/{method}", *chosen)
-    alone = files("match/single", "subset/shared/0.7", "l0/shared/open")
-    assert given.rankings(run("single", "match"))[:2] == alone
+        assert pruned.rankings(run(study, method)) == paths(f"tone+topic/{method}", *chosen)
+    alone = paths("match/single", "subset/shared/0.7", "l0/shared/open")
+    assert pruned.rankings(run(study, "single", "match"))[:2] == alone
     assert {pruned_run.pruning_method for pruned_run in study.study.pruned_runs} == {"whole", "importance"}
     gates = {"pruning_methods": ["l0", "subset"], "kept": [0.7], "scope": ["per_task"]}
-    named = PrunedRuns(Inputs(settings(atlas=atlas, gates=gates)))
-    assert {*files("tone+topic/tuned", *chosen[:2])} <= {*named.files("gates.parquet")}
-    assert PrunedRuns(Inputs(settings())).rankings(run()) == []
+    named = pruned.files(layout(atlas=atlas, gates=gates), "gates.parquet")
+    assert {*paths("tone+topic/tuned", *chosen[:2])} <= {*named}
+    assert pruned.rankings(run(layout())) == []

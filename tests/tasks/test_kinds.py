@@ -7,8 +7,9 @@ from headspec.config.loading import load
 from headspec.config.sections.task import Task, determinants
 from headspec.config.study import Study
 from headspec.errors import ConfigError
+from headspec.pipeline import settings
+from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
-from headspec.pipeline.settings import Settings
 from headspec.provenance.code_hash import LIBRARY
 from headspec.tasks import parts
 from headspec.tasks.parts import load_part
@@ -137,7 +138,7 @@ def test_labels_are_not_paired_and_bits_not_compared():
 def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader, part):
     def roots(name: str) -> set[str]:
         given = str(LIBRARY / name)
-        found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict=wildcards), (given,))
+        found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict=wildcards)), (given,))
         return {*found} - {given}
 
     expected = {found for name in kinds if (found := parts.root(name, part))}
@@ -150,5 +151,5 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
     given = (parts.root("spans", part),)
-    found = Settings(Layout(STUDY)).with_kinds(Wildcards(fromdict={"task": "spans"}), given)
+    found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), given)
     assert parts.root("spans", "TASK") in found

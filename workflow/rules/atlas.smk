@@ -1,7 +1,14 @@
 # The head atlas: what each head attends to, how the metric changes without it, which measure to believe.
+def treebank_files(each) -> list:
+    """Files with sentences for the roles of heads; an error if they have too few."""
+    if workflow.is_main_process:
+        preflight.sentences_for_roles(STUDY, LAYOUT.planned)
+    return files.treebank_files(each)
+
+
 rule treebank:
     input:
-        treebank_files,
+        job(treebank_files),
     output:
         result("atlas/treebank.parquet"),
     log:
@@ -15,7 +22,7 @@ rule treebank:
     params:
         study=STUDY.study,
         treebank=plain(STUDY.atlas.treebank),
-        version=SETTINGS.treebank_version,
+        version=job(settings.treebank_version),
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
         code=code("data/treebank.py"),
     message:
@@ -27,8 +34,8 @@ rule treebank:
 rule attention:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("validation"),
-        vocabulary=INPUTS.vocabulary,
+        tokens=job(files.tokens, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         result(RUN, "atlas/attention.parquet"),
     log:
@@ -41,9 +48,9 @@ rule attention:
         **requests("attention", 4 * 60),
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "sha256", "transformer"),
-        version=tokenizer_version,
-        tasks=SETTINGS.tasks,
+        model=job(settings.model, "source", "sha256", "transformer"),
+        version=job(settings.tokenizer_version),
+        tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         precision="fp32",  # bfloat16 would change where heads attend most
         code=code("atlas/attention.py"),
@@ -57,8 +64,8 @@ rule attended:
     input:
         model=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
-        targets=INPUTS.targets("validation"),
-        vocabulary=INPUTS.vocabulary,
+        targets=job(files.targets, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         result(RUN, "atlas/attended.parquet"),
     log:
@@ -71,10 +78,10 @@ rule attended:
         **requests("attended", 4 * 60),
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "sha256", "transformer"),
-        version=tokenizer_version,
+        model=job(settings.model, "source", "sha256", "transformer"),
+        version=job(settings.tokenizer_version),
         sentences=STUDY.atlas.sentences,
-        translations=SETTINGS.translations,
+        translations=job(settings.translations),
         precision="fp32",
         code=code("atlas/attended.py"),
     message:
@@ -108,8 +115,8 @@ rule roles:
 rule relevance:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("validation"),
-        vocabulary=INPUTS.vocabulary,
+        tokens=job(files.tokens, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         result(RUN, "atlas/relevance.parquet"),
     log:
@@ -122,7 +129,7 @@ rule relevance:
         **requests("relevance", 4 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
+        tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         rules=STUDY.atlas.relevance,
         precision=STUDY.precision,
@@ -136,8 +143,8 @@ rule relevance:
 rule ablation:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("validation"),
-        vocabulary=INPUTS.vocabulary,
+        tokens=job(files.tokens, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         heads=result(RUN, "atlas/ablation.parquet"),
         predictions=result(RUN, "atlas/ablated.parquet"),
@@ -151,10 +158,10 @@ rule ablation:
         **requests("ablation", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
+        tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         measures=STUDY.atlas.ablations,
-        beams=SETTINGS.beams,
+        beams=job(settings.beams),
         precision=STUDY.precision,
         code=code("atlas/ablation.py"),
     message:
@@ -167,8 +174,8 @@ rule ablation:
 rule measured:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("validation"),
-        vocabulary=INPUTS.vocabulary,
+        tokens=job(files.tokens, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         result(RUN, "atlas/{measure}.parquet"),
     log:
@@ -183,13 +190,13 @@ rule measured:
         **requests("measured", 8 * 60) | {"runtime": 8 * 60},
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
+        tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
         function=lambda wildcards: head_measures.function(wildcards.measure),
         code=code(
             "atlas/measured.py",
-            lambda wildcards: plugins.roots([head_measures.function(wildcards.measure)]),
+            lambda each: plugins.roots([head_measures.function(each.wildcards.measure)]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -200,9 +207,7 @@ rule measured:
 # a ranking that is computed from another table of measures
 rule derived:
     input:
-        lambda wildcards: INPUTS.run_file(
-            f"atlas/{STUDY.atlas.derived[wildcards.measure]}.parquet", **wildcards
-        ),
+        job(files.ranked_table),
     output:
         result(RUN, "atlas/{measure}.parquet"),
     log:
@@ -219,7 +224,7 @@ rule derived:
         function=lambda wildcards: head_measures.function(wildcards.measure),
         code=code(
             "atlas/derived.py",
-            lambda wildcards: plugins.roots([head_measures.function(wildcards.measure)]),
+            lambda each: plugins.roots([head_measures.function(each.wildcards.measure)]),
         ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -230,9 +235,9 @@ rule derived:
 rule cumulative:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("validation"),
-        heads=INPUTS.ranking_tables,
-        gates=PRUNED_RUNS.rankings,
+        tokens=job(files.tokens, "validation"),
+        heads=job(files.ranking_tables),
+        gates=job(pruned.rankings),
     output:
         result(RUN, "atlas/cumulative.parquet"),
     log:
@@ -245,7 +250,7 @@ rule cumulative:
         **requests("cumulative", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
+        tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         fraction=STUDY.pruning.fraction,
         rankings=STUDY.atlas.rankings,
@@ -253,7 +258,7 @@ rule cumulative:
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
-        beams=SETTINGS.beams,
+        beams=job(settings.beams),
         precision=STUDY.precision,
         code=code("atlas/cumulative.py"),
     message:
@@ -283,7 +288,7 @@ rule heads:
         runs=run_settings(LAYOUT.atlas_runs),
         compared=head_measures.compared(STUDY.atlas.rankings),
         fraction=STUDY.pruning.fraction,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("atlas/heads.py"),
     message:
@@ -308,7 +313,7 @@ rule single_heads:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("atlas/single_heads.py"),
     message:
@@ -320,7 +325,7 @@ rule single_heads:
 rule rankings:
     input:
         predictions=run_tables(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
-        texts=INPUTS.texts(LAYOUT.atlas_runs),
+        texts=job(files.validation_tables, LAYOUT.atlas_runs),
     output:
         pruning_curves=result("tables/pruning_curves.parquet"),
         pruning_areas=result("tables/pruning_areas.parquet"),
@@ -335,10 +340,10 @@ rule rankings:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.atlas_runs),
-        sources=SETTINGS.text_sources(LAYOUT.atlas_runs),
+        sources=job(settings.text_sources, LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence", "distinct"),
+        dissociation=section("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("atlas/rankings.py"),
     message:

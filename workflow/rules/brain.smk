@@ -3,7 +3,7 @@
 
 rule stimuli:
     input:
-        INPUTS.user_file("stimuli"),
+        job(files.brain, "stimuli"),
     output:
         TEXTS["stimuli"],
     log:
@@ -26,13 +26,13 @@ rule stimuli:
 
 rule voxels:
     input:
-        stimuli=INPUTS.user_file("stimuli"),
+        stimuli=job(files.brain, "stimuli"),
         texts=[
-            INPUTS.data(task, "train")
+            LAYOUT.data(task, "train")
             for task in dict.fromkeys(LAYOUT.parents.get(task, task) for task in LAYOUT.compared)
             if "frequency" in STUDY.brain.nuisance
         ],
-        responses=INPUTS.user_file("responses"),
+        responses=job(files.brain, "responses"),
     output:
         nuisance=result("brain/nuisance.parquet"),
         voxels=result("brain/voxels.parquet"),
@@ -62,7 +62,7 @@ rule brain_encoding:
     input:
         stimuli=rules.stimuli.output[0],
         nuisance=rules.voxels.output.nuisance,
-        responses=INPUTS.user_file("responses"),
+        responses=job(files.brain, "responses"),
         voxels=rules.voxels.output.voxels,
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:

@@ -12,7 +12,7 @@ localrules:
 
 rule validation:
     input:
-        source=INPUTS.source_files("validation"),
+        source=job(files.source, "validation"),
     output:
         result("data/{task}/validation.parquet"),
     log:
@@ -25,8 +25,8 @@ rule validation:
         runtime=60,
     params:
         study=STUDY.study,
-        task=SETTINGS.task_settings("train_examples"),
-        version=SETTINGS.source_version,
+        task=job(settings.task, "train_examples"),
+        version=job(settings.source_version),
         seed=STUDY.data_seed,
         code=code("data/validation.py"),
     message:
@@ -38,8 +38,8 @@ rule validation:
 # training texts, without those on which other tasks of the same encoder are evaluated
 rule data:
     input:
-        source=INPUTS.source_files("train"),
-        others=INPUTS.evaluated_elsewhere,
+        source=job(files.source, "train"),
+        others=job(files.evaluated_elsewhere),
     output:
         train=result("data/{task}/train.parquet"),
     log:
@@ -52,9 +52,9 @@ rule data:
         runtime=60,
     params:
         study=STUDY.study,
-        task=SETTINGS.task_settings(),
-        leaks=SETTINGS.leaks,
-        version=SETTINGS.source_version,
+        task=job(settings.task),
+        leaks=job(settings.leaks),
+        version=job(settings.source_version),
         seed=STUDY.data_seed,
         code=code("data/training.py"),
     message:
@@ -66,7 +66,7 @@ rule data:
 # for a model that the config describes, not names
 rule vocabulary:
     input:
-        lambda wildcards: [INPUTS.data(task, "train") for task in SETTINGS.learnt_tasks],
+        job(files.training_tables),
     output:
         result("vocabulary/{model}.parquet"),
     log:
@@ -79,7 +79,7 @@ rule vocabulary:
         runtime=60,
     params:
         study=STUDY.study,
-        vocabulary=SETTINGS.vocabulary_settings,
+        vocabulary=job(settings.vocabulary),
         code=code("data/vocabulary.py"),
     message:
         "Vocabulary of {wildcards.model}"
@@ -90,7 +90,7 @@ rule vocabulary:
 rule tokenize:
     input:
         texts=[rules.data.output.train, rules.validation.output[0]],
-        vocabulary=INPUTS.vocabulary,
+        vocabulary=job(files.vocabulary),
     output:
         train=result("tokens/{model}/{task}/train.parquet"),
         validation=result("tokens/{model}/{task}/validation.parquet"),
@@ -104,8 +104,8 @@ rule tokenize:
         runtime=60,
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "max_length", "transformer"),
-        version=tokenizer_version,
+        model=job(settings.model, "source", "max_length", "transformer"),
+        version=job(settings.tokenizer_version),
         code=code("data/tokenize.py"),
     message:
         "Tokens of task {wildcards.task} for {wildcards.model}"
@@ -116,8 +116,8 @@ rule tokenize:
 # splits besides training and validation; kind is `further` (labelled) or `test`
 rule split:
     input:
-        INPUTS.split_files,
-        data=INPUTS.split_base,
+        job(files.split_source),
+        data=job(files.split_base),
     output:
         result("data/{task}/{kind}/{name}.parquet"),
     log:
@@ -132,8 +132,8 @@ rule split:
         runtime=60,
     params:
         study=STUDY.study,
-        task=SETTINGS.split_settings,
-        version=SETTINGS.source_version,
+        task=job(settings.split),
+        version=job(settings.source_version),
         seed=STUDY.data_seed,
         code=code("data/split.py"),
     message:
@@ -145,7 +145,7 @@ rule split:
 use rule tokenize as tokenize_split with:
     input:
         texts=rules.split.output,
-        vocabulary=INPUTS.vocabulary,
+        vocabulary=job(files.vocabulary),
     output:
         result("tokens/{model}/{task}/{kind}/{name}.parquet"),
     log:

@@ -14,18 +14,18 @@ COMPARED_TASKS = {
 HEADS = {"heads": rules.heads.output.heads}
 ROLES = {"roles": rules.heads.output.roles}
 GATES = {"gates": rules.gate_tables.output.gates}
-TASKS = {"tasks": SETTINGS.tasks}
+TASKS = {"tasks": job(settings.tasks)}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
 VARIANT_LABELS = {"labels": variants.KINDS.labels(variant.heads for variant in STUDY.variants)}
 METHOD_LOOKS = {
-    "labels": pruning_methods.PRUNING_METHODS.labels(PRUNED_RUNS.names),
-    "places": pruning_methods.PRUNING_METHODS.places(PRUNED_RUNS.names),
+    "labels": pruning_methods.PRUNING_METHODS.labels(pruned.methods(LAYOUT)),
+    "places": pruning_methods.PRUNING_METHODS.places(pruned.methods(LAYOUT)),
 }
 PRUNING = TASKS | {
     "seeds": STUDY.seeds,
     "fraction": STUDY.pruning.fraction,
-    "metrics": SETTINGS.main_metrics,
+    "metrics": job(settings.main_metrics),
     "draw_examples": STUDY.pruning.draw_examples,  # for the caption
 }
 
@@ -175,7 +175,7 @@ FIGURES = [
             "cumulative": f"{RUNS[0]}/atlas/cumulative.parquet",
         },
         {
-            "metrics": SETTINGS.main_metrics,
+            "metrics": job(settings.main_metrics),
             "labels": head_measures.MEASURES.labels(head_measures.pruned(STUDY.atlas.rankings)),
             "places": head_measures.places(STUDY.atlas.rankings),
         }
@@ -231,7 +231,7 @@ FIGURES = [
         "Gates",
         RUN_WILDCARDS,
         {"budgets": rules.gate_tables.output.budgets},
-        {"metrics": SETTINGS.main_metrics} | METHOD_LOOKS,
+        {"metrics": job(settings.main_metrics)} | METHOD_LOOKS,
     ),
     Figure("gates/kept", "heads kept", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS | TASKS),
     Figure("gates/learning", "gates while they learn", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS),
@@ -265,7 +265,7 @@ FIGURES = [
         "Probes",
         ("model", "task"),
         {"probes": rules.probe_tables.output.probes},
-        {"joint": PROBING.joint},
+        {"joint": job(probing.joint)},
     ),
     Figure(
         "probes/changes",
@@ -273,15 +273,15 @@ FIGURES = [
         "Probes",
         ("model", "task"),
         {"changes": rules.probe_tables.output.changes},
-        {"joint": PROBING.joint},
+        {"joint": job(probing.joint)},
     ),
     Figure(
         "probes/heads",
         "heads and labels",
         "Probes",
         ("model", "task"),
-        {"probed": PROBING.shown_tables},
-        {"shown": PROBING.shown},
+        {"probed": job(probing.shown_tables)},
+        {"shown": job(probing.shown)},
     ),
     Figure(
         "probes/sharing",
@@ -289,7 +289,7 @@ FIGURES = [
         "Probes",
         ("model",),
         {"sharing": result("tables/sharing.parquet")},
-        {"metrics": lambda wildcards: PROBING.main_metrics},
+        {"metrics": lambda wildcards: probing.main_metrics(LAYOUT)},
     ),
     Figure(
         "gains",

@@ -5,15 +5,15 @@
 # gates that learn without a target number of heads: once for all numbers, and for each further penalty
 rule learn_gates:
     input:
-        unpack(PRUNED_RUNS.learning),
-        tokens=INPUTS.tokens("train"),
-        vocabulary=INPUTS.vocabulary,
+        unpack(job(pruned.start)),
+        tokens=job(files.tokens, "train"),
+        vocabulary=job(files.vocabulary),
     output:
         result(PRUNED_RUN, "state.pt"),
     log:
         log(PRUNED_RUN, "learn"),
     wildcard_constraints:
-        pruning_method=any_of(PRUNED_RUNS.methods(open_ended=True)),
+        pruning_method=any_of(pruned.open_ended()),
         kept="open.*",
     priority: by_tasks
     conda:
@@ -24,13 +24,13 @@ rule learn_gates:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
-        version=weights_version,
-        training=SETTINGS.training_settings,
-        trains=SETTINGS.trains,
-        method=PRUNED_RUNS.method,
-        gates=PRUNED_RUNS.settings,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "weights", "transformer"),
+        version=job(settings.weights_version),
+        training=job(settings.training),
+        trains=job(settings.trains),
+        method=job(pruned.method),
+        gates=job(pruned.gates),
         precision=STUDY.precision,
         code=code("gates/learn.py"),
     message:
@@ -41,10 +41,10 @@ rule learn_gates:
 
 rule pruned_run:
     input:
-        unpack(PRUNED_RUNS.pruning),
-        tokens=INPUTS.tokens("train"),
-        validation=INPUTS.tokens("validation"),
-        vocabulary=INPUTS.vocabulary,
+        unpack(job(pruned.inputs)),
+        tokens=job(files.tokens, "train"),
+        validation=job(files.tokens, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         gates=result(PRUNED_RUN, "gates.parquet"),
         evaluation=result(PRUNED_RUN, "evaluation.parquet"),
@@ -61,22 +61,20 @@ rule pruned_run:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
-        version=weights_version,
-        training=SETTINGS.training_settings,
-        trains=SETTINGS.trains,
-        method=PRUNED_RUNS.method,
-        gates=PRUNED_RUNS.settings,
-        samples=PRUNED_RUNS.samples,
-        beams=SETTINGS.beams,
-        measured=PRUNED_RUNS.measured,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "weights", "transformer"),
+        version=job(settings.weights_version),
+        training=job(settings.training),
+        trains=job(settings.trains),
+        method=job(pruned.method),
+        gates=job(pruned.gates),
+        samples=job(pruned.samples),
+        beams=job(settings.beams),
+        measured=job(pruned.measured),
         precision=STUDY.precision,
         code=code(
             "gates/pruned_run.py",
-            lambda wildcards: plugins.roots(
-                [pruning_methods.PRUNING_METHODS[wildcards.pruning_method].function]
-            ),
+            lambda each: plugins.roots([each.pruning_method.function]),
         ),
     message:
         "{wildcards.pruning_method} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -105,8 +103,8 @@ rule attended_after:
         model=rules.pruned_run_and_keep.output.classifiers,
         gates=rules.pruned_run_and_keep.output.gates,
         treebank=rules.treebank.output[0],
-        targets=INPUTS.targets("validation"),
-        vocabulary=INPUTS.vocabulary,
+        targets=job(files.targets, "validation"),
+        vocabulary=job(files.vocabulary),
     output:
         result(PRUNED_RUN, "atlas/{kept_for}/attended.parquet"),
     log:
@@ -122,11 +120,11 @@ rule attended_after:
         **requests("attended", 4 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "transformer"),
-        version=tokenizer_version,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "transformer"),
+        version=job(settings.tokenizer_version),
         sentences=STUDY.atlas.sentences,
-        translations=SETTINGS.translations,
+        translations=job(settings.translations),
         precision="fp32",
         code=code("gates/attended.py"),
     message:
@@ -152,8 +150,8 @@ use rule roles as roles_after with:
 
 rule gate_tables:
     input:
-        gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
-        evaluations=lambda wildcards: PRUNED_RUNS.files("evaluation.parquet"),
+        gates=lambda wildcards: pruned.files(LAYOUT, "gates.parquet"),
+        evaluations=lambda wildcards: pruned.files(LAYOUT, "evaluation.parquet"),
     output:
         gates=result("tables/gates.parquet"),
         budgets=result("tables/budgets.parquet"),
@@ -170,16 +168,12 @@ rule gate_tables:
     params:
         study=STUDY.study,
         pruned_runs=run_settings(STUDY.pruned_runs),
-        open_ended=[
-            name
-            for name in PRUNED_RUNS.methods(open_ended=True)
-            if name in STUDY.gates.pruning_methods
-        ],
+        open_ended=[name for name in pruned.open_ended() if name in STUDY.gates.pruning_methods],
         metrics=lambda wildcards: {
             task: LAYOUT.metrics[task] for pruned in STUDY.pruned_runs for task in pruned.run.tasks
         },
         attention=STUDY.gates.attention,
-        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/gate_tables.py"),
     message:
@@ -190,9 +184,9 @@ rule gate_tables:
 
 rule kept_roles:
     input:
-        gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
-        before=lambda wildcards: LAYOUT.run_files(PRUNED_RUNS.runs, "atlas/roles.parquet"),
-        after=PRUNED_RUNS.roles_after,
+        gates=lambda wildcards: pruned.files(LAYOUT, "gates.parquet"),
+        before=lambda wildcards: pruned.roles_before(LAYOUT),
+        after=lambda wildcards: pruned.roles_after(LAYOUT),
     output:
         heads=result("tables/kept_roles.parquet"),
         counts=result("tables/role_counts.parquet"),

@@ -2,7 +2,7 @@
 
 
 #: runs of tables of what tasks gain from each other: those that are probed, and those of all mixtures
-SHARING_RUNS = {"sharing": PROBING.runs, "gains": STUDY.sharing_runs}
+SHARING_RUNS = {"sharing": STUDY.probed, "gains": STUDY.sharing_runs}
 
 
 rule sharing:
@@ -26,11 +26,11 @@ rule sharing:
         runs=lambda wildcards: plain(SHARING_RUNS[wildcards.table]),
         # all metrics of probed tasks, or the main one of every task
         metrics=lambda wildcards: (
-            PROBING.metrics
+            probing.metrics(LAYOUT)
             if wildcards.table == "sharing"
             else {task: every[:1] for task, every in LAYOUT.metrics.items()}
         ),
-        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/sharing.py"),
     message:
@@ -42,7 +42,7 @@ rule sharing:
 rule gain_predictions:
     input:
         gains=result("tables/gains.parquet"),
-        data=[INPUTS.data(task, "train") for task in LAYOUT.compared],
+        data=[LAYOUT.data(task, "train") for task in LAYOUT.compared],
         similarity=result("tables/similarity.parquet") if STUDY.similarity.measures else [],
         affinity=result("tables/affinity.parquet") if DIRECTED else [],
     output:

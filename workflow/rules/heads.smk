@@ -5,7 +5,7 @@
 rule importance:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.tokens("train"),
+        tokens=job(files.tokens, "train"),
     output:
         result(RUN, "importance.parquet"),
     log:
@@ -20,7 +20,7 @@ rule importance:
         **requests("importance", 4 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
+        tasks=job(settings.tasks),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("heads/importance.py"),
@@ -58,7 +58,7 @@ rule prune:
     input:
         model=rules.train.output.classifiers,
         importance=rules.importance.output[0],
-        tokens=INPUTS.tokens("validation"),
+        tokens=job(files.tokens, "validation"),
     output:
         pruning=result(RUN, "pruning.parquet"),
         predictions=result(RUN, "predictions.parquet"),
@@ -74,9 +74,9 @@ rule prune:
         **requests("prune", 8 * 60),
     params:
         study=STUDY.study,
-        metrics=SETTINGS.all_metrics,
-        beams=SETTINGS.beams,
-        pruning=SETTINGS.settings(
+        metrics=job(settings.all_metrics),
+        beams=job(settings.beams),
+        pruning=section(
             "pruning",
             "fraction",
             "fractions",
@@ -99,7 +99,7 @@ rule listed:
     input:
         model=rules.train.output.classifiers,
         importance=rules.importance.output[0],
-        tokens=INPUTS.tokens("validation"),
+        tokens=job(files.tokens, "validation"),
     output:
         result(RUN, "listed.parquet"),
     log:
@@ -112,8 +112,8 @@ rule listed:
         **requests("listed", 8 * 60),
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        lists=SETTINGS.head_lists,
+        tasks=job(settings.tasks),
+        lists=job(settings.head_lists),
         draws=STUDY.list_draws,
         precision=STUDY.precision,
         code=code("heads/listed.py"),

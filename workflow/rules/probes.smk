@@ -1,8 +1,5 @@
 # Probes without parameters: what single heads know of the labels of words, before and after training.
 
-PROBING = Probing(LAYOUT)
-pretrained_model = SETTINGS.model_settings("source", "sha256", "pooling", "weights")
-
 
 rule probe:
     input:
@@ -23,8 +20,8 @@ rule probe:
         **requests("probe", 4 * 60),
     params:
         study=STUDY.study,
-        model=pretrained_model,
-        version=weights_version,
+        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        version=job(settings.weights_version),
         sentences=STUDY.probes.sentences,
         precision="fp32",  # bfloat16 would change where heads attend most
         code=code("probes/probe.py"),
@@ -53,14 +50,14 @@ use rule probe_pretrained as probe_random with:
     log:
         log("probes/{model}/seed{seed}/{task}"),
     params:
-        model=lambda wildcards: pretrained_model(wildcards) | {"weights": "random"},
+        model=job(settings.random_model, "source", "sha256", "pooling"),
     message:
         "Probes of {wildcards.task} in {wildcards.model} with random weights, seed {wildcards.seed}"
 
 
 rule probe_tables:
     input:
-        lambda wildcards: PROBING.tables,
+        lambda wildcards: probing.tables(LAYOUT),
     output:
         probes=result("tables/probes.parquet"),
         changes=result("tables/probe_changes.parquet"),
@@ -73,8 +70,8 @@ rule probe_tables:
         runtime=30,
     params:
         study=STUDY.study,
-        groups=lambda wildcards: PROBING.groups,
-        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        groups=lambda wildcards: probing.groups(LAYOUT),
+        resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/probes.py"),
     message:

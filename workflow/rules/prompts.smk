@@ -19,9 +19,9 @@ rule prompts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "max_length"),
-        prompt=SETTINGS.prompt_settings,
-        version=tokenizer_version,
+        model=job(settings.model, "source", "max_length"),
+        prompt=job(settings.prompt),
+        version=job(settings.tokenizer_version),
         code=code("prompts/tokens.py"),
     message:
         "Prompts of task {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
@@ -31,7 +31,7 @@ rule prompts:
 
 rule prompted:
     input:
-        tokens=INPUTS.tokens("train"),
+        tokens=job(files.tokens, "train"),
     output:
         model=result(RUN, "model/model.safetensors"),
         config=result(RUN, "model/config.json"),
@@ -48,9 +48,9 @@ rule prompted:
         **requests("evaluate", 60) | {"runtime": 60},
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "dtype"),
-        version=weights_version,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "dtype"),
+        version=job(settings.weights_version),
         precision=STUDY.precision,
         code=code("prompts/model.py"),
     message:

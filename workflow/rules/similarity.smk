@@ -28,7 +28,7 @@ localrules:
 
 rule sentences:
     input:
-        INPUTS.sentence_sources,
+        job(files.sentences),
     output:
         TEXTS["sentences"],
     log:
@@ -70,8 +70,8 @@ rule tokenize_texts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "max_length"),
-        version=tokenizer_version,
+        model=job(settings.model, "source", "max_length"),
+        version=job(settings.tokenizer_version),
         code=code("data/tokenize_texts.py"),
     message:
         "Tokens of the {wildcards.texts} for {wildcards.model}"
@@ -94,8 +94,8 @@ rule text_embedding:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=SETTINGS.model_settings("source", "sha256", "weights"),
-        version=weights_version,
+        model=job(settings.model, "source", "sha256", "weights"),
+        version=job(settings.weights_version),
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
         precision=STUDY.precision,
@@ -152,16 +152,16 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=SETTINGS.model_settings("source", "sha256", "weights"),
-        version=weights_version,
+        model=job(settings.model, "source", "sha256", "weights"),
+        version=job(settings.weights_version),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
         function=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].function,
         directed=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].directed,
         code=code(
             "similarity/sensitivity.py",
-            lambda wildcards: plugins.roots(
-                [similarity_measures.MEASURES[wildcards.measure].function]
+            lambda each: plugins.roots(
+                [similarity_measures.MEASURES[each.wildcards.measure].function]
             ),
         ),
     message:
@@ -212,7 +212,7 @@ rule similarity:
         confidence=STUDY.dissociation.confidence,
         code=code(
             "similarity/similarity.py",
-            lambda wildcards: plugins.roots(
+            lambda each: plugins.roots(
                 similarity_measures.functions(
                     [*STUDY.similarity.trait_measures, *STUDY.similarity.asked("brain_encoding")]
                 ).values()

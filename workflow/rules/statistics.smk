@@ -4,7 +4,7 @@
 rule dissociation:
     input:
         predictions=run_tables(LAYOUT.mixed, "predictions.parquet"),
-        texts=INPUTS.texts(LAYOUT.mixed),
+        texts=job(files.validation_tables, LAYOUT.mixed),
     output:
         dissociation=result("tables/dissociation.parquet"),
         mixtures=result("tables/mixtures.parquet"),
@@ -22,10 +22,10 @@ rule dissociation:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=SETTINGS.text_sources(LAYOUT.mixed),
+        sources=job(settings.text_sources, LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence", "distinct"),
+        dissociation=section("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("statistics/dissociation.py"),
     message:
@@ -37,7 +37,7 @@ rule dissociation:
 use rule dissociation as preview_dissociation with:
     input:
         predictions=run_tables(LAYOUT.preview, "predictions.parquet"),
-        texts=INPUTS.texts(LAYOUT.preview),
+        texts=job(files.validation_tables, LAYOUT.preview),
     output:
         dissociation=result("preview/tables/dissociation.parquet"),
         mixtures=result("preview/tables/mixtures.parquet"),
@@ -49,7 +49,7 @@ use rule dissociation as preview_dissociation with:
     threads: 1
     params:
         runs=run_settings(LAYOUT.preview),
-        sources=SETTINGS.text_sources(LAYOUT.preview),
+        sources=job(settings.text_sources, LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
 
@@ -57,7 +57,7 @@ use rule dissociation as preview_dissociation with:
 rule contrasts:
     input:
         predictions=rules.dissociation.input.predictions,
-        texts=INPUTS.texts(LAYOUT.mixed),
+        texts=job(files.validation_tables, LAYOUT.mixed),
     output:
         result("tables/contrasts.parquet"),
     log:
@@ -71,13 +71,13 @@ rule contrasts:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.mixed),
-        sources=SETTINGS.text_sources(LAYOUT.mixed),
+        sources=job(settings.text_sources, LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pairs=LAYOUT.pairs,
         paradigms=LAYOUT.paradigms,
         parents=LAYOUT.parents,
         fraction=STUDY.pruning.fraction,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/contrasts.py"),
     message:
@@ -89,7 +89,7 @@ rule contrasts:
 rule head_lists:
     input:
         predictions=run_tables(LAYOUT.listed, "listed.parquet"),
-        texts=INPUTS.texts(LAYOUT.listed),
+        texts=job(files.validation_tables, LAYOUT.listed),
     output:
         result("tables/head_lists.parquet"),
     log:
@@ -102,9 +102,9 @@ rule head_lists:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.listed),
-        sources=SETTINGS.text_sources(LAYOUT.listed),
+        sources=job(settings.text_sources, LAYOUT.listed),
         metrics=LAYOUT.main_metrics,
-        dissociation=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        dissociation=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/head_lists.py"),
     message:
@@ -155,9 +155,9 @@ rule improvement:
         study=STUDY.study,
         runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
-        rates=SETTINGS.rates,
+        rates=settings.rates(STUDY),
         metrics=LAYOUT.metrics,
-        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/improvement.py"),
     message:
@@ -169,7 +169,7 @@ rule improvement:
 use rule dissociation as iat_dissociation with:
     input:
         predictions=LAYOUT.run_files(LAYOUT.before_and_after, "predictions.parquet"),
-        texts=INPUTS.texts(LAYOUT.before_and_after),
+        texts=job(files.validation_tables, LAYOUT.before_and_after),
     output:
         dissociation=result("tables/iat_dissociation.parquet"),
         mixtures=result("tables/iat_mixtures.parquet"),
@@ -180,7 +180,7 @@ use rule dissociation as iat_dissociation with:
         log("iat_dissociation"),
     params:
         runs=run_settings(LAYOUT.before_and_after),
-        sources=SETTINGS.text_sources(LAYOUT.before_and_after),
+        sources=job(settings.text_sources, LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
 
@@ -188,7 +188,7 @@ use rule dissociation as iat_dissociation with:
 rule specialization:
     input:
         predictions=rules.iat_dissociation.input.predictions,
-        texts=INPUTS.texts(LAYOUT.before_and_after),
+        texts=job(files.validation_tables, LAYOUT.before_and_after),
     output:
         result("tables/specialization.parquet"),
     log:
@@ -201,11 +201,11 @@ rule specialization:
     params:
         study=STUDY.study,
         runs=run_settings(LAYOUT.before_and_after),
-        sources=SETTINGS.text_sources(LAYOUT.before_and_after),
+        sources=job(settings.text_sources, LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
         fraction=STUDY.pruning.fraction,
-        resampling=SETTINGS.settings("dissociation", "resamples", "confidence"),
+        resampling=section("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/specialization.py"),
     message:

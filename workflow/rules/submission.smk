@@ -6,8 +6,8 @@ from headspec.data.submission import ARCHIVE
 rule predict:
     input:
         model=result(RUN, "model/classifiers.json"),
-        tokens=INPUTS.more_splits("test", "tokens/{model}"),
-        data=INPUTS.more_splits("test", "data"),
+        tokens=job(files.more_splits, "test", "tokens/{model}"),
+        data=job(files.more_splits, "test", "data"),
     output:
         result(RUN, "submission.parquet"),
     log:
@@ -20,7 +20,7 @@ rule predict:
         **requests("predict", 4 * 60),
     params:
         study=STUDY.study,
-        files=lambda wildcards: SETTINGS.more_names("test", wildcards.mixture),
+        files=job(settings.names, "test"),
         precision=STUDY.precision,
         code=code("training/predict.py"),
     message:
@@ -31,7 +31,7 @@ rule predict:
 
 rule prediction_files:
     input:
-        INPUTS.predicted,
+        job(files.predictions),
     output:
         files=[result(SUBMISSION, f"{name}.tsv") for name in LAYOUT.test_files],
         archive=result(SUBMISSION, ARCHIVE),

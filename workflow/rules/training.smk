@@ -18,8 +18,8 @@ rule features:
         **requests("features", 4 * 60),
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
-        version=weights_version,
+        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        version=job(settings.weights_version),
         precision=STUDY.precision,
         code=code("training/features.py"),
     message:
@@ -30,9 +30,9 @@ rule features:
 
 rule train:
     input:
-        tokens=INPUTS.tokens("train"),
-        features=INPUTS.features,
-        vocabulary=INPUTS.vocabulary,
+        tokens=job(files.tokens, "train"),
+        features=job(files.features),
+        vocabulary=job(files.vocabulary),
     output:
         model=result(RUN, "model/model.safetensors"),
         config=result(RUN, "model/config.json"),
@@ -51,11 +51,11 @@ rule train:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
-        version=weights_version,
-        training=SETTINGS.training_settings,
-        trains=SETTINGS.trains,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "weights", "transformer"),
+        version=job(settings.weights_version),
+        training=job(settings.training),
+        trains=job(settings.trains),
         precision=STUDY.precision,
         code=code("training/train.py"),
     message:
@@ -82,7 +82,7 @@ use rule train as train_and_keep with:
 rule branch:
     input:
         trunk=rules.train_and_keep.output.trunk,
-        tokens=INPUTS.tokens("train"),
+        tokens=job(files.tokens, "train"),
     output:
         state=result(RUN, "branch/{delta}/state.pt"),
         importance=result(RUN, "branch/{delta}/importance.parquet"),
@@ -101,10 +101,10 @@ rule branch:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
-        version=weights_version,
-        training=SETTINGS.training_settings,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        version=job(settings.weights_version),
+        training=job(settings.training),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("training/branch.py"),
@@ -116,9 +116,9 @@ rule branch:
 
 rule retrain:
     input:
-        state=INPUTS.branch("state.pt"),
-        importance=INPUTS.branch("importance.parquet"),
-        tokens=INPUTS.tokens("train"),
+        state=job(files.branch, "state.pt"),
+        importance=job(files.branch, "importance.parquet"),
+        tokens=job(files.tokens, "train"),
     output:
         model=result(RUN, "model/model.safetensors"),
         config=result(RUN, "model/config.json"),
@@ -138,14 +138,14 @@ rule retrain:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        tasks=SETTINGS.tasks,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
-        version=weights_version,
-        training=SETTINGS.training_settings,
-        variant=SETTINGS.variant_settings,
+        tasks=job(settings.tasks),
+        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        version=job(settings.weights_version),
+        training=job(settings.training),
+        variant=job(settings.variant),
         projections=STUDY.iat.projections,
         precision=STUDY.precision,
-        code=code("training/retrain.py", SETTINGS.variant_modules),
+        code=code("training/retrain.py", settings.restriction),
     message:
         "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
@@ -158,8 +158,8 @@ ruleorder: train_and_keep > retrain > train
 rule evaluate:
     input:
         model=result(RUN, "model/classifiers.json"),
-        tokens=INPUTS.tokens("validation"),
-        further=INPUTS.more_splits("further", "tokens/{model}"),
+        tokens=job(files.tokens, "validation"),
+        further=job(files.more_splits, "further", "tokens/{model}"),
     output:
         result(RUN, "evaluation.parquet"),
     log:
@@ -172,9 +172,9 @@ rule evaluate:
         **requests("evaluate", 60),
     params:
         study=STUDY.study,
-        metrics=SETTINGS.metrics,
-        further=lambda wildcards: SETTINGS.more_names("further", wildcards.mixture),
-        beams=SETTINGS.beams,
+        metrics=job(settings.metrics),
+        further=job(settings.names, "further"),
+        beams=job(settings.beams),
         precision=STUDY.precision,
         code=code("training/evaluate.py"),
     message:
@@ -185,7 +185,7 @@ rule evaluate:
 
 rule transfer:
     input:
-        model=INPUTS.source_model,
+        model=job(files.source_model),
         draws=rules.few_shot.output[0],
         train=rules.tokenize.output.train,
         validation=rules.tokenize.output.validation,
@@ -206,16 +206,14 @@ rule transfer:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        model=SETTINGS.model_settings("source", "sha256", "pooling", "weights"),
-        version=weights_version,
+        model=job(settings.model, "source", "sha256", "pooling", "weights"),
+        version=job(settings.weights_version),
         metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
-        transfer=SETTINGS.settings(
+        transfer=section(
             "transfer",
             *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),
         ),
-        training=SETTINGS.settings(
-            "training", "clip", "decay", "learning_rate", "warmup", "weight_decay"
-        ),
+        training=section("training", "clip", "decay", "learning_rate", "warmup", "weight_decay"),
         precision=STUDY.precision,
         code=code("training/transfer.py"),
     message:

@@ -24,7 +24,6 @@ from headspec.models.language.spread import device_map, dispatch
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
 from headspec.pipeline.layout import Layout
-from headspec.pipeline.settings import Settings
 from support.running.studies import CONFIG, study
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
@@ -122,7 +121,7 @@ def test_jobs_of_prompted_models_request_their_gpus(method):
     task = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}}
     tasks = {"tone": task, "other": task}
     loaded = study(tasks=tasks, mixtures={"pairs": [*tasks]}, methods=[method], models=models)
-    requests = Requests(Settings(Layout(loaded)), 1, 2, timed=False)
+    requests = Requests(Layout(loaded), 1, 2, timed=False)
     holding = 3 if method == "prompted" else 1
     assert requests.gpus(SimpleNamespace(model="m", method=method)) == holding
     assert [memory.gpus(loaded, "m", stage) for stage in ("importance", "prune")] == [holding] * 2

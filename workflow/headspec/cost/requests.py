@@ -10,7 +10,8 @@ from headspec.config.as_text import named
 from headspec.config.runs import Run
 from headspec.cost import memory
 from headspec.cost.stages import stage_cost
-from headspec.pipeline.settings import Settings
+from headspec.pipeline.job import Job
+from headspec.pipeline.layout import Layout
 
 if TYPE_CHECKING:
     from headspec.cost.workload import Extent
@@ -31,8 +32,8 @@ class Requests:
     jobs request, as only a cluster's scheduler does.
     """
 
-    def __init__(self, settings: Settings, gpu: int, threads: int, timed: bool) -> None:
-        self.layout, self.study, self.plan = settings.layout, settings.study, settings.plan
+    def __init__(self, layout: Layout, gpu: int, threads: int, timed: bool) -> None:
+        self.layout, self.study = layout, layout.study
         self.gpu, self.threads, self.timed = gpu, threads, timed
 
     @functools.cached_property
@@ -40,7 +41,7 @@ class Requests:
         """The size of the study, read when the first job needs it."""
         from headspec.cost import workload  # loads transformers, which planning may not need
 
-        return workload.study_extent(self.study, self.plan)
+        return workload.study_extent(self.study, self.layout.planned)
 
     def resources(self, stage: str, unknown: int) -> dict[str, Any]:
         """Return resources of a rule that runs a model; `unknown` minutes if its operations are unknown."""
@@ -87,15 +88,16 @@ class Requests:
 
     def gpus(self, wildcards: Any) -> int:
         """Return GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
-        prompted = self.layout.trains(wildcards.method) == "nothing"
-        return self.gpu * (self.study.models[wildcards.model].gpus if prompted else 1)
+        job = Job(self.layout, wildcards)
+        return self.gpu * (job.model.gpus if job.trains == "nothing" else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
         """Return GPUs of a job that trains: those of its model, or one if it trains no encoder."""
+        job = Job(self.layout, wildcards)
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
-        if self.layout.trains(wildcards.method) == "classifiers" or branch_at_trunk:
+        if job.trains == "classifiers" or branch_at_trunk:
             return self.gpu
-        return self.gpu * self.study.models[wildcards.model].gpus
+        return self.gpu * job.model.gpus
 
     def training_threads(self, wildcards: Any) -> int:
         """Return threads of a job that trains, the same for each GPU."""

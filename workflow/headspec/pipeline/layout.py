@@ -7,9 +7,10 @@ from functools import cached_property
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
 from headspec.config.pruning_methods import any_learnt
-from headspec.config.runs import Run, Variant
+from headspec.config.runs import PrunedRun, Run, Variant
 from headspec.config.study import Study
 from headspec.data import submission
+from headspec.data.planned import Planned
 from headspec.tasks.registry import kind
 
 #: folder of a training run, with wildcards
@@ -27,10 +28,13 @@ DRAWN = 60
 
 
 class Layout:
-    """Paths of a study's results, and lists of the results that the config asks for."""
+    """Paths of a study's results, and lists of the results that the config asks for.
 
-    def __init__(self, study: Study) -> None:
-        self.study = study
+    `planned` has the tasks as read, None in jobs on a cluster.
+    """
+
+    def __init__(self, study: Study, planned: Planned | None = None) -> None:
+        self.study, self.planned = study, planned
 
     def result(self, *names: str) -> str:
         """Return a path in the study's results; it may have wildcards."""
@@ -39,7 +43,11 @@ class Layout:
     def log(self, *names: str) -> str:
         return self.result("logs", *names) + ".log"
 
-    def run_files(self, runs: Iterable[Run], name: str) -> list[str]:
+    def data(self, task: str, split: str) -> str:
+        """Return the table of a split of a task."""
+        return self.result("data", task, f"{split}.parquet")
+
+    def run_files(self, runs: Iterable[Run | PrunedRun], name: str) -> list[str]:
         """Return a file of each of `runs`."""
         return [self.result("runs", run.path, name) for run in runs]
 
@@ -83,6 +91,11 @@ class Layout:
     def mixed(self) -> list[Run]:
         """Runs of several tasks, whose heads are pruned and compared."""
         return [run for run in self.study.runs if len(run.tasks) > 1]
+
+    @cached_property
+    def learnt_tasks(self) -> list[str]:
+        """The tasks of all runs, in order."""
+        return list(self.study.in_order([task for run in self.study.runs for task in run.tasks]))
 
     @cached_property
     def listed(self) -> list[Run]:

@@ -16,7 +16,7 @@ from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError,
 from headspec.heads import head_settings
 from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
-from headspec.pipeline.inputs import workflow_path
+from headspec.pipeline.files import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.tasks.registry import KINDS

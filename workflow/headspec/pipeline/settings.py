@@ -1,7 +1,8 @@
-"""Params of the rules, config keys and versions: functions of `wildcards`, or methods that return them."""
+"""Params of rules, as functions of a job: config keys, versions and hashes of code."""
 
+import itertools
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,221 +11,272 @@ from headspec.config import variants
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import determinants
-from headspec.config.study import plain
+from headspec.config.study import Study, plain
+from headspec.config.table_values import RANDOM
 from headspec.data import planned
-from headspec.data.planned import Planned
 from headspec.data.sources import readers, treebank
-from headspec.errors import ConfigError, nearest
 from headspec.heads import head_settings
 from headspec.models.pretrained import versions
 from headspec.models.pretrained.listed import Part
+from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
-from headspec.tasks import metrics, prompt_keys
+from headspec.tasks import metrics as registered_metrics
+from headspec.tasks import prompt_keys
 from headspec.tasks.parts import type_of, with_parts
 from headspec.tasks.registry import KINDS, kind
 
 Values = dict[str, Any]
-Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
+
+# --- sections and keys
 
 
-class Settings:
-    """Settings for the rules of a study; `plan` has the tasks as read, None in jobs on a cluster."""
+def section(study: Study, name: str, *keys: str) -> Values:
+    """Return these keys of a section of the config."""
+    values = plain(getattr(study, name))
+    return {key: values[key] for key in keys}
 
-    def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
-        self.layout, self.plan, self.study = layout, plan, layout.study
-        self._version, self._model_settings = cache(self._read_version), cache(self._read_model_settings)
-        self._with_parts = cache(self._read_with_parts)
 
-    def settings(self, section: str, *keys: str) -> Values:
-        """Return these keys of a section of the config."""
-        values = plain(getattr(self.study, section))
-        return {key: values[key] for key in keys}
+def model(job: Job, *keys: str) -> Values:
+    """Return keys of a job's model; `weights` and `transformer` only if they are not the usual ones."""
+    values = plain(job.model)
+    usual = ("weights", PRETRAINED), ("transformer", None)
+    return {key: values[key] for key in keys if (key, values[key]) not in usual}
 
-    def model_settings(self, *keys: str) -> Function:
-        """Return a function for keys of a job's model; `weights`, `transformer` only if drawn at random."""
-        return lambda wildcards: self._model_settings(wildcards.model, keys)
 
-    def _read_model_settings(self, model: str, keys: tuple[str, ...]) -> Values:
-        values = plain(self.study.models[model])
-        usual = ("weights", PRETRAINED), ("transformer", None)
-        return {key: values[key] for key in keys if (key, values[key]) not in usual}
+def random_model(job: Job, *keys: str) -> Values:
+    """Return keys of a job's model, with random weights."""
+    return model(job, *keys) | {"weights": RANDOM}
 
-    def head_lists(self, wildcards: Any) -> dict[str, list[list[int]]]:
-        """Return the lists of heads of a job's model."""
-        lists, key = self.study.models[wildcards.model].heads, f"models.{wildcards.model}.heads"
-        return {name: head_settings.read_head_list(lists[name], f"{key}.{name}") for name in sorted(lists)}
 
-    def task_settings(self, *without: str) -> Function:
-        """Return a function for the settings of a task that affect its data, except the keys `without`."""
-        return lambda wildcards: plain(determinants(self.study.tasks[wildcards.task], "test", *without))
+def head_lists(job: Job) -> dict[str, list[list[int]]]:
+    """Return the lists of heads of a job's model."""
+    lists, key = job.model.heads, f"models.{job.wildcards.model}.heads"
+    return {name: head_settings.read_head_list(lists[name], f"{key}.{name}") for name in sorted(lists)}
 
-    def prompt_settings(self, wildcards: Any) -> Values:
-        """Return the keys of a task for the method `prompted`."""
-        task = self.study.tasks[wildcards.task]
-        return plain(task.model_dump(include={"type", *prompt_keys.KEYS}))
 
-    def split_settings(self, wildcards: Any) -> Values:
-        """Return the settings of a task that affect one of its further splits or test sets."""
-        task = self.study.tasks[wildcards.task]
-        stored = getattr(task, wildcards.kind)[wildcards.name]
-        values = plain(determinants(task, "further", "test", "train_examples"))
-        return values | {wildcards.kind: {wildcards.name: stored}}
+def task(job: Job, *without: str) -> Values:
+    """Return the settings of a task that affect its data, except the keys `without`."""
+    return plain(determinants(job.task, "test", *without))
 
-    def text_sources(self, runs: list[Run]) -> Function:
-        """Return a function for the tasks of `runs` that share texts, as {task: task with the texts}."""
-        first: dict[tuple, str] = {}  # the first task of a source
-        shared = {}
-        for name, task in self.study.tasks.items():
-            if not task.pairs_of and (source := first.setdefault((task.source, task.subset), name)) != name:
-                shared[name] = source
-        for name, task in self.study.tasks.items():
-            if task.pairs_of:
-                shared[name] = shared.get(task.pairs_of, task.pairs_of)
 
-        @cache
-        def sources() -> Values:
-            used = {task for run in runs for task in run.tasks} if shared else set()
-            return {
-                task: source for name, source in shared.items() if name in used for task in (source, name)
-            }
+def prompt(job: Job) -> Values:
+    """Return the keys of a task for the method `prompted`."""
+    return plain(job.task.model_dump(include={"type", *prompt_keys.KEYS}))
 
-        return lambda wildcards: sources()
 
-    def training_settings(self, wildcards: Any) -> Values:
-        """Return the training settings that a run's method uses."""
-        values, method = dict(self._training), wildcards.method
-        sections = {name: values.pop(name) for name in METHODS if name in values}
-        kind_values = {
-            key: values.pop(key) for each in KINDS.values() for key in each.training if key in values
-        }
-        if variant := self.layout.variants.get(method):
-            values["sampling"] = variant.sampling
-        elif method in sections:
-            own = sections[method]
-            values |= {key: value for key, value in own.items() if key in values}
-            if own.keys() - values.keys():  # such as the rank of adapters
-                values[method] = own
-        kinds = [kind(self.study.tasks[task]) for task in self.tasks(wildcards)]
-        trained = self.layout.trains(method) != "classifiers"
-        used = {key for each in kinds for key in each.training} if trained else set()
-        return values | {key: value for key, value in kind_values.items() if value and key in used}
+def split(job: Job) -> Values:
+    """Return the settings of a task that affect one of its further splits or test sets."""
+    values = plain(determinants(job.task, "further", "test", "train_examples"))
+    stored = getattr(job.task, job.wildcards.kind)[job.wildcards.name]
+    return values | {job.wildcards.kind: {job.wildcards.name: stored}}
 
-    def trains(self, wildcards: Any) -> str:
-        """Return what a run's method trains."""
-        return self.layout.trains(wildcards.method)
 
-    @cached_property
-    def _training(self) -> Values:
-        return plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
+def training(job: Job) -> Values:
+    """Return the training settings that a run's method uses."""
+    values, method = _training(job.layout), job.wildcards.method
+    sections = {name: values[name] for name in METHODS if name in values}
+    by_kind = {key for each in KINDS.values() for key in each.training}
+    values = {key: value for key, value in values.items() if key not in sections and key not in by_kind}
+    if variant := job.layout.variants.get(method):
+        values["sampling"] = variant.sampling
+    elif method in sections:
+        own = sections[method]
+        values |= {key: value for key, value in own.items() if key in values}
+        if own.keys() - values.keys():  # such as the rank of adapters
+            values[method] = own
+    trained = job.tasks.values() if job.trains != "classifiers" else ()
+    used = {key for each in trained for key in kind(each).training}
+    return values | {key: value for key, value in _training(job.layout).items() if key in used and value}
 
-    @property
-    def rates(self) -> Values:
-        """What decides the learning rates of training, and after a branch."""
-        training, iat = self.study.training, self.study.iat
-        rewarmed = (iat.peak or training.learning_rate) if iat.rate == REWARMED else None
-        return {**self.settings("training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
 
-    def variant_settings(self, wildcards: Any) -> Values:
-        """Return a variant's settings: its heads, their fraction, and what differs from IAT."""
-        variant, study = self.layout.variants[wildcards.method], self.study
-        return variants.settings(variant, study.iat, study.importance.samples, study.training.learning_rate)
+@cache
+def _training(layout: Layout) -> Values:
+    return plain(layout.study.training.model_dump(exclude={"checkpoint_minutes"}))
 
-    def variant_modules(self, wildcards: Any) -> list[str]:
-        """Return the module that restricts a variant of training."""
-        return [f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"]
 
-    def tasks(self, wildcards: Any) -> list[str]:
-        """Return the tasks of a run's mixture, in order; ConfigError if the study does not have it."""
-        known, name = self.layout.mixtures, wildcards.mixture
-        if name not in known:
-            raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
-        return list(known[name])
+def rates(study: Study) -> Values:
+    """Return what decides the learning rates of training, and after a branch."""
+    rewarmed = (study.iat.peak or study.training.learning_rate) if study.iat.rate == REWARMED else None
+    return {**section(study, "training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
 
-    def translations(self, wildcards: Any) -> list[str]:
-        """Return the tasks of a run whose texts the model writes."""
-        return [name for name in self.tasks(wildcards) if kind(self.study.tasks[name]).writes]
 
-    def metrics(self, wildcards: Any) -> dict[str, list[str]]:
-        return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
+def variant(job: Job) -> Values:
+    """Return a variant's settings: its heads, their fraction, and what differs from IAT."""
+    study = job.study
+    return variants.settings(job.variant, study.iat, study.importance.samples, study.training.learning_rate)
 
-    def all_metrics(self, wildcards: Any) -> dict[str, list[str]]:
-        """Return all metrics, including those that do not compare models."""
-        tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
-        return {name: kind(task).all_metrics(task) for name, task in tasks.items()}
 
-    def beams(self, wildcards: Any) -> dict[str, int]:
-        """Return the number of beams of each task of a run that is not decoded greedily."""
-        tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
-        return {name: n for name, task in tasks.items() if (n := kind(task).beams(task)) > 1}
+def vocabulary(job: Job) -> Values:
+    """Return size and languages of a vocabulary."""
+    learnt = [job.study.tasks[name] for name in job.layout.learnt_tasks]
+    languages = {language for each in learnt for language in kind(each).languages(each)}
+    made = job.model.transformer
+    return {"languages": sorted(languages), "size": made.vocabulary if made else 0}
 
-    def main_metrics(self, wildcards: Any) -> dict[str, str]:
-        return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
-    def with_kinds(self, wildcards: Any, roots: tuple[str, ...]) -> tuple[str, ...]:
-        """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
-        tasks = self.study.tasks
-        named = [*self.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
-        used = [tasks[name] for name in named if name in tasks] or [*tasks.values()]
-        types = tuple(dict.fromkeys(task.type for task in used))
-        names = frozenset(metric for task in used for metric in kind(task).all_metrics(task))
-        # no task has the texts of a measure; they are read as if they had scores
-        roots = self._with_parts(roots, types, names, (type_of(None),) if wildcards.get("texts") else ())
-        return (*roots, *plugins.registering()) if code_hash.reach(roots, plugins.REGISTER) else roots
+# --- tasks of a run
 
-    def _read_with_parts(
-        self, roots: tuple[str, ...], types: tuple[str, ...], names: frozenset[str], more: tuple[str, ...]
-    ) -> tuple[str, ...]:
-        roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
-        others = metrics.roots(names, types) if "METRICS" in code_hash.parts(roots) else []
-        return (*roots, *others)
 
-    def vocabulary_settings(self, wildcards: Any) -> Values:
-        """Return size and languages of a vocabulary."""
-        made = self.study.models[wildcards.model].transformer
-        tasks = [self.study.tasks[task] for task in self.learnt_tasks]
-        languages = {language for task in tasks for language in kind(task).languages(task)}
-        return {"languages": sorted(languages), "size": made.vocabulary if made else 0}
+def tasks(job: Job) -> list[str]:
+    """Return the names of the tasks of a run's mixture, in order."""
+    return list(job.tasks)
 
-    @cached_property
-    def learnt_tasks(self) -> list[str]:
-        return list(self.study.in_order([task for run in self.study.runs for task in run.tasks]))
 
-    @cached_property
-    def all_leaks(self) -> dict[str, dict[str, list[int] | None]]:
-        return planned.leaks(self.study, self.plan or planned.prepare_tasks(self.study))
+def trains(job: Job) -> str:
+    """Return what a run's method trains."""
+    return job.trains
 
-    def leaks(self, wildcards: Any) -> dict[str, list[int]]:
-        """Return the training rows of a task on which other tasks are evaluated, by other task."""
-        return {o: keys for o, keys in self.all_leaks[wildcards.task].items() if keys is not None}
 
-    def more_names(self, kind: str, mixture: str) -> dict[str, str]:
-        """Return the task of each further split, or prediction file of a test set (`kind`), of a mixture."""
-        tasks = self.layout.mixtures[mixture]
-        return {name: task for task in tasks for name in getattr(self.study.tasks[task], kind)}
+def translations(job: Job) -> list[str]:
+    """Return the tasks of a run whose texts the model writes."""
+    return job.translations
 
-    # --- versions
 
-    def source_version(self, wildcards: Any) -> str:
-        """Return the version of a task's source, if it is in a package or on the hub."""
-        task = self.study.tasks[wildcards.task]
-        packaged = str(task.source).startswith("package:")
-        more = [getattr(task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
-        return readers.version(task.source or "", readers.local_files(task, *more) if packaged else ())
+def names(job: Job, split: str) -> dict[str, str]:
+    """Return the task of each further split, or prediction file, of a run's mixture."""
+    return job.names(split)
 
-    def weights_version(self, wildcards: Any) -> str:
-        """Return the version of the config and weights of a pretrained model."""
-        return self._version("weights", wildcards.model)
 
-    def tokenizer_version(self, wildcards: Any) -> str:
-        """Return the version of the config and tokenizer of a pretrained model."""
-        return self._version("tokenizer", wildcards.model)
+def metrics(job: Job) -> dict[str, list[str]]:
+    """Return the metrics of each task of a run that compare models."""
+    return {name: job.layout.metrics[name] for name in job.tasks}
 
-    def _read_version(self, part: Part, model: str) -> str:
-        results = Path(self.layout.result("tokens", model))
-        return versions.version(self.study.models[model], f"models.{model}", part, results)
 
-    def treebank_version(self, wildcards: Any) -> str:
-        """Return the version of the treebank, as for other sources."""
-        settings = self.study.atlas.treebank
-        return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
+def all_metrics(job: Job) -> dict[str, list[str]]:
+    """Return all metrics of each task of a run, including those that do not compare models."""
+    return {name: kind(each).all_metrics(each) for name, each in job.tasks.items()}
+
+
+def main_metrics(job: Job) -> dict[str, str]:
+    """Return the main metric of each task of a run."""
+    return {name: job.layout.main_metrics[name] for name in job.tasks}
+
+
+def beams(job: Job) -> dict[str, int]:
+    """Return the number of beams of each task of a run that is not decoded greedily."""
+    return {name: n for name, each in job.tasks.items() if (n := kind(each).beams(each)) > 1}
+
+
+# --- texts that tasks share
+
+
+def text_sources(job: Job, runs: list[Run]) -> dict[str, str]:
+    """Return the tasks of `runs` that share texts, as {task: task with the texts}."""
+    shared = _shared_texts(job.layout)
+    used = {name for run in runs for name in run.tasks} if shared else set()
+    return {each: source for name, source in shared.items() if name in used for each in (source, name)}
+
+
+@cache
+def _shared_texts(layout: Layout) -> dict[str, str]:
+    """Return the task whose texts each other task shares."""
+    first: dict[tuple, str] = {}  # the first task of a source
+    shared = {}
+    for name, each in layout.study.tasks.items():
+        if not each.pairs_of and (source := first.setdefault((each.source, each.subset), name)) != name:
+            shared[name] = source
+    for name, each in layout.study.tasks.items():
+        if each.pairs_of:
+            shared[name] = shared.get(each.pairs_of, each.pairs_of)
+    return shared
+
+
+def leaks(job: Job) -> dict[str, list[int]]:
+    """Return the training rows of a task on which other tasks are evaluated, by other task."""
+    return {other: rows for other, rows in _leaks(job.layout)[job.wildcards.task].items() if rows is not None}
+
+
+def unread_leaks(job: Job) -> list[str]:
+    """Return the other tasks whose evaluated rows only the job can compare."""
+    return [other for other, rows in _leaks(job.layout)[job.wildcards.task].items() if rows is None]
+
+
+@cache
+def _leaks(layout: Layout) -> dict[str, dict[str, list[int] | None]]:
+    return planned.leaks(layout.study, layout.planned or planned.prepare_tasks(layout.study))
+
+
+# --- versions
+
+
+def source_version(job: Job) -> str:
+    """Return the version of a task's source, if it is in a package or on the hub."""
+    packaged = str(job.task.source).startswith("package:")
+    wildcards = job.wildcards
+    more = [getattr(job.task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
+    return readers.version(job.task.source or "", readers.local_files(job.task, *more) if packaged else ())
+
+
+def treebank_version(job: Job) -> str:
+    """Return the version of the treebank, as for other sources."""
+    settings = job.study.atlas.treebank
+    return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
+
+
+def weights_version(job: Job) -> str:
+    """Return the version of the config and weights of a pretrained model."""
+    return _version(job.layout, "weights", job.wildcards.model)
+
+
+def tokenizer_version(job: Job) -> str:
+    """Return the version of the config and tokenizer of a pretrained model."""
+    return _version(job.layout, "tokenizer", job.wildcards.model)
+
+
+@cache
+def _version(layout: Layout, part: Part, model: str) -> str:
+    results = Path(layout.result("tokens", model))
+    return versions.version(layout.study.models[model], f"models.{model}", part, results)
+
+
+# --- code
+
+
+def code(job: Job, script: str, *found_by_name: str | Callable[[Job], list[str]]) -> dict[str, str]:
+    """Return hashes of the definitions that a rule's script reaches, by root.
+
+    What the script finds by name counts, too: modules or definitions in the library (``<path>:<name>``, with
+    wildcards, or functions of a job that return several), and parts of the kinds of a job's tasks.
+    """
+    found = [f(job) if callable(f) else [f.format(**job.wildcards)] for f in found_by_name]
+    named = [code_hash.LIBRARY / name for name in itertools.chain.from_iterable(found)]
+    roots = [code_hash.LIBRARY.parent / "scripts" / script, *named]
+    return _hashes(job.layout, with_kinds(job, tuple(map(str, roots))))
+
+
+@cache
+def _hashes(layout: Layout, roots: tuple[str, ...]) -> dict[str, str]:
+    return code_hash.by_root(roots)
+
+
+def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
+    wildcards, every = job.wildcards, job.study.tasks
+    named = [*job.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
+    used = [every[name] for name in named if name in every] or [*every.values()]
+    types = tuple(dict.fromkeys(each.type for each in used))
+    measured = frozenset(metric for each in used for metric in kind(each).all_metrics(each))
+    # no task has the texts of a measure; they are read as if they had scores
+    roots = _with_parts(
+        job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ()
+    )
+    return (*roots, *plugins.registering()) if code_hash.reach(roots, plugins.REGISTER) else roots
+
+
+@cache
+def _with_parts(
+    layout: Layout,
+    roots: tuple[str, ...],
+    types: tuple[str, ...],
+    measured: frozenset[str],
+    more: tuple[str, ...],
+) -> tuple[str, ...]:
+    roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
+    others = registered_metrics.roots(measured, types) if "METRICS" in code_hash.parts(roots) else []
+    return (*roots, *others)
+
+
+def restriction(job: Job) -> list[str]:
+    """Return the module that restricts a variant of training."""
+    return [f"training/variants/{variant(job).get('module', 'own')}.py"]

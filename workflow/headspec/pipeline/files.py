@@ -1,0 +1,167 @@
+"""Input files of rules, as functions of a job."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from headspec.config.as_text import named
+from headspec.config.measures import heads as head_measures
+from headspec.config.runs import PRETRAINED, Run
+from headspec.config.sources import locate
+from headspec.data.sources import readers, treebank
+from headspec.errors import MissingError
+from headspec.pipeline.job import Job
+from headspec.pipeline.layout import PROMPTS
+from headspec.pipeline.settings import text_sources, unread_leaks
+from headspec.tasks.registry import kind
+
+# --- texts and their tokens
+
+
+def validation_tables(job: Job, runs: list[Run]) -> list[str]:
+    """Return the validation tables of the tasks of `runs` that share texts."""
+    return [job.layout.data(task, "validation") for task in text_sources(job, runs)]
+
+
+def training_tables(job: Job) -> list[str]:
+    """Return the training tables of all tasks that a model learns, which make its vocabulary."""
+    return [job.layout.data(task, "train") for task in job.layout.learnt_tasks]
+
+
+def vocabulary(job: Job) -> list[str]:
+    """Return the vocabulary of the job's model, if it has no tokenizer."""
+    made = job.model.transformer
+    return [job.layout.result("vocabulary", f"{job.wildcards.model}.parquet")] if made else []
+
+
+def evaluated_elsewhere(job: Job) -> list[str]:
+    """Return tables on which other tasks are evaluated, for tasks that only the job can compare."""
+    return [
+        job.layout.data(task, name)
+        for task in unread_leaks(job)
+        for name in ["validation", *(f"further/{name}" for name in job.study.tasks[task].further)]
+    ]
+
+
+def split_base(job: Job) -> str:
+    """Return the task's table that a job of another split needs for its classes, or to compare texts."""
+    split = {"further": "validation", "test": "train"}[job.wildcards.kind]
+    return job.layout.data(job.wildcards.task, split)
+
+
+def more_splits(job: Job, split: str, folder: str) -> list[str]:
+    """Return the tables of the further splits, or test sets, of a run's tasks, in order."""
+    path = folder.format(**job.wildcards)
+    return [
+        job.layout.result(path, task, split, f"{name}.parquet") for name, task in job.names(split).items()
+    ]
+
+
+def tokens(job: Job, split: str) -> list[str]:
+    """Return tokens of a split, or of its prompts, for a run's tasks in order."""
+
+    def folder(name: str) -> str:
+        worded = job.trains == "nothing" and kind(job.study.tasks[name]).prompts
+        return (PROMPTS if worded else "tokens/{model}/{task}").format(**{**job.wildcards, "task": name})
+
+    return [job.layout.result(folder(name), f"{split}.parquet") for name in job.tasks]
+
+
+def targets(job: Job, split: str) -> list[str]:
+    """Return the tokens of a split of each of a run's translations."""
+    model = job.wildcards.model
+    return [job.layout.result("tokens", model, task, f"{split}.parquet") for task in job.translations]
+
+
+def features(job: Job) -> list[str]:
+    """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
+    if job.model.weights != PRETRAINED or job.trains != "classifiers":
+        return []
+    tasks = [name for name, task in job.tasks.items() if kind(task).pooled]
+    return [job.layout.result("features", job.wildcards.model, f"{name}.parquet") for name in tasks]
+
+
+# --- runs
+
+
+def branch(job: Job, name: str) -> str:
+    """Return a file of the branch that a variant of training continues."""
+    assert job.variant.delta is not None  # only plain training has none
+    return job.run_file(f"branch/{named(job.variant.delta)}/{name}", method=job.variant.base)
+
+
+def source_model(job: Job) -> list[str]:
+    """Return the model whose encoder is transferred; none for the method pretrained."""
+    return [] if job.wildcards.method == PRETRAINED else [job.run_file("model/classifiers.json")]
+
+
+def predictions(job: Job) -> list[str]:
+    """Return predictions for test sets, by a run of the mixture or by single-task runs."""
+    mixtures = [job.wildcards.mixture]
+    if job.wildcards.method == "single":
+        mixtures = list(dict.fromkeys(job.names("test").values()))
+    return [job.run_file("submission.parquet", mixture=mixture) for mixture in mixtures]
+
+
+def ranking_tables(job: Job) -> list[str]:
+    """Return a run's tables of the measures that rank its heads."""
+    names = head_measures.tables(job.study.atlas.rankings)
+    return [job.run_file(f"atlas/{name}.parquet") for name in names]
+
+
+def ranked_table(job: Job) -> str:
+    """Return the table of a run from which a ranking is computed."""
+    return job.run_file(f"atlas/{job.study.atlas.derived[job.wildcards.measure]}.parquet")
+
+
+# --- files of the user
+
+
+def source(job: Job, split: str) -> list[str]:
+    """Return the local files of a task's source, or the table that makes its pairs."""
+    task = job.task
+    if task.pairs_of:
+        return [job.layout.data(task.pairs_of, split)]
+    return user_files(str(task.source), lambda: readers.files(task))
+
+
+def split_source(job: Job) -> list[str]:
+    """Return the local files of a task's further split or test set."""
+    task = job.task
+    split = getattr(task, job.wildcards.kind)[job.wildcards.name]
+    return user_files(str(task.source), lambda: readers.files(task, split))
+
+
+def sentences(job: Job) -> list[str]:
+    """Return the source of compared sentences: the user's file, or compared tasks' validation tables."""
+    if given := job.study.similarity.sentences:
+        return user_files(given, lambda: [locate(given, "similarity.sentences")])
+    return [job.layout.data(task, "validation") for task in job.layout.compared]
+
+
+def brain(job: Job, key: str) -> str:
+    """Return the file in a key of the section `brain`."""
+    given = getattr(job.study.brain, key)
+    return user_files(given, lambda: [locate(given, f"brain.{key}")])[0]
+
+
+def treebank_files(job: Job) -> list[str]:
+    """Return the user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
+    if settings := job.study.atlas.treebank:
+        return user_files(settings.source, lambda: treebank.files(settings))
+    return [job.layout.data(task, "validation") for task in job.layout.atlas_tasks]
+
+
+def user_files(source: str, find: Callable[[], Iterable[Path]]) -> list[str]:
+    """Return what `find` finds of a source as paths for rules; only its name if it is missing here."""
+    try:
+        return [workflow_path(path) for path in find()]
+    except MissingError:
+        return [source]
+
+
+def workflow_path(path: str | Path) -> str:
+    """Return the path of a user's file for rules: relative if below the working folder, else absolute."""
+    absolute = os.path.abspath(path)
+    relative = os.path.relpath(absolute)
+    return absolute if relative.startswith(os.pardir) else relative

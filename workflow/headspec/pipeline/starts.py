@@ -1,0 +1,155 @@
+"""What a start of Snakemake does besides its jobs: checks, locks, notes, and the pages of a study."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snakemake.common import dict_to_key_value_args
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+from snakemake.settings.enums import Quietness
+
+from headspec.config import loading
+from headspec.cost import graph, memory
+from headspec.errors import HeadspecError, listing
+from headspec.explorer import finished
+from headspec.pipeline import preflight, records, state
+from headspec.pipeline.commands.report import opening
+from headspec.pipeline.current import DAMAGED, other_versions
+from headspec.pipeline.layout import Layout
+from headspec.provenance import files
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
+
+
+def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
+    """Return the layout of the study; a WorkflowError with all its problems before any job starts.
+
+    Only the main process checks data and models; jobs on a cluster rely on it.
+    """
+    if graph.listed:
+        return Layout(*graph.listed)
+    if not workflow.is_main_process:
+        return Layout(_told(preflight.load, config))
+    for notice in loading.notices(config):
+        logger.warning(notice)
+    study = _told(preflight.load, config)
+    for path in (*workflow.configfiles, *workflow.overwrite_configfiles):
+        _told(loading.strict_yaml, path)
+    plan = _told(preflight.check, study)
+    for line in (*plan.warnings(study), *memory.warnings(study), *map(str, preflight.unavailable(study))):
+        logger.warning(line)
+    return Layout(study, plan)
+
+
+def _told(function: Any, argument: Any) -> Any:
+    try:
+        return function(argument)
+    except HeadspecError as error:
+        raise WorkflowError(f"the study cannot be run:\n{error}") from None
+
+
+def wants_view(workflow: Workflow) -> bool:
+    """Whether a person runs jobs and has not asked for Snakemake's own output, or for less of it."""
+    output = workflow.output_settings
+    as_is = output.dryrun or output.verbose or output.debug_dag
+    return (
+        workflow.is_main_process
+        and not as_is
+        and not {Quietness.PROGRESS, Quietness.ALL} & set(output.quiet or ())
+    )
+
+
+def lock_folder() -> None:
+    """Refuse a second workflow in this folder; the locks end with this process, even if it is killed.
+
+    The lock of the folder holds even if its files are deleted; other machines see only the lock of the file.
+    """
+    flags = {".": os.O_RDONLY, ".snakemake/headspec.lock": os.O_RDWR | os.O_CREAT}
+    try:
+        for path, how in flags.items():
+            fcntl.flock(os.open(path, how, 0o666), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise WorkflowError("another snakemake is running in this folder; wait for it or stop it") from None
+
+
+def _named_config(workflow: Workflow) -> list[str]:
+    """Return the options that name the config of the study, and settings beside it."""
+    paths = [os.path.relpath(path) for path in workflow.overwrite_configfiles]
+    settings = dict_to_key_value_args(workflow.config_settings.config, repr_obj=True)
+    options = {"--configfile": paths, "--config": settings}
+    return [word for name, values in options.items() if values for word in (name, *values)]
+
+
+def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> None:
+    """Write the config beside the results, which says which files belong to the study."""
+    targets = sorted(map(str, workflow.dag_settings.targets))
+    if damaged := state.note_start(results, config, _named_config(workflow), targets):
+        logger.warning(damaged)
+
+
+# --- pages
+
+
+def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) -> None:
+    """Let the report begin with what was found and, if the study is unfinished, say so."""
+    made = None
+    try:
+        if start := state.last_start(results):
+            made = state.ask_snakemake(start)
+            config["unfinished"] = state.unfinished(start, made)
+    except HeadspecError as error:
+        logger.warning(str(error))
+    config["opening"] = opening(results, figures, made)
+
+
+def remake_pages(workflow: Workflow, results: Path) -> None:
+    """Make explorer and report again if they were made of an unfinished study."""
+    if state.says_unfinished(results / "explorer.html"):
+        with contextlib.suppress(HeadspecError):
+            finished.write_explorer(results)
+    report = results / "report.html"
+    if state.says_unfinished(report):
+        options = ["--cores", "1", "--quiet", "all", "--report", str(report)]
+        subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
+
+
+# --- results of earlier starts
+
+
+def compare_results(workflow: Workflow, layout: Layout) -> None:
+    """Restore missing records of results, and warn of damage and of other package versions.
+
+    WorkflowError for links among results that lead to themselves.
+    """
+    results = Path(layout.result())
+    if loops := files.loops(results):
+        raise WorkflowError(f"{listing(loops)}: links that lead to themselves; remove them")
+    if not results.is_dir():
+        return
+    try:
+        _, current = records.restore(results)
+    except HeadspecError as error:
+        logger.warning(str(error))
+        return
+    if damaged := current.damaged():
+        logger.warning(f"results {DAMAGED}, which are made again: {listing(damaged, 5)}")
+    if outdated := other_versions(current, _remake_command(workflow, layout)):
+        logger.warning(outdated)
+
+
+def _remake_command(workflow: Workflow, layout: Layout) -> str:
+    """Return the command that remakes all results of the study."""
+    study = layout.study
+    targets = " all iat" if study.iat != type(study.iat)() and "iat" not in study.methods else ""
+    command = ["snakemake", *_named_config(workflow), "--cores", "all", "--forceall"]
+    return f"`{shlex.join(command)}{targets}`"
