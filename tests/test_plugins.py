@@ -80,10 +80,8 @@ def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
     loaded = load(study(path, **sections))
     assert loaded.atlas.measured == ["mine"] and loaded.atlas.derived == {"derived": "relevance"}
     assert heads.function("mine") == f"{path}:heads"
-    assert similarity.functions(["my-similarity", "rsa"]) == {
-        "my-similarity": f"{path}:similar",
-        "rsa": "headspec.similarity.measures:rsa",
-    }
+    assert similarity.function("my-similarity") == f"{path}:similar"
+    assert similarity.function("rsa") == "headspec.similarity.measures:rsa"
     assert loaded.similarity.asked("importance") == ["my-similarity"]
     assert PRUNING_METHODS["first"].function == f"{path}:first" and PRUNING_METHODS["mine"].chosen == "ranked"
     assert plugins.function(heads.function("derived"))(3) == 3

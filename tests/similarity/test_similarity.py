@@ -9,13 +9,17 @@ from scipy import stats
 
 from headspec import plugins
 from headspec.config.measures import similarity as similarity_measures
+from headspec.similarity import traits
 from headspec.similarity.measures import Traits
-from headspec.similarity.table import combined, encodings, pairwise, traits
+from headspec.similarity.table import Measure, by_subject, combined, pairwise
 from support.schemas import SCHEMAS
 
 BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
-SOURCES = similarity_measures.functions(m for m in similarity_measures.MEASURES if m not in BY_WEIGHTS)
-MEASURES = {name: plugins.function(source) for name, source in SOURCES.items()}
+MEASURES = {
+    name: plugins.function(similarity_measures.function(name))
+    for name in similarity_measures.MEASURES
+    if name not in BY_WEIGHTS
+}
 SEEDLESS = similarity_measures.seedless(MEASURES)
 N, HIDDEN = 40, 24
 SEEDS, SCALES = st.integers(0, 1000), st.floats(0.1, 10)
@@ -136,7 +140,15 @@ def test_traits_come_from_the_tables():
         {"task": ["a", "a", "b", "b"], "example": [0, 1, 0, 1], "vector": [[1.0, 2], [3, 4], [5, 6], [7, 8]]}
     )
     text = pd.DataFrame({"task": ["a", "b"], "example": None, "vector": [[1.0, 0], [0, 1]]})
-    by_task = traits({"a": "single", "b": "pair"}, text, representations, importances, 0.3)
+    tables = {"importance": pd.concat(importances.values()), "text_embedding": text,
+              "representations": representations}  # fmt: skip
+    read = {
+        name: {None: getattr(traits, name)(tables[trait.rule], 0.3)}
+        for name, trait in similarity_measures.TRAITS.items()
+        if trait.rule in tables
+    }
+    ((subject, by_task),) = by_subject({"a": "single", "b": "pair"}, read).items()
+    assert subject is None
     assert [by_task[task]["paradigm"] for task in "ab"] == ["single", "pair"]
     assert by_task["b"]["vectors"].tolist() == [[5, 6], [7, 8]]
     assert by_task["a"]["text"].tolist() == [1, 0]
@@ -146,25 +158,27 @@ def test_traits_come_from_the_tables():
         assert (by_task[task]["top"] == (values.ravel() >= np.sort(values.ravel())[-3])).all()
 
 
-def by_subject(r: dict[str, tuple[list, list]]) -> list[pd.DataFrame]:
+def compared_by_subject(r: dict[str, tuple[list, list]]) -> list[pd.DataFrame]:
     """Similarity by `cnm`, from the predictability of each subject's voxels for the tasks a and b."""
     rows = [
         pd.DataFrame({"task": task, "subject": subject, "voxel": range(len(values)), "r": values})
         for subject, both in r.items()
         for task, values in zip("ab", both, strict=True)
     ]
-    cnm = {"cnm": MEASURES["cnm"]}
-    return [pairwise(each, ["a", "b"], cnm, subject) for subject, each in encodings(pd.concat(rows)).items()]
+    cnm = {"cnm": Measure("encoding", MEASURES["cnm"])}
+    whole, *subjects = by_subject({}, {"encoding": traits.encoding(pd.concat(rows), 0.3)}).items()
+    assert whole == (None, {})
+    return [pairwise(*each, ["a", "b"], cnm) for each in subjects]
 
 
 def test_seeds_and_subjects_are_averaged():
-    cnm = by_subject({
+    cnm = compared_by_subject({
         "s1": ([1.0, 0, 0], [1.0, 0, 0]), "s2": ([1.0, 0, 0], [0, 1.0, 0]), "s3": ([1.0, 1, 0], [1.0, 0, 0]),
     })  # fmt: skip
     first, second = np.eye(2)
     text = [{"a": {"text": first}, "b": {"text": b}} for b in (first, second)]
-    measure = {"text": MEASURES["text"]}
-    seeds = [pd.concat([pairwise(each, ["a", "b"], measure), *cnm]) for each in text]
+    measure = {"text": Measure("text", MEASURES["text"])}
+    seeds = [pd.concat([pairwise(None, each, ["a", "b"], measure), *cnm]) for each in text]
     frame = combined("m", seeds, 0.95, SEEDLESS)
     assert list(frame) == list(SCHEMAS["similarity"].columns)
     text = frame[frame["measure"] == "text"].iloc[0]
@@ -181,6 +195,6 @@ def test_seeds_and_subjects_are_averaged():
 
 
 def test_one_subject_has_no_interval():
-    seeds = by_subject({"s1": ([0.5], [0.2])})
+    seeds = compared_by_subject({"s1": ([0.5], [0.2])})
     mean = combined("m", seeds, 0.95, SEEDLESS).query("subject.isna()").iloc[0]
     assert mean["similarity"] == pytest.approx(1) and np.isnan(mean["ci_low"])

@@ -15,7 +15,8 @@ from headspec.similarity.brain import ceiling, scores, voxelwise
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
 from headspec.similarity.brain.ridge import PENALTIES, Ridge
 from headspec.similarity.measures import cnm
-from headspec.similarity.table import encodings, pairwise
+from headspec.similarity.table import Measure, by_subject, pairwise
+from headspec.similarity.traits import encoding
 from support.data.brains import code, smooth, subjects
 
 
@@ -184,8 +185,10 @@ def test_tasks_that_share_a_code_are_more_similar():
         for _ in range(3)
     ]
     vectors = {"a": code(rng, first, 32), "b": code(rng, first, 32), "c": code(rng, second, 32)}
-    of_subjects = encodings(analyse(vectors, subjects(*values))[0])
-    similarity = pd.concat([pairwise(each, "abc", {"cnm": cnm}, name) for name, each in of_subjects.items()])
+    read = {"encoding": encoding(analyse(vectors, subjects(*values))[0], 0.3)}
+    _, *of_subjects = by_subject({}, read).items()
+    measure = {"cnm": Measure("encoding", cnm)}
+    similarity = pd.concat([pairwise(*each, "abc", measure) for each in of_subjects])
     assert len(similarity) == 9
     means = similarity.groupby(["task_a", "task_b"])["similarity"].mean()
     assert means["a", "b"] > 0.95 and means["a", "c"] < 0.3 and means["b", "c"] < 0.3

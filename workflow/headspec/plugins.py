@@ -57,7 +57,8 @@ def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
     """Declare a measure of similarity for `similarity.measures`.
 
     The function takes the `Traits` of two tasks, in any order, and reads the trait `of`: paradigm, text,
-    vectors, importance, top or head_fisher. It returns a number of at most 1, which is 1 for equal traits.
+    vectors, importance, top, head_fisher or encoding. It returns a number of at most 1, which is 1 for equal
+    traits.
     """
     return _declare(SIMILARITY, name, label, of)
 

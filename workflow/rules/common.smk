@@ -49,7 +49,17 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import view
-from headspec.pipeline import files, machine, preflight, probing, pruned, settings, starts, warm
+from headspec.pipeline import (
+    compared,
+    files,
+    machine,
+    preflight,
+    probing,
+    pruned,
+    settings,
+    starts,
+    warm,
+)
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION
 from headspec.pipeline.pruned import PRUNED_RUN
@@ -106,11 +116,6 @@ def run_tables(runs: list, name: str):
 def run_settings(runs: list):
     """Parameter: `runs` as plain values, listed only if the rule has jobs."""
     return lambda wildcards: plain(runs)
-
-
-def expand_if_asked(rule: str, path, **wildcards) -> list:
-    """Input: files of a rule, if a measure of similarity of the study uses them."""
-    return expand(path, **wildcards) if STUDY.similarity.asked(rule) else []
 
 
 def require_configured(configured: bool, expected: str):

@@ -1,20 +1,10 @@
 # Similarity of the tasks of `mixtures.pairs`, by every measure in the config.
 
-#: configured measures that compare all weights, symmetric and directed
-SYMMETRIC, DIRECTED = (
-    [
-        m
-        for m in STUDY.similarity.asked("sensitivity")
-        if similarity_measures.MEASURES[m].directed == kind
-    ]
-    for kind in (False, True)
-)
 #: training tokens and models of the compared tasks, each alone
 COMPARED_TOKENS = expand(rules.tokenize.output.train, task=LAYOUT.compared, allow_missing=True)
 COMPARED_MODELS = expand(
     rules.train.output.classifiers, mixture=LAYOUT.compared, method="single", allow_missing=True
 )
-SEED_TABLE = result("similarity/{model}/seed{seed}/{table}.parquet")
 #: unlabelled texts for which models compute vectors
 TEXTS = {
     "sentences": result("similarity/sentences.parquet"),
@@ -170,25 +160,21 @@ rule sensitivity:
         "../scripts/similarity/sensitivity.py"
 
 
-EVERY_SEED = {"model": STUDY.models, "seed": STUDY.seeds}
+#: tables of each rule by whose output measures compare tasks
+COMPARED_TABLES = {
+    "text_embedding": rules.text_embedding.output[0],
+    "representations": rules.representations.output[0],
+    "sensitivity": rules.sensitivity.output[0],
+    "importance": rules.importance.output[0],
+    "brain_encoding": result("similarity/{model}/seed{seed}/brain_encoding.parquet"),
+}
+SOURCES = compared.sources(LAYOUT, COMPARED_TABLES)
+SYMMETRIC, DIRECTED = (compared.weighed(LAYOUT, directed) for directed in (False, True))
 
 
 rule similarity:
     input:
-        text=expand_if_asked("text_embedding", rules.text_embedding.output, model=STUDY.models),
-        vectors=expand_if_asked("representations", SEED_TABLE, table="sentences", **EVERY_SEED),
-        parameters=expand(SEED_TABLE, table=SYMMETRIC, **EVERY_SEED),
-        affinity=expand(SEED_TABLE, table=DIRECTED, **EVERY_SEED),
-        importance=expand_if_asked(
-            "importance",
-            rules.importance.output,
-            **EVERY_SEED,
-            mixture=LAYOUT.compared,
-            method=methods.alone(STUDY.methods),
-        ),
-        brain_encoding=expand_if_asked(
-            "brain_encoding", SEED_TABLE, table="brain_encoding", **EVERY_SEED
-        ),
+        [source.path for source in SOURCES],
     output:
         **({"affinity": result("tables/affinity.parquet")} if DIRECTED else {}),
         similarity=result("tables/similarity.parquet"),
@@ -205,18 +191,17 @@ rule similarity:
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
-        measures=similarity_measures.functions(STUDY.similarity.trait_measures),
-        subject_measures=similarity_measures.functions(STUDY.similarity.asked("brain_encoding")),
+        sources=[list(source[:3]) for source in SOURCES],
+        traits=compared.traits(LAYOUT),
+        measures=compared.measures(LAYOUT),
+        symmetric=SYMMETRIC,
+        directed=DIRECTED,
         seedless=similarity_measures.seedless(STUDY.similarity.measures),
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
         code=code(
             "similarity/similarity.py",
-            lambda each: plugins.roots(
-                similarity_measures.functions(
-                    [*STUDY.similarity.trait_measures, *STUDY.similarity.asked("brain_encoding")]
-                ).values()
-            ),
+            lambda each: plugins.roots(compared.functions(LAYOUT)),
         ),
     message:
         "Similarity of tasks in {params.study}"

@@ -60,7 +60,7 @@ class Entries:
                 )
             if source not in similarity.TRAITS:
                 raise unknown("trait", source, similarity.TRAITS)
-            self.similarity[name] = SimilarityMeasure(label, similarity.TRAITS[source], function)
+            self.similarity[name] = SimilarityMeasure(label, source, function)
         elif kind == HEADS:
             if source not in (None, *heads.STANDARD):
                 raise unknown("table of measures", source, heads.STANDARD)

@@ -2,14 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from headspec.attention import existing
-from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.similarity.measures import Floats, Traits
+from headspec.similarity.measures import Traits
 from headspec.tables import FLOAT, TEXT, Schema
 
 SIMILARITY = Schema(
@@ -24,65 +22,43 @@ subject: of `cnm`; null for the mean over subjects, which alone has an interval,
 """
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
-#: a measure
-Similarity = Callable[[Traits, Traits], float]
 
 
-def traits(
-    paradigms: Mapping[str, str],
-    text: pd.DataFrame | None,
-    vectors: pd.DataFrame | None,
-    importances: Mapping[str, pd.DataFrame],
-    fraction: float,
-) -> dict[str, Traits]:
-    """Return the traits of every task from the tables of one seed.
+class Measure(NamedTuple):
+    """A measure, a function of the traits of two tasks, and the trait that it compares."""
 
-    `text` and `vectors` are tables 'representations' of training texts (means) and of sentences;
-    `importances` have the table 'importance' of each task's single-task run, whose top `fraction` of heads
-    counts.
+    of: str
+    function: Callable[[Traits, Traits], float]
+
+
+def by_subject(
+    paradigms: Mapping[str, str], read: Mapping[str, Mapping[str | None, Mapping[str, Any]]]
+) -> dict[str | None, dict[str, Traits]]:
+    """Return the traits of every task by subject, those that have none under None.
+
+    `read` has every trait but the paradigm, by subject and task (`headspec.similarity.traits`).
     """
-    by_task: dict[str, Traits] = {task: {"paradigm": kind} for task, kind in paradigms.items()}
-    if text is not None:
-        for task, means in _vectors(text).items():
-            by_task[task]["text"] = means[0]
-    if vectors is not None:
-        for task, sentences in _vectors(vectors).items():
-            by_task[task]["vectors"] = sentences
-    for task, table in importances.items():
-        heads = importance_map(table, task)
-        exists = existing(heads)
-        by_task[task]["importance"] = heads[exists]
-        by_task[task]["top"] = top_heads(heads, prune_count(fraction, int(exists.sum())))[exists]
-        by_task[task]["head_fisher"] = importance_map(table, task, "fisher")[exists]
-    return by_task
-
-
-def encodings(encoding: pd.DataFrame) -> dict[str, dict[str, Traits]]:
-    """Return predictability of each voxel by subject and task, from 'brain_encoding'."""
-    by_subject: dict[str, dict[str, Traits]] = {}
-    for subject, scores in encoding.groupby("subject"):
-        wide = scores.pivot(index="task", columns="voxel", values="r")
-        by_subject[str(subject)] = {str(task): {"encoding": wide.loc[task].to_numpy()} for task in wide.index}
-    return by_subject
-
-
-def _vectors(representations: pd.DataFrame) -> dict[str, Floats]:
-    """The vectors of every task, (texts, hidden)."""
-    groups = representations.groupby("task")["vector"]
-    return {str(task): np.stack(vectors.tolist()) for task, vectors in groups}
+    found: dict[str | None, dict[str, Any]] = {None: {}}
+    of_config = {"paradigm": {None: paradigms}}
+    for trait, subjects in (of_config | dict(read)).items():
+        for subject, by_task in subjects.items():
+            for task, value in by_task.items():
+                found.setdefault(subject, {}).setdefault(task, {})[trait] = value
+    return found
 
 
 def pairwise(
-    traits: Mapping[str, Traits],
-    tasks: Sequence[str],
-    measures: Mapping[str, Similarity],
-    subject: str | None = None,
+    subject: str | None, traits: Mapping[str, Traits], tasks: Sequence[str], measures: Mapping[str, Measure]
 ) -> pd.DataFrame:
-    """Similarity of every pair of `tasks`; columns measure, task_a, task_b, subject, similarity."""
+    """Similarity of every pair of `tasks` by those of `measures` whose trait is among the `traits`.
+
+    Columns measure, task_a, task_b, subject, similarity.
+    """
     rows = [
-        (measure, a, b, subject, function(traits[a], traits[b]))
-        for measure, function in measures.items()
+        (name, a, b, subject, measure.function(traits[a], traits[b]))
+        for name, measure in measures.items()
         for a, b in itertools.combinations(tasks, 2)
+        if measure.of in traits[a]
     ]
     return pd.DataFrame(rows, columns=[*PAIR, "similarity"])
 

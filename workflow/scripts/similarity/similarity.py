@@ -1,39 +1,48 @@
 """Similarity of tasks: traits of all tasks, by model and seed -> tables of similarity and affinity."""
 
+from collections import defaultdict
+
 import pandas as pd
 from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.progress import stage
 from headspec.similarity.affinity import AFFINITY, affinity, both_ways
-from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
+from headspec.similarity.table import SIMILARITY, Measure, by_subject, combined, pairwise
 
 snakemake: Snakemake
-params, inputs = snakemake.params, snakemake.input
+params = snakemake.params
 tasks = list(params.paradigms)
-measures, subject_measures = (
-    {name: plugins.function(source) for name, source in sources.items()}
-    for sources in (params.measures, params.subject_measures)
-)
+measures = {
+    name: Measure(entry["of"], plugins.function(entry["function"])) for name, entry in params.measures.items()
+}
+paths: dict[tuple[str, str, int | None], list[str]] = defaultdict(list)
+for source, path in zip(params.sources, snakemake.input, strict=True):
+    paths[tuple(source)].append(path)
+
+
+def table(name: str, model: str, seed: int) -> pd.DataFrame:
+    """Return the tables of a rule or measure, of all tasks."""
+    found = paths.get((name, model, seed)) or paths[name, model, None]
+    return pd.concat(map(tables.read, found), ignore_index=True)
+
+
 with stage(snakemake, "similarity"):
     frames, directed = [], []
-    for m, model in enumerate(params.models):
-        text = tables.read(inputs.text[m]) if inputs.text else None
+    for model in params.models:
         seeds, affinities = [], []
-        for run in range(m * len(params.seeds), (m + 1) * len(params.seeds)):
-            vectors = tables.read(inputs.vectors[run]) if inputs.vectors else None
-            paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
-            importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
-            by_task = traits(params.paradigms, text, vectors, importances, params.fraction)
-            compared = [pairwise(by_task, tasks, measures)]
-            runs = len(params.models) * len(params.seeds)
-            compared += [tables.read(path) for path in inputs.parameters[run::runs]]
-            both = [tables.read(path) for path in inputs.affinity[run::runs]]
-            compared += [both_ways(table, tasks) for table in both]
+        for seed in params.seeds:
+            read = {}
+            for name, entry in params.traits.items():
+                values = plugins.function(entry["read"])(table(entry["rule"], model, seed), params.fraction)
+                read[name] = values if entry["by_subject"] else {None: values}
+            whole, *subjects = by_subject(params.paradigms, read).items()
+            compared = [pairwise(*whole, tasks, measures)]
+            compared += [table(name, model, seed) for name in params.symmetric]
+            both = [table(name, model, seed) for name in params.directed]
+            compared += [both_ways(each, tasks) for each in both]
             affinities += both
-            if inputs.brain_encoding:
-                for subject, by_task in encodings(tables.read(inputs.brain_encoding[run])).items():
-                    compared.append(pairwise(by_task, tasks, subject_measures, subject))
+            compared += [pairwise(*subject, tasks, measures) for subject in subjects]
             seeds.append(pd.concat(compared, ignore_index=True))
         frames.append(combined(model, seeds, params.confidence, params.seedless))
         directed += [affinity(model, affinities)] if affinities else []

@@ -56,10 +56,11 @@ def _similarity(study: Study) -> Iterator[str]:
             f"similarity.measures: nothing to correlate; expected at least three tasks under "
             f"mixtures.pairs, got {listing(pairs)}."
         )
-    if "cnm" in measures and not study.brain:
-        key = f"similarity.measures.{measures.index('cnm')}"
-        yield f"{key}: 'cnm' needs brain responses; expected a section brain."
-    if study.brain and "cnm" not in measures:
+    of_brains = study.similarity.asked("brain_encoding")
+    if of_brains and not study.brain:
+        key = f"similarity.measures.{measures.index(of_brains[0])}"
+        yield f"{key}: '{of_brains[0]}' needs brain responses; expected a section brain."
+    if study.brain and not of_brains:
         yield "brain: not used; expected 'cnm' in similarity.measures."
 
 

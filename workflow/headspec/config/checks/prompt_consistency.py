@@ -46,9 +46,9 @@ def _without_prompts(study: Study, names: list[str]) -> Iterator[str]:
 
 def _compared(study: Study) -> Iterator[str]:
     """Yield problems of similarity measures that compare models, since every task has the same one."""
-    expected = [name for name, measure in MEASURES.items() if not measure.needs_training]
+    expected = [name for name, measure in MEASURES.items() if not measure.trait.trained]
     for i, name in enumerate(study.similarity.measures):
-        if MEASURES[name].needs_training:
+        if MEASURES[name].trait.trained:
             yield (
                 f"similarity.measures.{i}: got '{name}', which compares models that are trained, but methods "
                 f"trains none; expected some of {listing(expected)}."

@@ -11,12 +11,36 @@ from headspec.registry import Registry
 
 
 @dataclass(frozen=True)
+class Trait:
+    """What measures compare of two tasks, read from a rule's tables of a model and seed."""
+
+    rule: str | None  #: None: known from the config
+    single: bool = True  #: whether the tables are of single-task runs, and so have seeds
+    trained: bool = True  #: whether it differs between tasks only after training
+    by_subject: bool = False  #: whether subjects are compared one by one
+
+
+#: each read by the function of its name in `headspec.similarity.traits`
+TRAITS = {
+    "paradigm": Trait(None, single=False, trained=False),
+    "text": Trait("text_embedding", single=False, trained=False),
+    "vectors": Trait("representations"),
+    "importance": Trait("importance", trained=False),
+    "top": Trait("importance", trained=False),
+    "head_fisher": Trait("importance", trained=False),
+    "encoding": Trait("brain_encoding", by_subject=True),
+}
+#: of measures that compare all weights, in jobs of their own
+ALL_WEIGHTS = Trait("sensitivity")
+
+
+@dataclass(frozen=True)
 class SimilarityMeasure:
     """A measure of task similarity."""
 
     label: str  #: its name in figures, with the words of its name in the config
-    rule: str | None = None  #: the rule whose output it uses, if any
-    #: of single-task models, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
+    of: str | None  #: what it compares, of `TRAITS`; None: all weights
+    #: of all weights, or a plugin's (`headspec.plugins.function`); None: its name in `measures`
     function: str | None = None
     #: whether it says how much the first of two tasks would help the other
     directed: bool = False
@@ -24,9 +48,8 @@ class SimilarityMeasure:
     passes: Callable[[int], tuple[float, float]] = lambda k: (1, 0)
 
     @property
-    def needs_training(self) -> bool:
-        """Whether it compares weights or states of models that were each trained on one task."""
-        return self.rule in ("representations", "sensitivity", "brain_encoding")
+    def trait(self) -> Trait:
+        return TRAITS[self.of] if self.of else ALL_WEIGHTS
 
 
 #: modules of measures that compare all weights
@@ -34,55 +57,46 @@ WEIGHTS = "headspec.similarity"
 #: in the order of figures
 MEASURES = Registry[SimilarityMeasure]("measure of similarity")
 MEASURES |= {
-    "paradigm": SimilarityMeasure("same paradigm"),
-    "text": SimilarityMeasure("text (TextEmb)", "text_embedding"),
-    "dse": SimilarityMeasure("DSE", "representations"),
-    "rsa": SimilarityMeasure("RSA", "representations"),
-    "cka": SimilarityMeasure("CKA", "representations"),
-    "fisher": SimilarityMeasure("Fisher (TaskEmb)", "sensitivity", f"{WEIGHTS}.sensitivity:fisher_cosines"),
-    "head-fisher": SimilarityMeasure("head Fisher", "importance"),
-    "gradient": SimilarityMeasure(
-        "gradient cosine", "sensitivity", f"{WEIGHTS}.sensitivity:gradient_cosines"
-    ),
+    "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
+    "text": SimilarityMeasure("text (TextEmb)", "text"),
+    "dse": SimilarityMeasure("DSE", "vectors"),
+    "rsa": SimilarityMeasure("RSA", "vectors"),
+    "cka": SimilarityMeasure("CKA", "vectors"),
+    "fisher": SimilarityMeasure("Fisher (TaskEmb)", None, f"{WEIGHTS}.sensitivity:fisher_cosines"),
+    "head-fisher": SimilarityMeasure("head Fisher", "head_fisher"),
+    "gradient": SimilarityMeasure("gradient cosine", None, f"{WEIGHTS}.sensitivity:gradient_cosines"),
     "lookahead": SimilarityMeasure(
-        "look-ahead", "sensitivity", f"{WEIGHTS}.lookahead:affinity", True, lambda k: (1 / 2, (k + 1) / 2)
+        "look-ahead", None, f"{WEIGHTS}.lookahead:affinity", True, lambda k: (1 / 2, (k + 1) / 2)
     ),
     "lookahead-single": SimilarityMeasure(
         "look-ahead, single",
-        "sensitivity",
+        None,
         f"{WEIGHTS}.lookahead:affinity_single",
         True,
         lambda k: (k / 2, (k + 1) / 2),
     ),
-    "grad-tag": SimilarityMeasure("Grad-TAG", "sensitivity", f"{WEIGHTS}.grad_tag:affinity", True),
+    "grad-tag": SimilarityMeasure("Grad-TAG", None, f"{WEIGHTS}.grad_tag:affinity", True),
     "importance": SimilarityMeasure("importance (rank)", "importance"),
-    "top-heads": SimilarityMeasure("top heads (Jaccard)", "importance"),
-    "cnm": SimilarityMeasure("CNM", "brain_encoding"),
-}
-#: rules that use single-task models
-USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
-#: traits of a task that measures of plugins may read: the rule whose output they are made from
-TRAITS = {
-    "paradigm": None,
-    "text": "text_embedding",
-    "vectors": "representations",
-    "importance": "importance",
-    "top": "importance",
-    "head_fisher": "importance",
+    "top-heads": SimilarityMeasure("top heads (Jaccard)", "top"),
+    "cnm": SimilarityMeasure("CNM", "encoding"),
 }
 
 
 def seedless(names: Iterable[str]) -> list[str]:
     """Return the measures among `names` that need no single-task model, and so have no seed."""
-    return [name for name in names if MEASURES[name].rule not in USES_SINGLE_MODELS]
+    return [name for name in names if not MEASURES[name].trait.single]
 
 
 def by_rule(rule: str) -> list[str]:
     """Return the measures that use the output of `rule`."""
-    return [name for name, measure in MEASURES.items() if measure.rule == rule]
+    return [name for name, measure in MEASURES.items() if measure.trait.rule == rule]
 
 
-def functions(names: Iterable[str]) -> dict[str, str]:
-    """Return the functions of the measures `names`."""
-    library = "headspec.similarity.measures"
-    return {name: MEASURES[name].function or f"{library}:{name.replace('-', '_')}" for name in names}
+def function(name: str) -> str:
+    """Return the function of a measure."""
+    return MEASURES[name].function or f"headspec.similarity.measures:{name.replace('-', '_')}"
+
+
+def reader(trait: str) -> str:
+    """Return the function that reads a trait."""
+    return f"headspec.similarity.traits:{trait}"

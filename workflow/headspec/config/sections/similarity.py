@@ -35,12 +35,6 @@ class Similarity(Section):
         """Whether a configured measure compares single-task models."""
         return len(seedless(self.measures)) < len(self.measures)
 
-    @property
-    def trait_measures(self) -> list[str]:
-        """The configured measures of two tasks' traits, not of subjects or all weights."""
-        others = ("sensitivity", "brain_encoding")
-        return [measure for measure in self.measures if MEASURES[measure].rule not in others]
-
     def asked(self, rule: str) -> list[Measure]:
         """Return the configured measures that use the output of `rule`."""
-        return [measure for measure in self.measures if MEASURES[measure].rule == rule]
+        return [measure for measure in self.measures if MEASURES[measure].trait.rule == rule]
