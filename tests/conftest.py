@@ -42,11 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
     if not config.getoption("storm"):
-        items[:] = [item for item in items if "storm" not in item.keywords]
-    for item in items:
-        if {"slow", "storm"} & set(item.keywords) and config.pluginmanager.hasplugin("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
-    items.sort(key=lambda item: ("slow" not in item.keywords, hasattr(item, "callspec")))
+        items[:] = [item for item in items if not item.get_closest_marker("storm")]
+    slow = {item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("storm")}
+    for item in slow if config.pluginmanager.hasplugin("timeout") else ():
+        item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
+    items.sort(key=lambda item: (item not in slow, hasattr(item, "callspec")))
 
 
 @pytest.hookimpl(tryfirst=True)
