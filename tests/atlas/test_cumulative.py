@@ -20,7 +20,7 @@ from headspec.atlas.cumulative import (
     rescored,
 )
 from headspec.atlas.sample import fold_means, sampled
-from headspec.config.table_values import BOTTOM, TOP
+from headspec.config.values import BOTTOM, TOP
 from headspec.errors import DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from headspec.config import editor_schema
+from headspec.config import reference
 from headspec.config.loading import load
 from headspec.errors import ConfigError
 from support.paths import ROOT
@@ -39,7 +39,7 @@ def valid(config: Any) -> bool:
 
 def test_the_file_is_in_step():
     message = "run: PYTHONPATH=workflow python -m headspec schema workflow/schemas/study.schema.json"
-    assert FILE.read_text() == editor_schema.text(), message
+    assert FILE.read_text() == reference.editor_schema(), message
     assert SCHEMA["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     Draft202012Validator.check_schema(SCHEMA)
 

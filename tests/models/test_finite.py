@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from headspec import tables
+from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
 from headspec.errors import NumericalError
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import evaluation_table, predictions

@@ -16,9 +16,9 @@ import yaml
 
 from headspec.config import loading, reference
 from headspec.config.methods import METHODS
+from headspec.config.sections.iat import Transfer
 from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
 from headspec.cost import graph
 from headspec.data import planned
 from headspec.models.internals.representations import representations

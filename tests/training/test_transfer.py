@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.config.loading import load
+from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
 from headspec.data import planned
 from headspec.data.few_shot import check_draws, few_shot
 from headspec.errors import ConfigError, DataError

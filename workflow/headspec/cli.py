@@ -185,12 +185,12 @@ def schema(
     file: Annotated[Path | None, typer.Argument(help="File to write instead of printing.")] = None,
 ) -> None:
     """Print the JSON schema of a study config, for editors."""
-    from headspec.config.editor_schema import text
+    from headspec.config.reference import editor_schema
 
     if file:
-        file.write_text(text(), encoding="utf-8")
+        file.write_text(editor_schema(), encoding="utf-8")
     else:
-        typer.echo(text(), nl=False)
+        typer.echo(editor_schema(), nl=False)
 
 
 @app.command()

@@ -63,7 +63,7 @@ from headspec.pipeline import (
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION
 from headspec.pipeline.pruned import PRUNED_RUN
-from headspec.pipeline.wildcards import any_of, constraints
+from headspec.pipeline.layout import any_of, constraints
 from headspec.provenance import code_hash
 
 code_hash.make_importable()

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from headspec.config.runs import Run
-from headspec.config.table_values import RANDOM
+from headspec.config.values import RANDOM
 from headspec.statistics.atlas.pruning_areas import pruning_curves
 from headspec.statistics.dissociation.resampled import PrunedPredictions
 

@@ -10,7 +10,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.errors import DataError
 from headspec.statistics.resampling import holm, interval, p_value
 from headspec.statistics.training.comparison import Predicted, compare, mean_over_tasks

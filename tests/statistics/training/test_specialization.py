@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headspec import tables
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
 from headspec.statistics.training.specialization import specialization
 from support.data.evaluations import evaluated

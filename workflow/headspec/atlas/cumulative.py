@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.attention import as_array, existing, spread
-from headspec.config.table_values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
+from headspec.config.values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.errors import DataError, listing, nearest
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask

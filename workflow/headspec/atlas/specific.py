@@ -5,7 +5,7 @@ Different tasks often have the same important heads; pruning these says little a
 
 import pandas as pd
 
-from headspec.config.table_values import IMPORTANCE
+from headspec.config.values import IMPORTANCE
 
 
 def measure(heads: pd.DataFrame) -> pd.DataFrame:

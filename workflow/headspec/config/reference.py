@@ -1,10 +1,15 @@
-"""The config reference, generated from `headspec.config.study`; ``headspec reference FILE`` updates it."""
+"""The config reference, and the schema for editors, generated from `headspec.config.study`.
+
+``headspec reference FILE`` and ``headspec schema FILE`` update them.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from headspec.config import plugged
 from headspec.config.sections.base import PLUGGED
@@ -134,3 +139,46 @@ def _default(node: Node) -> str:
     if value in (None, "") or "properties" in node:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+class _Lenient(GenerateJsonSchema):
+    """A generator whose bounds of numbers and patterns of text hold only for values of that type."""
+
+    def str_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().str_schema(schema) | {"type": ["string", "number"]}
+
+    def int_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().int_schema(schema) | {"type": ["integer", "string"], "pattern": NUMBER}
+
+    def float_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().float_schema(schema) | {"type": ["number", "string"], "pattern": NUMBER}
+
+    def dict_schema(self, schema: Any) -> JsonSchemaValue:
+        entries = super().dict_schema(schema)
+        entries.pop("propertyNames", None)
+        return entries | ({"additionalProperties": False} if "patternProperties" in entries else {})
+
+
+def _open(node: Any) -> Any:
+    """Return `node` with any name allowed where plugins can add names."""
+    if isinstance(node, list):
+        return [_open(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    inner = {key: _open(value) for key, value in node.items() if key != PLUGGED}
+    if PLUGGED in node:
+        inner = {"anyOf": [{"enum": inner.pop("enum")}, {"type": inner.pop("type")}], **inner}
+    return inner
+
+
+def editor_schema() -> str:
+    """Return the JSON schema of the config for editors (draft 2020-12), as the text of a JSON file.
+
+    It is as lenient as `headspec.config.loading`: it allows numbers as text, as YAML 1.1 reads ``2e-5``, and
+    numbers as names and other text values.
+    """
+    schema = _open(Study.model_json_schema(schema_generator=_Lenient))
+    return json.dumps({"$schema": GenerateJsonSchema.schema_dialect, **schema}, indent=2) + "\n"

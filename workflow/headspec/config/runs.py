@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from headspec.config.as_text import named
-from headspec.config.table_values import MEAN, NONE, RANDOM
+from headspec.config.values import MEAN, NONE, RANDOM, named
 
 #: values in table columns of task names, so no task can have these names
 RESERVED = (NONE, RANDOM, "random_by_layer", MEAN)

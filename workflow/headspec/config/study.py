@@ -9,19 +9,16 @@ from headspec.config import methods, variants
 from headspec.config.checks import consistency
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
-from headspec.config.sections.atlas import Atlas
+from headspec.config.sections.atlas import Atlas, Probes
 from headspec.config.sections.base import NUMBER, Count, Distinct, Name, OneOf, Section, Seed
-from headspec.config.sections.brain import Brain
 from headspec.config.sections.gates import Gates
-from headspec.config.sections.iat import IAT
+from headspec.config.sections.iat import IAT, Transfer
 from headspec.config.sections.model import Model
-from headspec.config.sections.probes import Probes
 from headspec.config.sections.pruning import Dissociation, Importance, Pruning
-from headspec.config.sections.similarity import Similarity
+from headspec.config.sections.similarity import Brain, Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
-from headspec.config.table_values import WHOLE
+from headspec.config.values import WHOLE
 from headspec.tasks.registry import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study

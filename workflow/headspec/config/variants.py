@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.as_text import named
 from headspec.config.runs import REWARMED, Variant
+from headspec.config.values import named
 from headspec.registry import Registry
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.as_text import named
 from headspec.config.runs import Run
+from headspec.config.values import named
 from headspec.cost import memory
 from headspec.cost.stages import stage_cost
 from headspec.pipeline.job import Job

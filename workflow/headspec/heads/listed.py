@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from headspec import head_choice
 from headspec.attention import existing
-from headspec.config import table_values
+from headspec.config import values
 from headspec.errors import DataError
 from headspec.heads.masks import Mask, random_by_layer
 from headspec.heads.ranking import shared_map, top_heads
@@ -56,11 +56,11 @@ def masks(
         fraction, shared = float(n / exists.sum()), top_heads(together, n)
         rng = np.random.default_rng(derive(0, "listed heads", name))
         planned[name] = [
-            Mask(table_values.NONE, None, 0.0, None, np.zeros_like(mask)),
-            Mask(table_values.LISTED, None, fraction, None, mask),
-            Mask(table_values.SHARED, None, fraction, None, shared),
+            Mask(values.NONE, None, 0.0, None, np.zeros_like(mask)),
+            Mask(values.LISTED, None, fraction, None, mask),
+            Mask(values.SHARED, None, fraction, None, shared),
             *(
-                Mask(table_values.RANDOM, None, fraction, draw, random_by_layer(mask, exists, rng))
+                Mask(values.RANDOM, None, fraction, draw, random_by_layer(mask, exists, rng))
                 for draw in range(draws)
             ),
         ]

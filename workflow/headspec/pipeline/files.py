@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from headspec.config.as_text import named
 from headspec.config.measures import heads as head_measures
 from headspec.config.runs import PRETRAINED, Run
 from headspec.config.sources import locate
+from headspec.config.values import named
 from headspec.data.sources import readers, treebank
 from headspec.errors import MissingError
 from headspec.pipeline.job import Job

@@ -8,7 +8,7 @@ from headspec.config import hub, loading
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.config.table_values import IMPORTANCE
+from headspec.config.values import IMPORTANCE
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank

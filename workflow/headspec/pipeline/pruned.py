@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from headspec.config.as_text import named
 from headspec.config.measures import heads as head_measures
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import plain
-from headspec.config.table_values import IMPORTANCE, WHOLE
+from headspec.config.values import IMPORTANCE, WHOLE, named
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 

@@ -12,7 +12,7 @@ from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import determinants
 from headspec.config.study import Study, plain
-from headspec.config.table_values import RANDOM
+from headspec.config.values import RANDOM
 from headspec.data import planned
 from headspec.data.sources import readers, treebank
 from headspec.heads import head_settings

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.config.methods import METHODS
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.marks import DOT, mark_chance
 from headspec.plots.drawing.style import (
     at_fraction,

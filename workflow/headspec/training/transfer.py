@@ -13,8 +13,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence, require

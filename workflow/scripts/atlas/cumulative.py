@@ -15,7 +15,7 @@ from headspec.atlas.cumulative import (
     rescored,
 )
 from headspec.atlas.sample import HEAD_FOLDS, sampled
-from headspec.config.table_values import BOTTOM, RESCORED, TOP
+from headspec.config.values import BOTTOM, RESCORED, TOP
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 

@@ -3,7 +3,7 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.config.sections.treebank import Treebank
+from headspec.config.sections.atlas import Treebank
 from headspec.data.sources import treebank
 from headspec.progress import log, stage
 

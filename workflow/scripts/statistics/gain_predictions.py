@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.config.table_values import SIZE
+from headspec.config.values import SIZE
 from headspec.progress import log, stage
 from headspec.statistics.grouping.gains import features, measured_gains, sizes
 from headspec.statistics.grouping.prediction import GAIN_PREDICTION_SCORES, GAIN_PREDICTIONS, predict

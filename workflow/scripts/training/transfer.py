@@ -5,8 +5,8 @@ from pathlib import Path
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
+from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
-from headspec.config.sections.transfer import Transfer
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
 from headspec.models.stage import ModelStage

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headspec.config.as_text import named
 from headspec.config.checks import iat_consistency, names, prompt_consistency, task_consistency
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.pruning_methods import PRUNING_METHODS, chosen_by
+from headspec.config.sections.atlas import Probes
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.model import Model
-from headspec.config.sections.probes import Probes
 from headspec.config.sections.training import Training
-from headspec.config.table_values import WHOLE
+from headspec.config.values import WHOLE, named
 from headspec.errors import listing
 from headspec.tasks.registry import KINDS, kind
 

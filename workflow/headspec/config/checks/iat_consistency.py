@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headspec.config.as_text import kept_by, named
 from headspec.config.checks import names
 from headspec.config.methods import NAMED
 from headspec.config.runs import REWARMED
-from headspec.config.sections.iat import IAT
+from headspec.config.sections.iat import IAT, Transfer
 from headspec.config.sections.task import Task
-from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
+from headspec.config.values import kept_by, named
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as method_of_control
 from headspec.errors import listing

@@ -13,8 +13,8 @@ from headspec.tasks import prompt_keys
 from headspec.tasks.registry import KINDS, kind
 
 if TYPE_CHECKING:
+    from headspec.config.sections.atlas import Treebank
     from headspec.config.sections.task import Task
-    from headspec.config.sections.treebank import Treebank
     from headspec.config.study import Study
 
 #: what a task with `pairs_of` may set; the rest comes from the task that its pairs are made of

@@ -1,4 +1,4 @@
-"""The section `atlas`."""
+"""The sections `atlas`, with its treebank, and `probes`."""
 
 from typing import Annotated, Literal
 
@@ -6,10 +6,20 @@ from pydantic import Field
 
 from headspec.config.measures.heads import own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
-from headspec.config.sections.treebank import Treebank
 
 Ranking = Annotated[str, OneOf("headspec.config.measures.heads:rankings", plugged=True)]
 Measured = Annotated[str, OneOf("headspec.config.methods:METHODS")]
+
+
+class Treebank(Section):
+    """Sentences with dependency trees."""
+
+    source: str = Field(description="a CoNLL-U file (`*.conllu`), or a table or folder as for tasks")
+    subset: str | None = Field(None, description="configuration of a hub treebank, such as `en_ewt`")
+    split: str = Field("validation", description="split of a hub treebank, or file stem in a folder")
+    words: str = Field("words", description="column of a sentence's words")
+    head: str = Field("head", description="column of the number of each word's head, 0 for the root")
+    relation: str = Field("deprel", description="column of each word's relation to its head")
 
 
 class Atlas(Section):
@@ -73,3 +83,19 @@ class Atlas(Section):
         return [
             measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)
         ]
+
+
+class Probes(Section):
+    """Probes without parameters of single heads, on tasks on words, which `snakemake probes` makes."""
+
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat", "even"]], Field(min_length=1)] = (
+        Field(
+            ["tuned", "single"],
+            description="methods whose models are probed, beside the pretrained encoder and one with random "
+            "weights",
+        )
+    )
+    mixtures: Distinct[str] = Field([], description="mixtures, or tasks alone, to probe; by default all")
+    sentences: Annotated[int, Field(ge=40), NUMBER] = Field(
+        1000, description="most sentences of a task to fit probes on, and to score"
+    )

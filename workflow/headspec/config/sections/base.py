@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from headspec.config.as_text import as_text, named
+from headspec.config.values import as_text, named
 from headspec.errors import nearest
 
 PLUGGED = "plugged"

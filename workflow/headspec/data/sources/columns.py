@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.as_text import as_text, kept_by
+from headspec.config.values import as_text, kept_by
 from headspec.data.sources import cells
 from headspec.errors import DataError, listing, nearest, shown
 

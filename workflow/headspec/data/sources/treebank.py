@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import characters
-from headspec.config.as_text import as_text
 from headspec.config.sources import locate
+from headspec.config.values import as_text
 from headspec.data.sources import cells, readers, split_files
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options

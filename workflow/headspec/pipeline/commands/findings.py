@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.methods import NAMED
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.statistics.dissociation.scores import CHANCE
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.statistics.verdicts import decisive, of_seeds

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headspec import tables
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.errors import HeadspecError
 from headspec.statistics.intervals import Components
 from headspec.statistics.training.power import examples_needed, power, seeds_needed

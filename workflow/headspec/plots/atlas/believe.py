@@ -12,7 +12,7 @@ from matplotlib.transforms import blended_transform_factory
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
-from headspec.config.table_values import MEAN, RANDOM
+from headspec.config.values import MEAN, RANDOM
 from headspec.plots.drawing.marks import mark_chance
 from headspec.plots.drawing.style import PAGE, in_order, interval_label, key, legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE

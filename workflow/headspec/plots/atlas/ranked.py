@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.config.table_values import RANDOM
+from headspec.config.values import RANDOM
 from headspec.plots.atlas.measures import panels, rows_of
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.statistics.chance import task_chances

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from headspec import tables
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.provenance import files
 from headspec.provenance.files import atomic
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.config.table_values import MEAN, WHOLE
+from headspec.config.values import MEAN, WHOLE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, key, legend, styled
 from headspec.plots.drawing.unlearnt import marked, name_mark
 from headspec.plots.gates.panels import SCOPES, scale

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from headspec.attention import Layers, as_array, existing
-from headspec.config.table_values import WHOLE
+from headspec.config.values import WHOLE
 from headspec.plots.drawing.kinds import divide, shade_gaps
 from headspec.plots.drawing.style import PAGE, key, legend, styled
 from headspec.plots.gates.panels import panels

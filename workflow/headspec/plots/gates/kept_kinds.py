@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.attention import KINDS, SELF
-from headspec.config.table_values import WHOLE
+from headspec.config.values import WHOLE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.plots.gates.panels import panels, scale
 

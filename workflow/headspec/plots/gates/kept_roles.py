@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.config.table_values import WHOLE
+from headspec.config.values import WHOLE
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.style import PAGE, key, legend, styled
 from headspec.plots.gates.panels import panels

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.style import SHADES, number, styled
 
 

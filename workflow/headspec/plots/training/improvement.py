@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.style import PAGE, draw_intervals, legend, number, styled
 from headspec.statistics.training.improvement import by_seed, clear
 from headspec.tasks.metrics import metric

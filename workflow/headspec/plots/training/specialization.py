@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.marks import DOT, mark_chance
 from headspec.plots.drawing.style import at_fraction, draw_intervals, legend, styled
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.style import COLOURS, legend, styled
 from headspec.tasks.metrics import metric
 

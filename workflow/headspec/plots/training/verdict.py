@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.plots.drawing.style import PAGE, draw_intervals, interval_label, legend, styled
 from headspec.plots.training.improvement import NARROWEST, draw_points, plain_sampling
 

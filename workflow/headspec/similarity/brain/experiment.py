@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from headspec.config.sections.brain import Brain
+from headspec.config.sections.similarity import Brain
 from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.errors import DataError

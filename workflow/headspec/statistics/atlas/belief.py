@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from headspec.config.table_values import MEAN, RANDOM, TOP
+from headspec.config.values import MEAN, RANDOM, TOP
 from headspec.statistics.dissociation.analysis import KEY
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 

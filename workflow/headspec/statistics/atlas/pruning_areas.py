@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.table_values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
+from headspec.config.values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
-from headspec.config.table_values import IMPORTANCE, RANDOM
+from headspec.config.values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.statistics.dissociation.resampled import (
     PrunedPredictions,
     ResampledDissociation,

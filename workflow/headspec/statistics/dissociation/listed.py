@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.table_values import LISTED, NONE, RANDOM, SHARED
+from headspec.config.values import LISTED, NONE, RANDOM, SHARED
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance

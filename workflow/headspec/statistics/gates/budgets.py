@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import PrunedRun
-from headspec.config.table_values import IMPORTANCE, MEAN, WHOLE
+from headspec.config.values import IMPORTANCE, MEAN, WHOLE
 from headspec.seeds import derive
 from headspec.statistics.gates.overlap import DRAWN_AS, SET_KEYS
 from headspec.statistics.gates.targets import Counts

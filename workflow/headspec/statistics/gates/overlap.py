@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headspec.attention import as_array, existing
 from headspec.config.runs import PrunedRun
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 
 Floats = NDArray[np.float64]
 Partition = tuple[tuple[int, ...], ...]

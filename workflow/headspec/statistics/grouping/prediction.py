@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from headspec.config.table_values import ALL, BASELINE
+from headspec.config.values import ALL, BASELINE
 from headspec.seeds import derive
 from headspec.statistics.grouping.gains import Gains
 from headspec.statistics.grouping.ridge import LeaveTasksOut, directed_pairs, standardised

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.config.runs import Run
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.config.runs import REWARMED, Run, Variant
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import (

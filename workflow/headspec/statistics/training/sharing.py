@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.runs import Run
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.statistics.training.comparison import differences, predicted, unlearnt, values_of

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.statistics.dissociation.resampled import (
     PrunedPredictions,
     ResampledDissociation,

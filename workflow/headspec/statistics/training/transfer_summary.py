@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.runs import NO_MIXTURE, Run
-from headspec.config.table_values import MEAN
+from headspec.config.values import MEAN
 from headspec.statistics.intervals import over_seeds_and_draws
 from headspec.statistics.resampling import Floats
 from headspec.tables import FLOAT, INT, TEXT, Schema

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.config.pruning_method import PruningMethod
+from headspec.config.pruning_methods import PruningMethod
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.gates.learnt import LearntGates, Partial, learnt_gates

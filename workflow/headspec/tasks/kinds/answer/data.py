@@ -11,7 +11,7 @@ from unicodedata import normalize
 import numpy as np
 import pandas as pd
 
-from headspec.config.as_text import as_text
+from headspec.config.values import as_text
 from headspec.data.sources import cells
 from headspec.errors import DataError, shown
 from headspec.tasks.kinds.texts.data import Texts

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.as_text import as_text
+from headspec.config.values import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts

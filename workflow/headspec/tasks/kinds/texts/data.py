@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.as_text import as_text
+from headspec.config.values import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError
 from headspec.tasks.data import Data, check_varied
