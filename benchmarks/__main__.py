@@ -9,7 +9,7 @@ from benchmarks import exported, large_studies, speed, timing
 from benchmarks.workload import workloads
 from headspec.config.reference import between
 from headspec.models import devices
-from headspec.models.export.onnx_file import installed
+from headspec.models.export.folder import check_onnx_installed
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
@@ -32,7 +32,7 @@ def main(page: Path | None = None) -> None:
     """Print the tables line by line, and write them between the markers of `page`."""
     text = page.read_text(encoding="utf-8") if page else BEGIN + END
     between(text, BEGIN, END, "")  # refused now, not at the end
-    installed()
+    check_onnx_installed()
     measured = []
     for line in lines():
         print(line, flush=True)

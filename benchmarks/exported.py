@@ -14,7 +14,7 @@ from benchmarks.workload import Workload
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import prune_count
 from headspec.models.batching import Batch, Examples
-from headspec.models.export import onnx_file
+from headspec.models.export.folder import opened_onnx, write_onnx
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
 
@@ -40,7 +40,7 @@ def rows(work: Workload) -> list[str]:
             path = Path(folder) / f"{fraction}.onnx"
             heads = _export(work.build(), fraction, work.score, path)
             labels.append(f"| {heads} | {path.stat().st_size / 1e6:.1f}")
-            session = onnx_file.opened(path, threads=1)
+            session = opened_onnx(path, threads=1)
             runs += [partial(_through, session, alone), partial(_through, session, together)]
         seconds = measure(runs, work.rounds, time.process_time).reshape(len(KEPT), 2, work.rounds)
     rates = np.median(np.array([[len(alone)], [TEXTS]]) / seconds, axis=2)
@@ -65,7 +65,7 @@ def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) 
     kept = random_heads(exists, n, np.random.default_rng(0))
     model.gates.values = None
     model.encoder = remove_heads(model.encoder, exists & ~kept)
-    onnx_file.write(model, sentences, path)
+    write_onnx(model, sentences, path)
     return f"{n} of {exists.size} heads"
 
 

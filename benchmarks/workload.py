@@ -9,11 +9,10 @@ import torch
 from headspec.config import loading
 from headspec.config.sections.training import Training
 from headspec.data import prepare
-from headspec.models import encoders
+from headspec.models import encoders, tokenization
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens import tokenization
 
 CONFIG = Path(__file__).parents[1] / "workflow" / "studies" / "three-tasks.yaml"
 MODEL, MAX_LENGTH = "minilm", 128

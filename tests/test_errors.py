@@ -14,14 +14,14 @@ from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.variants import KINDS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
-from headspec.gates.learnt import learnt_gates
+from headspec.learnt_gates import learnt_gates
 from headspec.tasks.metrics import metric, score
 from headspec.tasks.registry import KINDS as TYPES
-from headspec.training import adapting
+from headspec.training import trainable
+from headspec.training.iat import CHOICES, owned_heads
 from headspec.training.pruned import pruned_run
 from headspec.training.pruned.gated import Sets
 from headspec.training.schedule import learning_rate, schedule
-from headspec.training.variants.owned import CHOICES, owned_heads
 
 
 def test_long_lists_are_cut_and_counted():
@@ -56,7 +56,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "cosin": (lambda: learning_rate(0, 10, 1.0, 0.5, "cosin"), "cosine"),
     "rankd": (lambda: PLAN.gating(MAPS, None), "ranked"),
     "traind": (lambda: pruned_run.starting_model(NOTHING, cast(Any, METHOD), {}, True), "trained"),
-    "atention": (lambda: adapting.targets(NOTHING, "atention"), "attention"),
+    "atention": (lambda: trainable.targets(NOTHING, "atention"), "attention"),
     "subset-hrd": (lambda: learnt_gates("subset-hrd", (2, 4), 4, 0.1), "subset-hard"),
     "botom": (lambda: rescored(NOTHING, {}, {}, [], NOTHING, "botom"), "bottom"),
     "attnlpr": (

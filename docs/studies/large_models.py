@@ -21,7 +21,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import devices
 from headspec.models.batching import Examples
-from headspec.models.language.head import LanguageHead
+from headspec.models.language import LanguageHead
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
 

@@ -7,7 +7,7 @@ import pytest
 from headspec.atlas.attended import ATTENDED, attended, most_attended
 from headspec.data.sources.treebank import TREEBANK
 from headspec.models.devices import Device
-from headspec.models.tokens.word_tokens import WordTokens
+from headspec.models.word_tokens import WordTokens
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, roles
 from headspec.tables import read, write
 from headspec.tasks.kinds.translation import decoding

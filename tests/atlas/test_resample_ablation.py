@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from headspec.atlas.resample_ablation import measure
+from headspec.atlas.ablation import resample_ablation
 from headspec.atlas.sample import sampled
 from headspec.heads.ablations import aligned
 from headspec.models.devices import Device
@@ -18,7 +18,7 @@ def test_a_head_passes_on_what_it_made_of_another_text(made):
     """Tokens of a shorter text repeat; targets get what other targets have."""
     model, texts = made
     rows = sampled("a", len(texts), 9)
-    found = measure(model, "a", texts, rows, SMALL)
+    found = resample_ablation(model, "a", texts, rows, SMALL)
     assert found.shape == (9, *model.gates.exists.shape)
     for i in (0, 4, 8):
         batch = alone(texts, rows[i])

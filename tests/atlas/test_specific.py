@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from headspec.atlas.sample import fold_means
-from headspec.atlas.specific import measure
+from headspec.atlas.sample import fold_means, specific
 
 SHAPE, FOLDS = (2, 3), 20
 MAPS = {
@@ -16,7 +15,7 @@ MAPS = {
 def measured(*tasks: str) -> tuple[pd.DataFrame, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The table of specific importance, and by task its values and the shares of importance by fold."""
     frames = [fold_means(task, name, MAPS[task]) for task in tasks for name in ("importance", "relevance")]
-    found, values, shares = measure(pd.concat(frames, ignore_index=True)), {}, {}
+    found, values, shares = specific(pd.concat(frames, ignore_index=True)), {}, {}
     for task, rows in found.sort_values(["fold", "layer", "head"]).groupby("task"):
         values[str(task)] = rows["value"].to_numpy().reshape(FOLDS, *SHAPE)
         means = np.stack([MAPS[str(task)][fold::FOLDS].mean(axis=0) for fold in range(FOLDS)])

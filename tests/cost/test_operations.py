@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.cost import graph, throughput, translated, workload
 from headspec.cost.operations import job_operations, loads, operations
+from headspec.cost.passes import PASSES, expected_examples
 from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.stages import STAGES
 from headspec.cost.workload import Extent, Lengths, Size
@@ -21,7 +22,6 @@ from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
-from headspec.models.passes import PASSES, expected_examples
 from headspec.pipeline.layout import Layout
 from headspec.tasks.kinds.translation import decoding
 from support.running.studies import CONFIG, prompted, study

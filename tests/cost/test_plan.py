@@ -14,13 +14,13 @@ from headspec.config import hub, loading
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.cost import graph, remembered, throughput, workload
+from headspec.cost.passes import PASSES
 from headspec.cost.plan import Plan
 from headspec.cost.report import counted, report
 from headspec.cost.throughput import Speed
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.live.jobs import seconds as forecast_seconds
-from headspec.models.passes import PASSES
 from headspec.models.pretrained import folders
 from headspec.pipeline import preflight
 from support import language

@@ -13,8 +13,8 @@ from headspec.config.study import Study
 from headspec.cost import translated, workload
 from headspec.cost.workload import Extent
 from headspec.data import planned, prepare
+from headspec.models import tokenization
 from headspec.models.batching import Examples
-from headspec.models.tokens import tokenization
 from headspec.tasks.kinds.continuations.prompts import AnswerPairs, Pairs
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording

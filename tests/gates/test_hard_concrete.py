@@ -6,7 +6,16 @@ import pytest
 import torch
 from scipy import integrate, special
 
-from headspec.gates.hard_concrete import BETA, CLOSED, GAMMA, OPEN, ZETA, noisy, open_probability, settled
+from headspec.learnt_gates import (
+    BETA,
+    CLOSED,
+    GAMMA,
+    OPEN,
+    ZETA,
+    hard_concrete,
+    open_probability,
+    settled_gates,
+)
 
 SCORES = [-4.0, -1.0, 0.0, 0.7, OPEN]
 
@@ -22,7 +31,7 @@ def test_draws_have_the_distribution_in_closed_form(score):
     rng = torch.Generator().manual_seed(1)
     uniform = torch.rand(1_000_000, generator=rng, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
     score = torch.tensor(score, dtype=torch.float64)
-    gates = noisy(score, uniform)
+    gates = hard_concrete(score, uniform)
     expected = 1 / (1 + math.exp(-(score - BETA * math.log(-GAMMA / ZETA))))
     assert float(open_probability(score)) == pytest.approx(expected)
     assert float((gates > 0).double().mean()) == pytest.approx(expected, abs=0.002)
@@ -34,10 +43,10 @@ def test_gates_without_noise():
     """sigmoid(score), stretched and cut off: no temperature."""
     scores = torch.tensor([-30.0, -math.log(11) - 1e-3, -1.0, 0.0, 1.0, math.log(11) + 1e-3, 30.0])
     middle = [special.expit(score) * 1.2 - 0.1 for score in (-1.0, 0.0, 1.0)]
-    assert settled(scores).tolist() == pytest.approx([0, 0, *middle, 1, 1], abs=1e-6)
+    assert settled_gates(scores).tolist() == pytest.approx([0, 0, *middle, 1, 1], abs=1e-6)
 
 
 def test_a_gate_starts_open():
     score = torch.tensor(OPEN)
-    assert settled(score) == 1 and settled(torch.tensor(-3.0)) < CLOSED
+    assert settled_gates(score) == 1 and settled_gates(torch.tensor(-3.0)) < CLOSED
     assert open_probability(score) > 0.97

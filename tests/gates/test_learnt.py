@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.gates.hard_concrete import open_probability
-from headspec.gates.learnt import L0, L0Target, LearntGates, Partial, Subset, learnt_gates
 from headspec.heads.ranking import top_heads
+from headspec.learnt_gates import L0, L0Target, LearntGates, Partial, Subset, learnt_gates, open_probability
 
 SHAPE = (3, 4)
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headspec.errors import DataError
-from headspec.heads import head_settings, listed
+from headspec.heads import head_settings, masks
 from headspec.heads.masks import random_by_layer
 from headspec.heads.ranking import shared_map, top_heads
 from headspec.seeds import derive
@@ -28,7 +28,7 @@ def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     heads = head_settings.read_head_list(str(tmp_path / name), "key")
     assert heads == [[0, 3], [2, 1]]
-    assert np.argwhere(listed.closed(heads, EVERY, "key")).tolist() == heads
+    assert np.argwhere(masks.listed_heads_mask(heads, EVERY, "key")).tolist() == heads
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ def test_lists_that_are_refused(tmp_path, text, message):
     path = tmp_path / "heads.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=re.escape(message)):
-        listed.closed(head_settings.read_head_list(str(path), "key"), EVERY, "key")
+        masks.listed_heads_mask(head_settings.read_head_list(str(path), "key"), EVERY, "key")
 
 
 def test_heads_that_ragged_layers_lack_are_refused():
     exists = np.arange(4) < np.array([4, 0, 2])[:, None]
-    assert np.argwhere(listed.closed([[2, 1], [0, 3]], exists, "key")).tolist() == [[0, 3], [2, 1]]
+    assert np.argwhere(masks.listed_heads_mask([[2, 1], [0, 3]], exists, "key")).tolist() == [[0, 3], [2, 1]]
     for (layer, head), has in {(1, 0): 0, (2, 2): 2}.items():
         message = f"key: got layer {layer}, head {head}; the model has {has} heads in that layer"
         with pytest.raises(DataError, match=message):
-            listed.closed([[0, 0], [layer, head]], exists, "key")
+            masks.listed_heads_mask([[0, 0], [layer, head]], exists, "key")
     with pytest.raises(DataError, match="got all 6 heads"):
-        listed.closed(np.argwhere(exists).tolist(), exists, "key")
+        masks.listed_heads_mask(np.argwhere(exists).tolist(), exists, "key")
 
 
 def test_masks_have_as_many_heads_as_the_list():
@@ -70,7 +70,7 @@ def test_masks_have_as_many_heads_as_the_list():
     rng, mask = np.random.default_rng(0), np.zeros((6, 12), dtype=bool)
     mask[1, :3] = mask[4, 7] = True
     importances = {task: rng.random(mask.shape) for task in "ab"}
-    planned = listed.masks({"mine": mask}, importances, 30)["mine"]
+    planned = masks.listed_masks({"mine": mask}, importances, 30)["mine"]
     fields = [(m.pruned_for, m.order, m.fraction, m.draw) for m in planned]
     assert fields[:3] == [
         ("none", None, 0, None), ("listed", None, 4 / 72, None), ("shared", None, 4 / 72, None)

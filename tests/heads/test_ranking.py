@@ -17,7 +17,7 @@ from headspec.heads.ranking import (
     shared_map,
     top_heads,
 )
-from headspec.plots.drawing.heat_map import heat_map
+from headspec.plots.drawing.heat_maps import heat_map
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
 import headspec
-from headspec.heads.gradients import STEPS
+from headspec.heads.importance import STEPS
 from headspec.models.architectures import caches
 from support.contexts import at_outputs, replaced, seen
 from support.model_types import any_model, every_type

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from headspec.cost.report import STARTS
-from headspec.live import forecast as forecasts
-from headspec.live.forecast import RATE, Forecast, LiveJob
+from headspec.live import jobs as forecasts
+from headspec.live.jobs import RATE, Forecast, LiveJob
 
 MODEL, LIGHT = STARTS
 

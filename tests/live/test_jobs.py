@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec.live.forecast import LiveJob
-from headspec.live.jobs import Jobs, read_log, seconds
+from headspec.live.jobs import Jobs, LiveJob, read_log, seconds
 from headspec.progress import Progress, duration
 
 

@@ -6,8 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from headspec.live.forecast import LiveJob
-from headspec.live.jobs import Jobs
+from headspec.live.jobs import Jobs, LiveJob
 from headspec.live.picture import closing, picture, status
 
 NAME = "Training minilm on sentiment+topic, tuned, seed {}"

@@ -17,8 +17,8 @@ from headspec.models.encoders import classifier_dropout, load
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check_models
-from headspec.models.tokens.tokenization import encode, tokenizer
-from headspec.training.microbatches import backward
+from headspec.models.tokenization import encode, tokenizer
+from headspec.training.updates import backward
 from support import tiny
 from support.data.labelled_texts import table
 from support.models import MODELS, TRANSLATORS

@@ -13,9 +13,9 @@ from headspec.errors import EncoderError
 from headspec.models import architectures
 from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
-from headspec.models.pretrained import sizes
+from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import architecture
-from headspec.models.pretrained.listed import WEIGHTS
+from headspec.models.pretrained.model_files import WEIGHTS
 from support.model_types import every_type, type_facts
 from support.tiers import cases
 
@@ -41,7 +41,7 @@ def test_what_a_type_saves_is_taken_at_planning(kind, tmp_path):
     (tmp_path / "config.json").write_text(saved.config.to_json_string())
     model = Model(source=str(tmp_path), max_length=8)
     architecture(tmp_path, model, "models.a")
-    sizes.check(model, "models.a")
+    checks.check_sizes(model, "models.a")
 
 
 @pytest.mark.parametrize("kind", every_type.UNGATED)

@@ -15,7 +15,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import evaluation_table, predictions
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.internals.representations import representations, task_means
+from headspec.models.internals.activations import representations, task_means
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient

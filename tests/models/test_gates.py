@@ -11,9 +11,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from headspec.errors import EncoderError
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.importance import gate_gradients
+from headspec.models.attention.head_parameters import head_slices
 from headspec.models.gates import HeadGates
-from headspec.models.head_parameters import head_slices
-from headspec.models.language.shared_prefix import cache_name
+from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
 from support.tiny import (
     _SIZE,

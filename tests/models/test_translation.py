@@ -17,12 +17,12 @@ from headspec.errors import ChangedError, HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
+from headspec.models import tokenization
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks, versions
+from headspec.models.pretrained import folders, study_checks
 from headspec.models.stage import ModelStage
-from headspec.models.tokens import tokenization
-from headspec.models.tokens.tokenization import encode, kinds_of_attention
+from headspec.models.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
 from headspec.tasks.kinds.translation import decoding
 from headspec.tasks.kinds.translation.tokens import ENCODING
@@ -249,7 +249,7 @@ def test_a_tokenizer_that_did_not_make_the_tokens_of_a_job_is_refused(tmp_path):
     folder, tokens = local_model(tmp_path / "model"), tmp_path / "tokens.parquet"
     source = Model(source=str(folder))
     made = {
-        "params": [repr(versions.version(source, "models.m", "tokenizer"))],
+        "params": [repr(folders.version(source, "models.m", "tokenizer"))],
         "output": {str(tokens): None},
     }
     schema = Schema({"id": INT}, keys=1)

@@ -17,7 +17,7 @@ from headspec import cli, tables
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.tokenization import encode
+from headspec.models.tokenization import encode
 from support.running.studies import Folder, tokenizer
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,25 @@ from matplotlib.colors import to_rgb, to_rgba
 
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, NAMED
-from headspec.plots.atlas import ablation, agreement, believe, change, confidence, differences, heads, ranked
+from headspec.plots.atlas import heads
+from headspec.plots.atlas import rankings as ranking_figures
+from headspec.plots.atlas.maps import (
+    CHANGE_UNITS,
+    DIFFERENCE_UNITS,
+    TOKENS,
+    draw_change,
+    draw_confidence,
+    draw_differences,
+)
+from headspec.plots.atlas.rankings import (
+    PANELS,
+    draw_agreement,
+    draw_belief,
+    draw_pruning_curves,
+    ranking_look,
+)
 from headspec.plots.drawing.style import number, wildcard_rows
-from headspec.statistics.atlas.majority import majority
+from headspec.statistics.atlas.roles import majority_roles
 from support.figures import LONG, SMALL, labelled, made, words
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
@@ -19,7 +35,7 @@ LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items(
 RANKINGS = list(head_measures.MEASURES.labels(head_measures.pruned(head_measures.rankings())))
 PLACES = head_measures.places(head_measures.rankings())
 METRICS = dict.fromkeys(SMALL, "accuracy")
-MEASURES = ["importance", "ablation", "mean_ablation", *confidence.TOKENS]
+MEASURES = ["importance", "ablation", "mean_ablation", *TOKENS]
 
 
 def heads_table(seeds: int, draw: int = 0, layers: int = 6, in_layer: int = 12) -> pd.DataFrame:
@@ -49,7 +65,7 @@ def agreement_table(measures: list[str]) -> pd.DataFrame:
 
 def differences_table(tasks: list[str], method: str = "tuned") -> pd.DataFrame:
     pairs = [(tasks[0], tasks[1])] if len(tasks) == 2 else [(task, "others") for task in tasks]
-    places = dict(measure=list(differences.UNITS), layer=range(6), head=range(12))
+    places = dict(measure=list(DIFFERENCE_UNITS), layer=range(6), head=range(12))
     table = pd.concat(
         made("task_differences", i, **RUN | {"method": method}, **places, task=task, against=other)
         for i, (task, other) in enumerate(pairs)
@@ -66,7 +82,7 @@ def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
 def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
     table, roles = heads_table(3), roles_table(3)
-    figure = heads.draw(table, roles, SMALL)
+    figure = heads.draw_roles(table, roles, SMALL)
     looks = {to_rgba(look["facecolor"]): (role, look["area"]) for role, look in heads.ROLES.items()}
     for axes, task in zip(figure.axes, SMALL, strict=True):
         assert axes.get_title() == task
@@ -77,7 +93,7 @@ def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
             for (head, layer), area in zip(places, scatter.get_sizes(), strict=False):
                 drawn[layer, head], equal = looks[tuple(scatter.get_facecolor()[0])]
                 areas[layer, head] = area / equal
-        assert drawn == majority(roles)["role"].to_dict() and len(drawn) == 72
+        assert drawn == majority_roles(roles)["role"].to_dict() and len(drawn) == 72
         expected = np.maximum(share / share.max() * areas.max(), heads.SMALLEST**2)
         np.testing.assert_allclose(areas, expected)
         assert areas.max() > 10 * heads.SMALLEST**2
@@ -85,17 +101,17 @@ def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
 
 def test_names_of_relations_stand_below_their_heads():
     roles = roles_table(1)
-    axes = heads.draw(heads_table(1), roles, SMALL[:1]).axes[0]
+    axes = heads.draw_roles(heads_table(1), roles, SMALL[:1]).axes[0]
     relations = roles.dropna(subset="relation").set_index(["head", "layer"])["relation"]
     assert {text.xy: text.get_text() for text in axes.texts} == relations.to_dict()  # room for all
 
 
 def test_ablation_is_sorted_and_marks_intervals_without_zero():
     table = heads_table(2)
-    figure = ablation.draw(table, SMALL)
+    figure = heads.draw_ablation(table, SMALL)
     panels = itertools.product(SMALL, ["ablation", "mean_ablation"])
     for axes, (task, measure) in zip(figure.axes, panels, strict=True):
-        assert (axes.get_title("left"), axes.get_title("right")) == (task, ablation.KINDS[measure])
+        assert (axes.get_title("left"), axes.get_title("right")) == (task, heads.REPLACED[measure])
         rows = table[(table["task"] == task) & (table["measure"] == measure)]
         means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
         means = means.sort_values("value", ascending=False)
@@ -118,7 +134,7 @@ def test_ablation_is_sorted_and_marks_intervals_without_zero():
 def test_one_kind_of_ablation_and_no_strong_head():
     table = heads_table(1, 0, 2, 2)
     table = table[table["measure"] == "ablation"].assign(value=0.0, ci_low=-0.1, ci_high=0.1)
-    figure = ablation.draw(table, SMALL)
+    figure = heads.draw_ablation(table, SMALL)
     assert len(figure.axes) == 2 and not any(axes.texts for axes in figure.axes)
 
 
@@ -129,7 +145,7 @@ def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
     label = np.arange(10) % 2  # two labels, equally frequent
     predictions = [pd.DataFrame({"task": task, "label": label, "prediction": label}) for task in SMALL]
     unpruned = pd.concat(predictions).assign(ranking="random", draw=0, fraction=0.0)
-    figure = ranked.draw(table, unpruned, SMALL, METRICS, LABELS, PLACES)
+    figure = draw_pruning_curves(table, unpruned, SMALL, METRICS, LABELS, PLACES)
     for axes, (task, order) in zip(figure.axes, itertools.product(SMALL, orders), strict=True):
         assert axes.get_title() == (task if len(orders) == 1 else f"{task}, {order} heads first")
         assert axes.get_ylabel() == "accuracy (%)"
@@ -147,7 +163,7 @@ def test_lines_are_the_curves_of_the_rankings_in_a_panel_for_each_order(orders):
 
 
 def test_twenty_rankings_are_told_apart_without_colour():
-    looks = [ranked.look(place) for place in range(20)]
+    looks = [ranking_look(place) for place in range(20)]
     hollow = [look["markerfacecolor"] == "white" for look in looks]
     assert len({(look["marker"], white) for look, white in zip(looks, hollow, strict=True)}) == 20
     assert all(a["linestyle"] != b["linestyle"] for a, b in itertools.pairwise(looks))
@@ -166,7 +182,7 @@ def cell_texts(figure) -> dict[tuple[int, int], list[str]]:
 def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
     measures = ["confidence", "ablation", "importance"]  # shown in the order of LABELS
     table = agreement_table(measures)
-    figure = agreement.draw(table, LABELS)
+    figure = draw_agreement(table, LABELS)
     assert words(figure.axes[0].get_yticklabels()) == ["importance", "ablation", "confidence"]
     shown, image = cell_texts(figure), figure.axes[0].images[0].get_array()
     assert len(shown) == 6 and np.ma.getmaskarray(image).sum() == 3
@@ -175,36 +191,36 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
         low, high = (number(value).replace("0.", ".") for value in (rows[column].min(), rows[column].max()))
         assert shown[cell] == [number(rows[column].mean()), f"{low}, {high}"]  # the range over tasks
         assert image[cell] == pytest.approx(rows[column].mean())
-    shown = cell_texts(agreement.draw(table[table["task"] == SMALL[0]], LABELS))
+    shown = cell_texts(draw_agreement(table[table["task"] == SMALL[0]], LABELS))
     row = rows.iloc[0]
     low, high = (number(row[f"spearman_{end}"]).replace("0.", ".") for end in ("low", "high"))
     assert shown[1, 0] == [number(row["spearman"]), f"{low}, {high}"]  # the interval
 
 
 def test_many_measures_leave_no_room_for_small_print(monkeypatch):
-    monkeypatch.setattr(agreement, "PAGE", 5)
+    monkeypatch.setattr(ranking_figures, "PAGE", 5)
     names = {f"m{i}": f"measure of heads {i}" for i in range(20)}
-    shown = cell_texts(agreement.draw(agreement_table(list(names)), names))
+    shown = cell_texts(draw_agreement(agreement_table(list(names)), names))
     assert {len(written) for written in shown.values()} == {1}
 
 
 def test_confidence_maps_share_a_scale():
     table = heads_table(2)
-    figure = confidence.draw(table, SMALL)
+    figure = draw_confidence(table, SMALL)
     maps = [axes for axes in figure.axes if axes.images]
     columns = ("confidence_with_separator", "confidence", "confidence_no_separator")
     for axes, (task, measure) in zip(maps, itertools.product(SMALL, columns), strict=True):
         np.testing.assert_allclose(axes.images[0].get_array(), mean_map(table, task, measure))
     assert len({axes.images[0].get_clim() for axes in maps}) == 1
-    assert [axes.get_title() for axes in maps[:3]] == list(confidence.TOKENS.values())
+    assert [axes.get_title() for axes in maps[:3]] == list(TOKENS.values())
 
 
 def test_change_is_after_minus_before_with_marked_decreases():
     before, after = heads_table(2), heads_table(2, 1)
-    figure = change.draw(pd.concat([before.assign(method="before"), after]), "tuned", "before", SMALL, LABELS)
+    figure = draw_change(pd.concat([before.assign(method="before"), after]), "tuned", "before", SMALL, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_xlabel() != "decrease"][:6]
     scales = {}
-    for axes, (task, measure) in zip(maps, itertools.product(SMALL, change.UNITS), strict=True):
+    for axes, (task, measure) in zip(maps, itertools.product(SMALL, CHANGE_UNITS), strict=True):
         old, new = (mean_map(table, task, measure) for table in (before, after))
         if measure == "importance":
             old, new = 100 * old / old.sum(), 100 * new / new.sum()
@@ -218,18 +234,18 @@ def test_change_is_after_minus_before_with_marked_decreases():
         assert len(layers) > 3
 
     table = heads_table(1, 0, 2, 2)
-    figure = change.draw(pd.concat([table.assign(method="before"), table]), "tuned", "before", SMALL, LABELS)
+    figure = draw_change(pd.concat([table.assign(method="before"), table]), "tuned", "before", SMALL, LABELS)
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6]), "no change is white"
 
 
 @pytest.mark.parametrize(("n_seeds", "p"), [(2, "p_holm"), (3, "p_seeds_holm")])
 def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_each_task(n_seeds, p):
     table = differences_table(SMALL).assign(n_seeds=n_seeds)
-    figure = differences.draw(table, LABELS)
+    figure = draw_differences(table, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
-    assert [axes.get_title() for axes in maps] == [LABELS[measure] for measure in differences.UNITS]
+    assert [axes.get_title() for axes in maps] == [LABELS[measure] for measure in DIFFERENCE_UNITS]
     assert maps[0].get_ylabel() == "sentiment\n− topic-pair\nlayer"
-    for axes, (measure, (_, factor)) in zip(maps, differences.UNITS.items(), strict=True):
+    for axes, (measure, (_, factor)) in zip(maps, DIFFERENCE_UNITS.items(), strict=True):
         rows = table[table["measure"] == measure]
         expected = factor * rows.sort_values(["layer", "head"])["difference"].to_numpy().reshape(6, 12)
         np.testing.assert_allclose(axes.images[0].get_array(), expected)
@@ -240,7 +256,7 @@ def test_differences_are_marked_by_their_sign_where_they_are_clear_in_a_row_for_
             clear = rows[(rows[p] < 0.05) & (np.sign(rows["difference"]) == sign)]
             assert {*map(tuple, marks.get_offsets())} == {*zip(clear["head"], clear["layer"], strict=True)}
             assert len(clear) > 1
-    figure = differences.draw(differences_table(LONG), LABELS)
+    figure = draw_differences(differences_table(LONG), LABELS)
     names = [axes.get_ylabel().split("\n")[:2] for axes in figure.axes if axes.get_ylabel()]
     assert names == [[task, "− others"] for task in LONG]
 
@@ -268,7 +284,7 @@ def belief_table(*mixtures: str) -> pd.DataFrame:
 )
 def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area(n_seeds, p, key):
     table = belief_table("a+b", "c").assign(n_seeds=n_seeds)
-    figure = believe.draw(table, LABELS, ["c", "a+b"])
+    figure = draw_belief(table, LABELS, ["c", "a+b"])
     means, expected = table[table["task"] == "mean"], []
     for mixture in ("c", "a+b"):
         block = means[(means["mixture"] == mixture) & (means["method"] == "tuned")].sort_values("area")
@@ -276,7 +292,7 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area(n_seeds, p
     assert words(figure.axes[0].get_yticklabels()) == expected
     assert words(figure.texts) == ["minilm, c", "minilm, a+b"]
     assert f"hollow: no clear difference{key}" in words(figure.legends[0].get_texts())
-    for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
+    for axes, (column, (_, factor)) in zip(figure.axes, PANELS.items(), strict=True):
         shown = means.dropna(subset=column)
         if "spearman" in column:
             clear = (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
@@ -306,7 +322,7 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area(n_seeds, p
 def test_belief_without_any_dissociation():
     table = belief_table("sst2")
     table[[column for column in table if column.startswith("dissociation")]] = np.nan
-    *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS, []).axes)
+    *_, d = (axes := draw_belief(table.assign(at_chance=None), LABELS, []).axes)
     assert len(axes[0].get_yticklabels()) == len(RANKINGS)
     assert not labelled(d, "interval over examples")
 

@@ -25,8 +25,7 @@ from headspec.config.study import plain
 from headspec.pipeline import figures as described
 from headspec.pipeline.commands.report import opening
 from headspec.plots.atlas.heads import ROLES
-from headspec.statistics.similarity.correlation import correlation
-from headspec.statistics.similarity.paired import paired
+from headspec.statistics.correlation import correlation, paired
 from support.data import iat, transfers
 from support.data.explored import HOSTILE, study
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, made
@@ -207,7 +206,8 @@ def given(case: str, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def drawn(name: str, case: str) -> Figure:
     """A figure of random tables, its arguments by their names as in the workflow."""
     group = name.rpartition("/")[0]
-    draw = import_module(f"headspec.plots.{name.replace('/', '.')}").draw
+    path, _, function = FIGURES[name].partition(".py:")
+    draw = getattr(import_module(f"headspec.plots.{path.replace('/', '.')}"), function)
     values, have = given(case, group)
     arguments: dict[str, Any] = {}
     for parameter, kind in inspect.signature(draw, eval_str=True).parameters.items():
@@ -223,7 +223,10 @@ def drawn(name: str, case: str) -> Figure:
     return draw(**arguments)
 
 
-FIGURES = re.findall(r"\bFigure\(\s*\"([\w/]+)\"", (ROOT / "workflow" / "rules" / "figures.smk").read_text())
+#: name: its function
+FIGURES = dict(
+    re.findall(r'\bFigure\(\s*"([\w/]+)",\s*"(.+?)"', (ROOT / "workflow/rules/figures.smk").read_text())
+)
 FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 
 
@@ -286,7 +289,10 @@ def test_the_report_begins_with_the_finding_and_lists_the_figures_that_exist(tmp
     (folder := tmp_path / "results" / "small" / "figures" / "atlas").mkdir(parents=True)
     for name in ("dissociation.svg", "similarity.model.png", "atlas/believe.png"):
         (folder.parent / name).write_bytes(b"<svg/>" * 5000)
-    figures = [described.Figure(name, f"title of {name}", "category", (), {}) for name in FIGURES]
+    figures = [
+        described.Figure(name, drawn_by, f"title of {name}", "category", (), {})
+        for name, drawn_by in FIGURES.items()
+    ]
     figures = [each._replace(wildcards=("model",) * (each.name == "similarity")) for each in figures]
     found = opening(folder.parents[1], figures, None)
     assert found["image"][0].startswith("data:image/svg+xml;base64,")

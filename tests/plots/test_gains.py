@@ -48,7 +48,7 @@ def drawn(axes) -> dict[tuple[str, str], str]:
 
 
 def test_cells_are_gains_of_pairs_alone():
-    figure = gains.draw(measured(), predicted(missing=[("a", "c")]), METRICS)
+    figure = gains.draw_gains(measured(), predicted(missing=[("a", "c")]), METRICS)
     left, right = figure.axes[:2]
     minus = "\N{MINUS SIGN}"
     assert drawn(left) == {
@@ -65,7 +65,7 @@ def test_cells_are_gains_of_pairs_alone():
     lost, gained = (left.images[0].cmap(value) for value in (0.0, 1.0))
     assert lost[2] > lost[0] and gained[0] > gained[2]  # blue, orange
     for predictions in (None, predicted().iloc[:0], predicted().query("predictor == 'baseline'")):
-        assert len(gains.draw(measured(), predictions, METRICS).axes) == 2, "one panel, with the bar"
+        assert len(gains.draw_gains(measured(), predictions, METRICS).axes) == 2, "one panel, with the bar"
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_cells_are_gains_of_pairs_alone():
 def test_clear_differences_have_a_star_and_targets_that_are_not_learnt_a_cross(p, n_seeds, at_chance, mark):
     """Two seeds do not show how others vary."""
     table = measured(p=p, unpruned_at_chance=at_chance, n_seeds=n_seeds)
-    axes = gains.draw(table, None, METRICS).axes[0]
+    axes = gains.draw_gains(table, None, METRICS).axes[0]
     assert drawn(axes)["a", "c"] == "+1.0" + mark
     assert ("×: no better than chance" in axes.get_xlabel()) == at_chance
 
 
 def test_groups_are_blocks_on_the_diagonal():
-    figure = gains.draw(measured(), predicted(), METRICS, [["c", "a"], ["b"], ["unknown"]])
+    figure = gains.draw_gains(measured(), predicted(), METRICS, [["c", "a"], ["b"], ["unknown"]])
     for axes in figure.axes[:2]:
         assert words(axes.get_xticklabels()) == ["a", "c", "b"]
         places = [(*block.get_xy(), block.get_width(), block.get_height()) for block in axes.patches]

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from headspec.config.study import Study, plain
+from headspec.plots import dissociation
 from headspec.plots.drawing.marks import CROSS, DAGGER
 from headspec.plots.drawing.style import interval_label
-from headspec.plots.training import alpha_delta, improvement, specialization, verdict
-from headspec.statistics.training.improvement import against, by_seed
+from headspec.plots.iat import (
+    POINT,
+    UNLEARNT_CROSS,
+    draw_alpha_delta,
+    draw_improvement,
+    draw_verdict,
+    with_panel,
+)
+from headspec.statistics.improvement import against, by_seed
 from support.data import iat
 from support.figures import labelled, outlines, words
 
@@ -20,9 +28,9 @@ def case(request) -> tuple[list[str], Study]:
     return tasks, iat.study(tasks, seeds, section)
 
 
-def draw_improvement(tasks, config, table, scores):
+def drawn_improvement(tasks, config, table, scores):
     variants = [plain(variant) for variant in config.variants]
-    return improvement.draw(table, scores, "all", tasks, iat.metrics(tasks), variants, iat.labels(config))
+    return draw_improvement(table, scores, "all", tasks, iat.metrics(tasks), variants, iat.labels(config))
 
 
 def assert_points(config: Study, points, axes, rows) -> None:
@@ -35,7 +43,7 @@ def assert_points(config: Study, points, axes, rows) -> None:
         & ~rows["unpruned_at_chance"]
     )
     assert [point.get_markerfacecolor() == "black" for point in points] == list(clear)
-    crosses = [x for line in labelled(axes, improvement.CROSS["label"]) for x in line.get_xdata()]
+    crosses = [x for line in labelled(axes, UNLEARNT_CROSS["label"]) for x in line.get_xdata()]
     np.testing.assert_allclose(crosses, 100 * rows.loc[rows["unpruned_at_chance"], "difference"])
 
 
@@ -48,14 +56,14 @@ def test_improvement_shows_every_difference_of_every_method(case):
     tasks, config = case
     table, scores = iat.improvement_table(config), iat.iat_table(config)
     seeds = by_seed(scores, {"all": tasks}, config.variants)
-    figure = draw_improvement(tasks, config, table, scores)
+    figure = drawn_improvement(tasks, config, table, scores)
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[0] == "IAT" and titles[-1] == "single-task"
-    methods = list(improvement.shown(table, iat.labels(config))["method"])
+    methods = list(with_panel(table, iat.labels(config))["method"])
     assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
-        points = labelled(axes, improvement.POINT["label"])
+        points = labelled(axes, POINT["label"])
         assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
         assert_points(config, points, axes, rows)
         np.testing.assert_allclose(segments(axes, interval_label(rows)), 100 * rows[["ci_low", "ci_high"]])
@@ -73,19 +81,19 @@ def test_methods_that_continue_from_mtl_share_a_scale_which_rounding_does_not_fi
     tasks, seeds, section = iat.CASES["nine"]
     config = iat.study(tasks, seeds, section)
     table, scores = iat.improvement_table(config), iat.iat_table(config)
-    figure = draw_improvement(tasks, config, table, scores)
+    figure = drawn_improvement(tasks, config, table, scores)
     limits = {axes.get_title(): axes.get_xlim() for axes in figure.axes}
     assert limits["IAT"] == limits["LoRA"] == limits["IAT, sqrt\nvs MTL, sqrt"]
     assert limits["single-task"] == limits["MTL, sqrt sampling"] != limits["IAT"]
     table[iat.DIFFERENCE] = 1e-17 * np.sign(table[iat.DIFFERENCE])
-    for axes in draw_improvement(tasks, config, table, scores.assign(value=0.5)).axes:
+    for axes in drawn_improvement(tasks, config, table, scores.assign(value=0.5)).axes:
         assert axes.get_xlim() == pytest.approx((-0.1, 0.1))
 
 
 def test_specialization_bars_and_differences_equal_the_tables(case):
     tasks, config = case
     table, combined, runs = iat.specialization_tables(tasks, len(config.seeds))
-    left, right = specialization.draw(table, combined, runs, tasks, 0.3).axes
+    left, right = dissociation.draw_specialization(table, combined, runs, tasks, 0.3).axes
     rows = ["mean", *tasks]
     assert words(left.get_yticklabels()) == rows
     expected = table.set_index("task").loc[rows]
@@ -109,7 +117,7 @@ def test_specialization_bars_and_differences_equal_the_tables(case):
 def test_alpha_delta_cells_are_the_means_of_the_sweep():
     tasks, seeds, section = iat.CASES["nine"]
     table = iat.improvement_table(iat.study(tasks, seeds, section))
-    axes = alpha_delta.draw(table).axes[0]
+    axes = draw_alpha_delta(table).axes[0]
     alphas, deltas = [0.1, 0.3, 0.5, 0.7, 1], [0.05, 0.1, 0.2, 0.3]
     assert words(axes.get_xticklabels()) == [f"{100 * a:g}" for a in alphas]
     assert words(axes.get_yticklabels()) == [f"{100 * d:g}" for d in deltas]
@@ -132,7 +140,7 @@ def test_alpha_delta_cells_are_the_means_of_the_sweep():
 def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case):
     _, config = case
     table, names = iat.improvement_table(config), iat.labels(config)
-    figure = verdict.draw(table, names)
+    figure = draw_verdict(table, names)
     means, drawn = table[table["task"] == "mean"].set_index("method"), []
     for axes in figure.axes:
         delta, alpha = (float(part.split()[1]) / 100 for part in axes.get_title().split(","))
@@ -141,7 +149,7 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
         row = axes.get_subplotspec().rowspan.start
         first = next(each for each in figure.axes if each.get_subplotspec().rowspan.start == row)
         ticks = words(first.get_yticklabels())
-        points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, improvement.POINT["label"])}
+        points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, POINT["label"])}
         rows = means.loc[[v.method for v in here]]
         assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
         assert_points(config, [points[names[v.heads]] for v in here], axes, rows)

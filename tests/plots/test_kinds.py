@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.plots import importance
-from headspec.plots.drawing.kinds import divide, layer_name, number_layers
+from headspec.plots.drawing.heat_maps import divide, layer_name, number_layers
 
 KINDS = {"encoder": 6, "decoder": 3, "cross": 3}
 
@@ -47,8 +47,8 @@ def test_a_map_of_importance_has_them_in_every_column():
     layer, head = (index.ravel() for index in np.indices((12, 4)))
     values = np.random.default_rng(0).random(48)
     table = pd.DataFrame({"task": "a", "fold": 0, "layer": layer, "head": head, "importance": values, "n": 1})
-    figure = importance.draw({0: table, 1: table}, ["a"], 0.25, KINDS)
+    figure = importance.draw_importance({0: table, 1: table}, ["a"], 0.25, KINDS)
     left, right = figure.axes[:2]
     assert len(left.get_lines()) == len(right.get_lines()) == 2
     assert not left.texts and [text.get_text() for text in right.texts] == list(KINDS)
-    assert len(importance.draw({0: table}, ["a"], 0.25).axes[0].get_lines()) == 0
+    assert len(importance.draw_importance({0: table}, ["a"], 0.25).axes[0].get_lines()) == 0

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
+from headspec.plots import brain_encoding, curves, dissociation, importance
 from headspec.plots.drawing import marks, style
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
@@ -40,7 +40,7 @@ def by_mixture(name: str, mixtures: dict[str, list[str]], **columns: object) -> 
 @pytest.mark.parametrize(("layers", "pruned"), [(6, 21), (12, 43)])
 def test_importance_outlines_the_pruned_heads(layers, pruned):
     seeds = importances(2, layers)
-    figure = importance.draw(seeds, SMALL, FRACTION)
+    figure = importance.draw_importance(seeds, SMALL, FRACTION)
     heat_maps = [axes for axes in figure.axes if axes.images]
     for axes, (task, seed) in zip(heat_maps, itertools.product(SMALL, seeds), strict=True):
         heat = importance_map(seeds[seed], task)
@@ -52,7 +52,7 @@ def test_importance_outlines_the_pruned_heads(layers, pruned):
 
 def test_importance_of_many_seeds_shows_their_mean_and_three():
     seeds = importances(5, tasks=LONG)
-    figure = importance.draw(seeds, LONG, FRACTION)
+    figure = importance.draw_importance(seeds, LONG, FRACTION)
     assert_readable(figure)
     first_row = [axes for axes in figure.axes if axes.images][:4]
     columns = ["mean of 5", "seed 0", "seed 1", "seed 2"]
@@ -98,7 +98,9 @@ def test_matrix_cells_are_means_and_deviations():
             rows += [(task, other, "top", 0.5, None, 0.1), (task, other, "bottom", FRACTION, None, 0.9)]
     columns = ["task", "pruned_for", "order", "fraction", "draw", "value"]
     one = frame("pruning", [dict(zip(columns, row, strict=True), metric="accuracy") for row in rows])
-    figure = matrix.draw({0: one, 1: one.assign(value=one["value"] + 0.1)}, {}, SMALL, FRACTION, METRICS)
+    figure = dissociation.draw_matrix(
+        {0: one, 1: one.assign(value=one["value"] + 0.1)}, {}, SMALL, FRACTION, METRICS
+    )
     shown = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
     over_seeds, over_draws = 10 * 0.5**0.5, 20 * 0.5**0.5  # sample deviations of two values
     assert shown[0, 0] == f"85.0\n±{over_seeds:.1f}"
@@ -109,7 +111,7 @@ def test_matrix_cells_are_means_and_deviations():
     assert sorted(outlines(figure.axes[0])) == [(0, 1), (1, 2)]
     shade = np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
     np.testing.assert_allclose(1 - shade[:3, 0], [1, 45 / 85, 65 / 85])
-    alone = matrix.draw({0: one}, {}, SMALL, FRACTION, METRICS)
+    alone = dissociation.draw_matrix({0: one}, {}, SMALL, FRACTION, METRICS)
     assert alone.axes[0].get_xlabel().endswith("± SD over draws in random rows)")
     shown = {text.get_position(): text.get_text() for text in alone.axes[0].texts}
     assert shown[0, 1] == "40.0" and shown[0, 3].startswith("70.0\n±")
@@ -118,11 +120,11 @@ def test_matrix_cells_are_means_and_deviations():
     assert np.diff(ticks) == pytest.approx(np.diff(ticks)[0]), "no rounded ticks"
 
 
-@pytest.mark.parametrize("module", [matrix, curves])
-def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are(module):
+@pytest.mark.parametrize("draw", [dissociation.draw_matrix, curves.draw_curves])
+def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are(draw):
     """In the figures of pruned metrics, after their names; without any, nothing is said."""
     pruning = {seed: pruning_table(seed) for seed in (0, 1)}
-    figures = (module.draw(pruning, predictions(n), SMALL, FRACTION, METRICS) for n in (1, 0))
+    figures = (draw(pruning, predictions(n), SMALL, FRACTION, METRICS) for n in (1, 0))
     texts, without = ("\n".join(words(figure.findobj(Text))) for figure in figures)
     assert f"{SMALL[0]} ×" in texts and f"{SMALL[1]} ×" not in texts
     assert texts.count("unpruned model at chance") == 1 and "×" not in without
@@ -131,7 +133,7 @@ def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are(mod
 @pytest.mark.parametrize("counted", [False, True])
 def test_curves_run_from_the_base_through_the_fractions(counted):
     pruning = {seed: pruning_table(seed) for seed in (0, 1)}
-    figure = curves.draw(pruning, predictions(0), SMALL, FRACTION, METRICS, counted=counted)
+    figure = curves.draw_curves(pruning, predictions(0), SMALL, FRACTION, METRICS, counted=counted)
     pruned = [prune_count(f, 72) if counted else 100 * f for f in (0, *FRACTIONS)]
     table = pd.concat(pruning.values()).query("metric == 'accuracy'")
     for axes, task in zip(figure.axes, SMALL, strict=True):
@@ -155,7 +157,9 @@ def test_curves_run_from_the_base_through_the_fractions(counted):
 
 def test_the_range_of_draws_on_all_examples_names_no_number():
     one = pruning_table(0).assign(n=100)
-    entries = words(curves.draw({0: one}, predictions(0), SMALL, FRACTION, METRICS).legends[0].get_texts())
+    entries = words(
+        curves.draw_curves({0: one}, predictions(0), SMALL, FRACTION, METRICS).legends[0].get_texts()
+    )
     assert "random: range of draws" in entries
 
 
@@ -188,7 +192,7 @@ def test_dissociation_has_bars_intervals_dots_and_marks_of_chance(mixtures):
     seeds = by_mixture("dissociation", mixtures, model=models, seed=range(2), fraction=[0.1, FRACTION])
     seeds = seeds[seeds["task"] != "mean"]
     order = dict(reversed(mixtures.items()))
-    figure = dissociation.draw(combined, seeds, order, FRACTION, 0.1)
+    figure = dissociation.draw_dissociation(combined, seeds, order, FRACTION, 0.1)
     assert [axes.get_title() for axes in figure.axes] == models
     rows = words(figure.axes[0].get_yticklabels())
     assert rows == [name for mixture, tasks in order.items() for name in (mixture, *tasks, "mean")]
@@ -221,7 +225,7 @@ def test_fractions_show_every_value_of_the_table():
     table = by_mixture("fractions", mixtures, fraction=FRACTIONS)
     table.loc[table["fraction"] == FRACTIONS[-1], ["at_chance", "unpruned_at_chance"]] = True, False
     areas = by_mixture("areas", mixtures)
-    figure = fractions.draw(table, areas, mixtures, FRACTION, "tuned")
+    figure = curves.draw_fractions(table, areas, mixtures, FRACTION, "tuned")
     for axes, mixture in zip(figure.axes, mixtures, strict=True):
         at = table[table["mixture"] == mixture].set_index(["method", "task"])
         lines = [("tuned", task, task) for task in SMALL]
@@ -243,22 +247,22 @@ def test_fractions_show_every_value_of_the_table():
 def test_reliability_shows_every_correlation():
     kinds = ["split_half", "seeds", "tasks"]
     table = by_mixture("reliability", PAIR, task=SMALL, seed_a=range(3), kind=[*kinds, "methods"])
-    axes = reliability.draw(table, {}).axes[0]
+    axes = importance.draw_reliability(table, {}).axes[0]
     shown = table[table["kind"] != "methods"]
     points = np.concatenate([line.get_xdata() for line in axes.lines])
     np.testing.assert_allclose(np.sort(points), np.sort(shown["spearman"]))
     for kind, marker in zip(kinds, "oD^", strict=True):
         for method in BOTH:
             rows = shown[(shown["kind"] == kind) & (shown["method"] == method)]["spearman"]
-            looks = marker, reliability.FILLS[method]
+            looks = marker, importance.FILLS[method]
             (line,) = [
                 line for line in axes.lines
                 if (line.get_marker(), line.get_markerfacecolor()) == looks and len(line.get_xdata())
             ]  # fmt: skip
             np.testing.assert_allclose(line.get_xdata(), rows)
     for part, found in ((table, kinds), (table[table["kind"] == "seeds"], ["seeds"])):
-        entries = words(reliability.draw(part, {}).legends[0].get_texts())
-        assert entries == [*(reliability.KINDS[kind][0] for kind in found), *BOTH]
+        entries = words(importance.draw_reliability(part, {}).legends[0].get_texts())
+        assert entries == [*(importance.KINDS[kind][0] for kind in found), *BOTH]
 
 
 def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
@@ -269,7 +273,7 @@ def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
     for seed, summary in summaries.items():
         predicted = summary["subject"].str[1:].astype(int) <= summary["task"].map(SMALL.index)
         summary["p_value"] = np.where(predicted, 0.01 + 0.02 * seed, 0.2 - 0.17 * seed)
-    axes = brain_encoding.draw(seeds, summaries, SMALL[::-1]).axes[0]
+    axes = brain_encoding.draw_brain_encoding(seeds, summaries, SMALL[::-1]).axes[0]
     assert [text for text in words(axes.texts) if "/" in text] == ["2/5", "1/5"]
     assert words(axes.get_yticklabels()) == [*SMALL[::-1], "other subjects"]
     r = pd.concat(seeds.values()).query("task == @SMALL[1]").groupby(["subject", "voxel"])["r"].mean()
@@ -280,5 +284,5 @@ def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
     best = seeds[0][seeds[0]["task"] == SMALL[0]].groupby("subject")["ceiling"].mean()
     np.testing.assert_allclose(dots[-1].get_xdata(), best)
     alone = seeds[0].query("subject == 's0'").assign(ceiling=np.nan)
-    axes = brain_encoding.draw({0: alone}, {0: summaries[0]}, SMALL).axes[0]
+    axes = brain_encoding.draw_brain_encoding({0: alone}, {0: summaries[0]}, SMALL).axes[0]
     assert words(axes.get_yticklabels()) == SMALL and len(axes.patches) == 2

@@ -5,7 +5,7 @@ import itertools
 import pandas as pd
 import pytest
 
-from headspec.plots.probes import changes, heads, known, sharing
+from headspec.plots import gains, probes
 from support.figures import frame, labelled, made, words
 
 LABELS = {"NOUN": 300, "VERB": 200, "X": 4}
@@ -19,7 +19,7 @@ def test_points_are_those_of_untrained_single_and_joint_models():
     each = [made("probes", i, **keys, mixture=run[0], method=run[1]) for i, run in enumerate(runs)]
     table = pd.concat(each, ignore_index=True)
     table["n"] = table["label"].map(LABELS).fillna(UNITS[None])
-    figure = known.draw(table, "all")
+    figure = probes.draw_known(table, "all")
     assert words(figure.axes[0].get_yticklabels()) == ["all", "NOUN", "VERB", "X"]
     names = ["random", "pretrained", "single", "all", "all, iat", "control"]
     assert figure.axes[0].get_legend_handles_labels()[1] == names
@@ -46,7 +46,7 @@ def changes_table() -> pd.DataFrame:
 
 
 def test_changes_are_those_of_the_joint_mixture():
-    figure = changes.draw(changes_table(), "all")
+    figure = probes.draw_probe_changes(changes_table(), "all")
     titles = [axes.get_title().split(",")[0] for axes in figure.axes]
     assert titles == ["single-task", "all", "all by IAT"]
     for axes, change in zip(figure.axes, (20, -10, 0), strict=True):
@@ -55,7 +55,7 @@ def test_changes_are_those_of_the_joint_mixture():
         assert [*clear, *unclear] == pytest.approx([change] * 4)
     assert words(figure.axes[0].get_yticklabels()) == ["all (504)", "NOUN (300)", "VERB (200)", "X (4)"]
     trained = changes_table().query("before != 'single' and method == 'tuned'")
-    (axes,) = changes.draw(trained, "all").axes
+    (axes,) = probes.draw_probe_changes(trained, "all").axes
     assert axes.get_title() == "all,\nagainst before training", "there are no runs alone"
     assert labelled(axes, "interval without 0")[0].get_xdata() == pytest.approx([10] * 4)
 
@@ -70,7 +70,7 @@ def probed(head: int) -> pd.DataFrame:
 
 
 def test_heads_are_drawn_in_their_better_direction_and_the_best_is_marked():
-    figure = heads.draw([probed(4), probed(4), probed(5)], [("pretrained", 1), ("alone", 2)])
+    figure = probes.draw_probed_heads([probed(4), probed(4), probed(5)], [("pretrained", 1), ("alone", 2)])
     before, after = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert before.tolist() == [[0, 0, 0, 0, 100, 0]] * 3 and after.tolist() == [[0, 0, 0, 0, 50, 50]] * 3
     assert figure.axes[0].get_lines()[0].get_xdata().tolist() == [4] * 3
@@ -89,9 +89,9 @@ def test_cells_are_scores_and_differences_by_partner():
     )
     metrics = dict.fromkeys(["pos", "dep", "ner"], "las")
     assert not any(
-        "*" in text for text in words(sharing.draw(table.assign(n_seeds=2), metrics).axes[0].texts)
+        "*" in text for text in words(gains.draw_sharing(table.assign(n_seeds=2), metrics).axes[0].texts)
     )
-    axes = sharing.draw(table, metrics).axes[0]
+    axes = gains.draw_sharing(table, metrics).axes[0]
     columns = words(axes.get_xticklabels())
     assert columns == ["single-task", "+ pos", "+ dep", "all", "all\neven"]
     cells = {(columns[int(t.get_position()[0])], int(t.get_position()[1])): t.get_text() for t in axes.texts}

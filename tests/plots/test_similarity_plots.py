@@ -6,15 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from headspec.config.measures.similarity import MEASURES as REGISTERED
-from headspec.plots import correlation, scatter, similarity
-from headspec.plots.drawing import labels
-from headspec.plots.drawing.kinds import MISSING
-from headspec.plots.drawing.points import AT_CHANCE, LEFT_OUT, PARADIGMS
+from headspec.plots.drawing import marks
+from headspec.plots.drawing.heat_maps import MISSING
+from headspec.plots.drawing.marks import AT_CHANCE, LEFT_OUT, PARADIGMS
 from headspec.plots.drawing.style import number
-from headspec.statistics.similarity.correlation import correlation as correlate
-from headspec.statistics.similarity.paired import paired
+from headspec.plots.similarity import draw_correlation, draw_scatter, draw_similarity
+from headspec.statistics.correlation import correlation as correlate
+from headspec.statistics.correlation import paired
 from support.figures import NINE, labelled, made, words
 
 MEASURES = {name: measure.label for name, measure in REGISTERED.items()}
@@ -46,10 +47,10 @@ def correlated(similarity: pd.DataFrame, combined: pd.DataFrame, paradigms: dict
                 correlation=correlate(pairs, 0))  # fmt: skip
 
 
-def drawn(module, study: dict, **more):
-    """The figure of `module` from the tables of a study."""
+def drawn(draw, study: dict, **more):
+    """The figure that `draw` makes from the tables of a study."""
     arguments = {name: study[name] for name in ("similarity", "combined", "correlation", "paradigms")}
-    return module.draw(**arguments, method="tuned", labels=MEASURES, **more)
+    return draw(**arguments, method="tuned", labels=MEASURES, **more)
 
 
 def dots(axes) -> np.ndarray:
@@ -65,7 +66,7 @@ def expected_dots(part: pd.DataFrame) -> np.ndarray:
 
 def test_points_intervals_line_and_title_of_a_scatter():
     study = made_up_study(SIX, MODELS)
-    figure = drawn(scatter, study, measure="cnm")
+    figure = drawn(draw_scatter, study, measure="cnm")
     for axes, model in zip(figure.axes, MODELS, strict=True):
         part = study["pairs"].query("model == @model and measure == 'cnm'")
         result = study["correlation"].query("model == @model and measure == 'cnm'").iloc[0]
@@ -90,7 +91,7 @@ def test_pairs_that_are_left_out_are_crossed():
     nothing = {"model": MODELS[0], "mixture": "cola+mnli", "method": "tuned", "task": "cola"}
     combined = pd.concat([study["combined"], pd.DataFrame([nothing | {"unpruned_at_chance": True}])])
     study = correlated(study["similarity"], combined, study["paradigms"])
-    (axes,) = drawn(scatter, study, measure="rsa").axes
+    (axes,) = drawn(draw_scatter, study, measure="rsa").axes
     (crossed,) = labelled(axes, LEFT_OUT)
     part = study["pairs"].query("measure == 'rsa' and left_out")
     np.testing.assert_allclose(crossed.get_ydata(), 100 * part["dissociation"])
@@ -99,7 +100,7 @@ def test_pairs_that_are_left_out_are_crossed():
 
 def test_numbers_of_a_scatter_name_their_pairs_and_keep_clear_of_points():
     study = made_up_study([*SIX, "mrpc", "rte"])
-    figure = drawn(scatter, study, measure="rsa")
+    figure = drawn(draw_scatter, study, measure="rsa")
     (axes,) = figure.axes
     points = study["pairs"].query("measure == 'rsa'").set_index("mixture")
     key = dict(text.split(maxsplit=1) for text in words(figure.legends[0].get_texts()))
@@ -120,11 +121,11 @@ def test_a_pair_without_value_is_left_out():
     study = made_up_study(["cola", "mnli", "qnli", "qqp"])
     study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
     study = correlated(study["similarity"], study["combined"], study["paradigms"])
-    axes = drawn(scatter, study, measure="rsa").axes[0]
+    axes = drawn(draw_scatter, study, measure="rsa").axes[0]
     assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
     assert {*words(axes.texts)} == {"2", "3", "4", "5", "6"}
     assert not labelled(axes, "least squares")
-    titles = [axes.get_title() for axes in drawn(correlation, study).axes]
+    titles = [axes.get_title() for axes in drawn(draw_correlation, study).axes]
     assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
 
 
@@ -134,7 +135,7 @@ def test_measures_are_in_the_order_of_their_strength():
     table = study["correlation"]
     mean = table[table["model"] != "pooled"]["pearson_r"].abs().groupby(table["measure"]).mean()
     expected = list(mean.sort_values(ascending=False).index)
-    figure = drawn(correlation, study)
+    figure = drawn(draw_correlation, study)
     pairs = study["pairs"].groupby(["model", "measure"])
     panels = itertools.product(MODELS, expected)
     for axes, (model, measure) in zip(figure.axes, panels, strict=True):
@@ -158,7 +159,7 @@ def matrices_and_trees(figure) -> tuple[list, list]:
 @pytest.mark.parametrize("tasks", [SIX[:3], NINE], ids=["three", "nine"])
 def test_matrices_show_values_in_the_order_of_the_tree(tasks):
     table = made_up_study(tasks)["similarity"]
-    matrices, trees = matrices_and_trees(similarity.draw(table, tasks, MEASURES))
+    matrices, trees = matrices_and_trees(draw_similarity(table, tasks, MEASURES))
     assert [axes.get_title() for axes in matrices] == list(MEASURES.values())
     means = table[table["subject"].isna()].set_index(["measure", "task_a", "task_b"])["similarity"]
     for axes, tree, measure in zip(matrices, trees, MEASURES, strict=True):
@@ -182,27 +183,27 @@ def test_matrices_show_values_in_the_order_of_the_tree(tasks):
 def test_a_missing_similarity_is_a_dash_and_has_no_tree():
     table = made_up_study(SIX[:3])["similarity"].query("measure in ('rsa', 'cnm')").copy()
     table.loc[(table["measure"] == "cnm") & (table["task_a"] == "cola"), "similarity"] = np.nan
-    matrices, trees = matrices_and_trees(similarity.draw(table, SIX[:3], MEASURES))
+    matrices, trees = matrices_and_trees(draw_similarity(table, SIX[:3], MEASURES))
     assert [len(axes.lines) for axes in trees] == [2, 0]
     assert sorted(words(matrices[1].texts))[-4:] == ["–"] * 4
     assert words(matrices[1].get_xticklabels()) == ["1", "2", "3"]
     table["similarity"] = np.nan
-    assert {*words(similarity.draw(table, SIX[:3], MEASURES).axes[0].texts)} == {"–"}
+    assert {*words(draw_similarity(table, SIX[:3], MEASURES).axes[0].texts)} == {"–"}
 
 
 def test_two_tasks_are_drawn_without_correlation():
     study = made_up_study(SIX[:2])
-    for figure in (drawn(scatter, study, measure="rsa"), drawn(correlation, study)):
+    for figure in (drawn(draw_scatter, study, measure="rsa"), drawn(draw_correlation, study)):
         assert any("undefined" in axes.get_title() for axes in figure.axes)
-    similarity.draw(study["similarity"], SIX[:2], MEASURES).draw_without_rendering()
+    draw_similarity(study["similarity"], SIX[:2], MEASURES).draw_without_rendering()
 
 
 def test_names_in_a_crowd_find_free_places():
-    axes = correlation.Figure(figsize=(3, 3)).subplots()
+    axes = Figure(figsize=(3, 3)).subplots()
     axes.set(xlim=(-1, 1), ylim=(-1, 1))
     points = np.random.default_rng(0).normal(scale=0.02, size=(12, 2))
     names = [str(number) for number in range(1, 13)]
-    labels.name_points(axes, points, names, np.empty((0, 4)))
+    marks.name_points(axes, points, names, np.empty((0, 4)))
     boxes = [text.get_window_extent() for text in axes.texts]
     assert sorted(words(axes.texts)) == sorted(names)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))

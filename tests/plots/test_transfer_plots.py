@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from headspec.plots.training import transfer
+from headspec.plots import transfer
 from support.data.transfers import METHODS, summarised
 from support.figures import NINE, labelled
 
 
 def test_lines_are_the_means_of_the_table():
     means = summarised({"glue": NINE}, METHODS)
-    axes = transfer.draw(means, "t", {"t": "accuracy"}, {}).axes
+    axes = transfer.draw_transfer(means, "t", {"t": "accuracy"}, {}).axes
     assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear classifier"]
     (line,) = labelled(axes[1], "multi-task + IAT")
     rows = means[(means["method"] == "iat") & (means["tuning"] == "linear")].sort_values("samples")

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
+from headspec import probes
 from headspec.models.multitask import MultiTask
-from headspec.probes import attention, outputs
-from headspec.probes.cases import LABELLINGS, Cases, cases, label_chances
+from headspec.probes import LABELLINGS, Cases, cases, label_chances
 from headspec.tasks.kinds.words.tokens import ENCODING
 from headspec.tasks.kinds.words.units import written
 from support.data import treebanks
@@ -70,7 +70,7 @@ def vectors(model: MultiTask, of: Cases) -> np.ndarray:
 @pytest.mark.parametrize("units", [tags, spans])
 def test_a_unit_has_the_label_of_the_nearest_centroid(model, units):
     train, test = made(units, False)
-    found = outputs.probe(model, train, test, LABELS, CPU)
+    found = probes.probe_outputs(model, train, test, LABELS, CPU)
     given, judged = vectors(model, train), vectors(model, test)
     columns = [(found["right"], found["n"], train.label, test.label)]
     for i, labels in enumerate(zip(train.control, test.control, strict=True)):
@@ -96,7 +96,7 @@ def test_a_unit_has_the_label_of_the_nearest_centroid(model, units):
 
 def test_a_link_is_found_where_the_largest_weight_falls(model):
     _, test = made(links, True)
-    found = attention.probe(model, test, LABELS, CPU)
+    found = probes.probe_attention(model, test, LABELS, CPU)
     right = dict.fromkeys(("to", "from"), 0)
     for row in set(test.row.tolist()):
         batch = test.examples.batch(np.array([row]))
@@ -117,14 +117,16 @@ def test_a_link_is_found_where_the_largest_weight_falls(model):
 
 def test_the_control_of_a_link_is_the_best_fixed_offset_of_the_other_half(model):
     _, test = made(links, True)
-    found = attention.probe(model, test, LABELS, CPU).query("layer == 0 and head == 0 and direction == 'to'")
+    found = probes.probe_attention(model, test, LABELS, CPU).query(
+        "layer == 0 and head == 0 and direction == 'to'"
+    )
     offsets = test.first - test.other
     assert (found["n_control"].str[0] == found["n"]).all()
     chosen = set()
     for k, label in enumerate(LABELS):
         for side in (0, 1):
             here, there = (offsets[(test.label == k) & ((test.fold % 2 == side) == same)] for same in (1, 0))
-            reach = np.arange(-attention.REACH, attention.REACH + 1)
+            reach = np.arange(-probes.REACH, probes.REACH + 1)
             best = reach[(there == reach[:, None]).sum(axis=1).argmax()]
             rows = found[(found["label"] == label) & (found["fold"] % 2 == side)]
             assert rows["control"].str[0].sum() == (here == best).sum()

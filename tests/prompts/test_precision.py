@@ -13,9 +13,9 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language.head import language_model, log_probabilities
+from headspec.models.language import language_model, log_probabilities
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokenization import tokenizer
 from headspec.prompts.head import prompted
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording

@@ -14,10 +14,10 @@ from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
+from headspec.models import batching
+from headspec.models import language as language_head
 from headspec.models.devices import Device
-from headspec.models.language import head as language_head
-from headspec.models.language.head import language_model
-from headspec.models.tokens import continuations
+from headspec.models.language import language_model
 from headspec.prompts.head import prompted
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, demonstrations
@@ -110,7 +110,7 @@ def test_attention_of_continuations_does_not_fall_on_each_other(llama):
     measures = attention_measures(llama.joint, llama.examples, 5, [], CPU)
     assert set(measures["task"]) == set(TASKS) and np.isfinite(measures["value"]).all()
     branches = torch.tensor([[0, 0, 1, 1, 2, -1]])
-    of = continuations.attention(branches, torch.float32)
+    of = batching.continuations_attention(branches, torch.float32)
     assert of["position_ids"][0, :5].tolist() == [0, 1, 2, 3, 2]
     attended = of["attention_mask"][0, 0] == 0
     assert attended[4].tolist() == [True, True, False, False, True, False]

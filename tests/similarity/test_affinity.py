@@ -11,11 +11,10 @@ from scipy.optimize import approx_fprime
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
-from headspec.similarity import grad_tag, lookahead
-from headspec.similarity.affinity import PARAMETERS, affinity, both_ways, seed_table
-from headspec.similarity.grad_tag import ENTRIES, Margins, Sketch
-from headspec.similarity.sensitivity import gradient, parameters
-from headspec.similarity.single_runs import SingleRuns, sampled
+from headspec.similarity import gradient_affinity
+from headspec.similarity.gradient_affinity import ENTRIES, Margins, Sketch
+from headspec.similarity.sensitivity import SingleRuns, gradient, parameters, sampled
+from headspec.similarity.table import PARAMETERS, affinity, both_ways, seed_table
 from support.tiny import CPU, TAGS, encoder, examples, tagged
 
 #: a task of classes, of scores, of words
@@ -41,16 +40,16 @@ def test_lookahead_tends_to_the_product_of_gradients():
     net = model()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     size = np.sqrt(sum(float(p.detach().square().sum()) for p in parameters(net)))
-    loss = [lookahead._mean_loss(net, task, DATA[task], JUDGED[task], CPU) for task in CLASSES]
+    loss = [gradient_affinity._mean_loss(net, task, DATA[task], JUDGED[task], CPU) for task in CLASSES]
     along = np.stack([slope(net, task, FITTED[task]) for task in CLASSES])
     along *= size / np.linalg.norm(along, axis=1, keepdims=True)
     limit = along @ np.stack([slope(net, task, JUDGED[task]) for task in CLASSES]).T / loss
 
     def error(step: float) -> float:
-        found = lookahead.lookahead(net, list(CLASSES), DATA, FITTED, JUDGED, CPU, step) / step
+        found = gradient_affinity.lookahead(net, list(CLASSES), DATA, FITTED, JUDGED, CPU, step) / step
         return float(np.abs(found - limit).max() / np.abs(limit).max())
 
-    errors = [error(step) for step in (lookahead.STEP, 100 * lookahead.STEP)]
+    errors = [error(step) for step in (gradient_affinity.STEP, 100 * gradient_affinity.STEP)]
     assert errors[0] < 0.02 and errors[0] < errors[1]
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name])
@@ -64,10 +63,10 @@ def test_lookahead_of_single_runs_is_at_the_targets_encoder(tmp_path):
         single.save(singles.setdefault(task, tmp_path / task))
     rows = {task: np.arange(N) for task in CLASSES}
     runs = SingleRuns(singles, DATA, rows, lambda: encoder("bert", 9), CPU, 0, tmp_path)
-    found = lookahead.affinity_single(runs)
+    found = gradient_affinity.lookahead_affinity_single(runs)
     for column, target in enumerate(CLASSES):
         net = replace(runs, encoder=lambda seed=column: encoder("bert", seed)).under_one_encoder()
-        expected = lookahead.lookahead(net, [target], DATA, FITTED, JUDGED, CPU)
+        expected = gradient_affinity.lookahead(net, [target], DATA, FITTED, JUDGED, CPU)
         np.testing.assert_array_equal(found[:, column], expected[:, 0])
     assert np.isfinite(found).all() and (found != 0).all()
 
@@ -75,10 +74,10 @@ def test_lookahead_of_single_runs_is_at_the_targets_encoder(tmp_path):
 def test_the_gradient_of_a_fit_is_that_of_its_objective():
     rng = np.random.default_rng(0)
     task, at = Margins(rng.normal(size=20), rng.normal(size=(20, 6))), rng.normal(size=6)
-    numeric = approx_fprime(at, lambda w: grad_tag.objective(w, task, 0.7)[0])
-    np.testing.assert_allclose(grad_tag.objective(at, task, 0.7)[1], numeric, rtol=1e-4)
-    best = grad_tag.weights([task], 0.7)
-    assert np.abs(grad_tag.objective(best, task, 0.7)[1]).max() < 1e-3
+    numeric = approx_fprime(at, lambda w: gradient_affinity.objective(w, task, 0.7)[0])
+    np.testing.assert_allclose(gradient_affinity.objective(at, task, 0.7)[1], numeric, rtol=1e-4)
+    best = gradient_affinity.fit_weights([task], 0.7)
+    assert np.abs(gradient_affinity.objective(best, task, 0.7)[1]).max() < 1e-3
 
 
 def test_products_of_sketches_are_right_in_expectation():
@@ -103,7 +102,7 @@ def sketch_of(net: MultiTask) -> Sketch:
 def test_margins_of_two_classes_are_differences_of_logits():
     net, rows = model(), FITTED["a"]
     sketch = sketch_of(net)
-    found = grad_tag.margins(net, "a", DATA["a"], rows, sketch, CPU, Progress(N, "examples"))
+    found = gradient_affinity.margins(net, "a", DATA["a"], rows, sketch, CPU, Progress(N, "examples"))
     for row, value, sketched in zip(rows, *found, strict=True):
         logits = net.logits("a", net.pool(DATA["a"].batch(np.array([row]))))[0]
         right = int(DATA["a"].label[row])
@@ -118,8 +117,10 @@ def test_margins_of_a_right_score_are_finite():
     score = net.predictions("b", net.pool(DATA["b"].batch(np.array([0])))).item()
     columns = {"example": [0], "label": [score], "input_ids": [DATA["b"].ids[0]], "token_type_ids": None}
     exact = Examples(pd.DataFrame(columns))
-    found = grad_tag.margins(net, "b", exact, np.array([0]), sketch_of(net), CPU, Progress(1, "examples"))
-    assert found.values[0] == pytest.approx(-np.log(np.expm1(grad_tag.LEAST)))
+    found = gradient_affinity.margins(
+        net, "b", exact, np.array([0]), sketch_of(net), CPU, Progress(1, "examples")
+    )
+    assert found.values[0] == pytest.approx(-np.log(np.expm1(gradient_affinity.LEAST)))
     assert np.isfinite(found.gradients).all()
 
 
@@ -132,17 +133,17 @@ def test_more_examples_of_the_same_help_and_of_the_opposite_harm():
         return Margins(np.zeros(30), sign * np.sign(x @ direction)[:, None] * x)
 
     fitted, judged = ([drawn(sign) for sign in (1, 1, -1)] for _ in range(2))
-    found = grad_tag.affinities(fitted, judged)
+    found = gradient_affinity.affinities(fitted, judged)
     assert min(found[0, 1], found[1, 0]) > 0.05
     assert max(found[2, 0], found[2, 1], found[0, 2], found[1, 2]) < -0.05
     assert (found.diagonal() == 0).all()
 
 
 def test_every_kind_of_task_has_the_same_affinity_each_time():
-    found = [grad_tag.grad_tag(model(), DATA, FITTED, JUDGED, CPU, seed) for seed in (0, 0, 1)]
+    found = [gradient_affinity.grad_tag(model(), DATA, FITTED, JUDGED, CPU, seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(found[0], found[1])
     assert np.isfinite(found[0]).all() and not np.allclose(found[0], found[2])
-    again = [lookahead.lookahead(model(), list(CLASSES), DATA, FITTED, JUDGED, CPU) for _ in range(2)]
+    again = [gradient_affinity.lookahead(model(), list(CLASSES), DATA, FITTED, JUDGED, CPU) for _ in range(2)]
     np.testing.assert_array_equal(*again)
     assert (again[0] != 0).all()
 

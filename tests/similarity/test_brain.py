@@ -13,9 +13,9 @@ import pytest
 from headspec import tables
 from headspec.config.study import Study
 from headspec.errors import DataError
-from headspec.similarity.brain import ceiling, experiment, nuisance, responses, voxelwise
+from headspec.similarity.brain import encoding, experiment, responses
 from headspec.similarity.brain.folds import splits
-from headspec.similarity.brain.stimuli import read_stimuli, units
+from headspec.similarity.brain.stimuli import frequency, read_stimuli, regressors, units, word_counts
 from support.data.brains import save, smooth, write_responses
 from support.paths import SHARED
 from support.running.studies import CONFIG
@@ -57,7 +57,7 @@ def test_stimuli_in_every_format(tmp_path, ending):
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
     names = ["pace", "position", "length"]
     table = read_stimuli(str(path), names)
-    np.testing.assert_array_equal(nuisance.regressors(table, names, {}), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
+    np.testing.assert_array_equal(regressors(table, names, {}), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
     tables.write(tmp_path / "canonical.parquet", SCHEMAS["stimuli"], table.assign(example=range(3)), {})
     stored = tables.read(tmp_path / "canonical.parquet")
     assert stored["stimulus_id"].tolist() == ["3", "1", "2"]
@@ -66,11 +66,11 @@ def test_stimuli_in_every_format(tmp_path, ending):
 
 
 def test_frequency_is_the_mean_log_of_counts():
-    counts = nuisance.word_counts(["The cat's tail.", "the the"])
+    counts = word_counts(["The cat's tail.", "the the"])
     assert counts == {"the": 3, "cat's": 1, "tail": 1}
     stimuli = pd.DataFrame({"text": ["The tail", "dog", "..."]})
     expected = [(np.log(4 / 6) + np.log(2 / 6)) / 2, np.log(1 / 6), np.log(1 / 6)]
-    np.testing.assert_allclose(nuisance.frequency(stimuli, counts), expected)
+    np.testing.assert_allclose(frequency(stimuli, counts), expected)
 
 
 def test_responses_in_the_order_of_the_stimuli_with_repetitions_averaged(tmp_path):
@@ -245,16 +245,16 @@ def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
         for name, each in [*by_subject.items()][:3]
     }
     words, regressors = units(table)[:300], np.empty((300, 0))
-    voxels = ceiling.analyse(sample, words, regressors, 3, False, 0)
+    voxels = encoding.analyse_voxels(sample, words, regressors, 3, False, 0)
     assert (voxels.groupby("subject")["ceiling"].mean() > 0.1).all()
     vectors = {"random": smooth(np.random.default_rng(0), (300, 50))}
     folds = splits(words, regressors, 3)
-    _, summary = voxelwise.analyse(vectors, sample, voxels, folds, "ridge", 0)
+    _, summary = encoding.analyse_encoding(vectors, sample, voxels, folds, "ridge", 0)
     assert (summary["r"].abs() < 0.1).all() and summary["p_value"].min() > 0.01
 
 
 @pytest.mark.slow
 def test_reading_loads_neither_torch_nor_scikit_learn():
-    program = "import sys, headspec.similarity.brain.ceiling; print({'torch', 'sklearn'} & set(sys.modules))"
+    program = "import sys, headspec.similarity.brain.encoding; print({'torch', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

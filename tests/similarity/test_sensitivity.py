@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from headspec import tables
-from headspec.models.internals.representations import REPRESENTATIONS, representations, task_means, vectors
+from headspec.models.internals.activations import REPRESENTATIONS, representations, task_means, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
-from headspec.similarity import cosines, measures
+from headspec.similarity import measures
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support import tiny
 from support.tiny import CPU, TYPES, encoder, examples
@@ -79,10 +79,10 @@ def test_tables_have_the_vectors_that_classifiers_see_bit_by_bit(tmp_path):
 
 def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):
     """In double precision, over blocks of which the last is shorter."""
-    monkeypatch.setattr(cosines, "BLOCK", 100_000)
+    monkeypatch.setattr(measures, "BLOCK", 100_000)
     vectors = np.random.default_rng(0).gamma(0.02, size=(4, 250_001)).astype(np.float32) * np.float32(1e-9)
     vectors[3] = 0
-    found = cosines.pairwise_cosines(iter(vectors), tmp_path)
+    found = measures.pairwise_cosines(iter(vectors), tmp_path)
     expected = [[measures.cosine(a, b) for b in vectors] for a in vectors]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(found[3]).all() and np.isfinite(found[0, 1])
@@ -91,11 +91,11 @@ def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):
 
 def test_vectors_of_many_tasks_are_never_in_memory_together(tmp_path, monkeypatch):
     size, tasks, block = 200_000, 30, 2_000
-    monkeypatch.setattr(cosines, "BLOCK", block)
+    monkeypatch.setattr(measures, "BLOCK", block)
     rng = np.random.default_rng(0)
     vectors = (rng.random(size, dtype=np.float32) for _ in range(tasks))
     tracemalloc.start()
-    cosines.pairwise_cosines(vectors, tmp_path)
+    measures.pairwise_cosines(vectors, tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 4 * size < peak < 4 * size + 20 * block * tasks + 1e6

@@ -11,9 +11,15 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as Reference
 
-from headspec.similarity.brain import ceiling, scores, voxelwise
+from headspec.similarity.brain.encoding import (
+    analyse_encoding,
+    analyse_voxels,
+    p_value,
+    shifted_sums,
+    vector_ridge,
+)
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
-from headspec.similarity.brain.ridge import PENALTIES, Ridge
+from headspec.similarity.brain.regression import PENALTIES, Ridge, correlation, encode
 from headspec.similarity.measures import cnm
 from headspec.similarity.table import Measure, by_subject, pairwise
 from headspec.similarity.traits import encoding
@@ -32,7 +38,7 @@ def analyse(vectors, responses, nuisance=None, folds: int = 5, regression: str =
         rows += itertools.product([subject], each.voxels, range(folds))
     voxels = pd.DataFrame(rows, columns=["subject", "voxel", "fold"])
     voxels = voxels.assign(reliability=np.nan, selected=True, ceiling=np.nan)
-    return voxelwise.analyse(vectors, responses, voxels, splits_of(n, folds, nuisance), regression, 0)
+    return analyse_encoding(vectors, responses, voxels, splits_of(n, folds, nuisance), regression, 0)
 
 
 # --- folds
@@ -85,7 +91,7 @@ def test_ridge_with_one_penalty_is_that_of_scikit_learn(d, monkeypatch):
     split = splits_of(60)[2]
     train, test = split.standardised(x)
     responses, _ = split.standardised(y)
-    monkeypatch.setattr("headspec.similarity.brain.ridge.PENALTIES", np.array([0.3]))
+    monkeypatch.setattr("headspec.similarity.brain.regression.PENALTIES", np.array([0.3]))
     ridge = Ridge.from_features(train, test, split.freedom)
     reference = Reference(alpha=float(ridge.penalties[0]), fit_intercept=False).fit(train, responses)
     np.testing.assert_allclose(ridge.predict(responses), reference.predict(test), atol=2e-5)
@@ -122,7 +128,7 @@ def test_penalties_agree_with_explicit_cross_validation(d):
 
 
 def test_networks_learn_what_is_not_linear(monkeypatch):
-    monkeypatch.setattr("headspec.similarity.brain.network.SEEDS", 1)
+    monkeypatch.setattr("headspec.similarity.brain.regression.SEEDS", 1)
     x = smooth(np.random.default_rng(0), (400, 2))
     measured = subjects(np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1))
     network, again, ridge = (
@@ -140,28 +146,28 @@ def test_correlation_is_pearson():
     a, b = np.random.default_rng(0).normal(3, size=(2, 30, 4)).astype(np.float32)
     a[:, 3] = 7
     expected = [stats.pearsonr(x, y)[0] for x, y in zip(a.T[:3], b.T[:3], strict=True)]
-    np.testing.assert_allclose(scores.correlation(a, b), [*expected, 0], atol=1e-6)
+    np.testing.assert_allclose(correlation(a, b), [*expected, 0], atol=1e-6)
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32))
 def test_sums_at_every_shift(n, seed):
     a, b = np.random.default_rng(seed).normal(size=(2, n, n))
     expected = [(a * np.roll(b, (-s, -s), (0, 1))).sum() for s in range(n)]
-    np.testing.assert_allclose(voxelwise.shifted_sums(a, b), expected, atol=1e-9)
+    np.testing.assert_allclose(shifted_sums(a, b), expected, atol=1e-9)
 
 
 def test_scores_are_means_over_the_folds_of_a_voxel():
     rng = np.random.default_rng(0)
     x, y, folds = smooth(rng, (60, 6)), smooth(rng, (60, 4)), splits_of(60)
-    ridges = [voxelwise.ridge(x, split) for split in folds]
+    ridges = [vector_ridge(x, split) for split in folds]
     selected = rng.random((5, 4)) < 0.6
     selected[:, 3] = False
     by_fold = np.full(selected.shape, np.nan)
     for row, ridge, split in zip(by_fold, ridges, folds, strict=True):
         train, test = split.standardised(y)
-        row[:] = scores.correlation(ridge.predict(train), test)
+        row[:] = correlation(ridge.predict(train), test)
     expected = [by_fold[selected[:, voxel], voxel].mean() for voxel in range(3)]
-    r = scores.encode([ridges], folds, y, selected)[0]
+    r = encode([ridges], folds, y, selected)[0]
     np.testing.assert_allclose(r, [*expected, np.nan], atol=1e-5)
 
 
@@ -203,9 +209,9 @@ def test_noise_is_significant_as_often_as_it_should(rho):
         folds = splits_of(75)
         y = train_on_all(folds[0].design).standardised(shared + smooth(rng, (75, 40), rho))[0]
         x = smooth(rng, (75, 12), rho)
-        ridges = [voxelwise.ridge(x, split) for split in folds]
-        p.append(voxelwise.p_value(ridges, folds, products(y, train_on_all(folds[0].design))))
-        r.append(scores.encode([ridges], folds, y, np.ones((5, 40), dtype=bool)).mean())
+        ridges = [vector_ridge(x, split) for split in folds]
+        p.append(p_value(ridges, folds, products(y, train_on_all(folds[0].design))))
+        r.append(encode([ridges], folds, y, np.ones((5, 40), dtype=bool)).mean())
     assert np.mean(np.array(p) <= 0.05) <= 0.11  # 5 of 100, plus more than two standard deviations
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert rho or abs(np.mean(r)) < 3 * np.std(r) / 10
@@ -239,7 +245,7 @@ def three_brains():
 
 
 def test_ceiling_and_reliable_voxels(three_brains):
-    voxels = ceiling.analyse(subjects(*three_brains), range(200), np.empty((200, 0)), 5, True, 0)
+    voxels = analyse_voxels(subjects(*three_brains), range(200), np.empty((200, 0)), 5, True, 0)
     assert len(voxels) == 3 * 60 * 5
     signal = voxels["voxel"] < 30
     assert voxels[signal]["ceiling"].mean() == pytest.approx(np.sqrt(0.7), abs=0.12)
@@ -251,7 +257,7 @@ def test_ceiling_and_reliable_voxels(three_brains):
 def test_noise_is_seldom_reliable():
     rng = np.random.default_rng(0)
     values = [smooth(rng, (120, 200), 0.6) for _ in range(3)]
-    voxels = ceiling.analyse(subjects(*values), range(120), np.empty((120, 0)), 3, True, 0)
+    voxels = analyse_voxels(subjects(*values), range(120), np.empty((120, 0)), 3, True, 0)
     assert voxels["selected"].mean() < 0.05
 
 
@@ -263,19 +269,19 @@ def test_held_out_responses_have_no_part_in_selection_and_prediction(three_brain
         values[held_out] = np.random.default_rng(9).normal(size=(len(held_out), 60))
     columns = ["subject", "voxel", "reliability", "selected"]
     voxels, other = (
-        ceiling.analyse(subjects(*each), range(200), np.empty((200, 0)), 5, True, 0).query("fold == 1")
+        analyse_voxels(subjects(*each), range(200), np.empty((200, 0)), 5, True, 0).query("fold == 1")
         for each in (three_brains, changed)
     )
     pd.testing.assert_frame_equal(voxels[columns], other[columns])
     assert not np.allclose(voxels["ceiling"], other["ceiling"])
     split = splits_of(200)[1]
-    ridge = voxelwise.ridge(smooth(np.random.default_rng(1), (200, 8)), split)
+    ridge = vector_ridge(smooth(np.random.default_rng(1), (200, 8)), split)
     one, two = (ridge.predict(split.standardised(each[0])[0]) for each in (three_brains, changed))
     np.testing.assert_array_equal(one, two)
 
 
 def test_one_subject_has_no_ceiling(three_brains):
-    voxels = ceiling.analyse(subjects(three_brains[0]), range(200), np.empty((200, 0)), 5, False, 0)
+    voxels = analyse_voxels(subjects(three_brains[0]), range(200), np.empty((200, 0)), 5, False, 0)
     assert voxels["selected"].all() and voxels[["reliability", "ceiling"]].isna().all(axis=None)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from headspec.per_example import columns
-from headspec.plots.drawing.unlearnt import unlearnt
+from headspec.plots.drawing.marks import unlearnt
 from headspec.statistics.chance import learnt_nothing, task_chances, warnings
 from headspec.tasks.metrics import chance
 

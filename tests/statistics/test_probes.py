@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, t
 
-from headspec.probes.cases import LABELLINGS, Cases, counted
+from headspec.probes import LABELLINGS, Cases, counted
 from headspec.seeds import derive
 from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.probes import changes, probes

@@ -6,7 +6,7 @@ import numpy  # noqa: F401  its library of linear algebra has threads
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from headspec.statistics.processes import mapped
+from headspec.statistics.resampling import map_in_processes
 
 
 def told(item: int) -> tuple[int, int, set[int]]:
@@ -17,7 +17,7 @@ def told(item: int) -> tuple[int, int, set[int]]:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_are_in_order_from_as_many_processes(processes):
     with threadpool_limits(3):
-        items, pids, threads = zip(*mapped(told, range(20), processes), strict=True)
+        items, pids, threads = zip(*map_in_processes(told, range(20), processes), strict=True)
     assert items == tuple(range(20)) and len(set(pids)) <= processes
     assert (os.getpid() in pids) == (processes == 1)
     assert set().union(*threads) == ({3} if processes == 1 else {1})

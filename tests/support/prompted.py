@@ -13,9 +13,9 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from headspec.config.sections.model import Model
 from headspec.models import encoders
 from headspec.models.batching import Examples
-from headspec.models.language.head import language_model
+from headspec.models.language import language_model
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
 from headspec.tasks.kinds.continuations.data import CLASSES as PAIR
 from headspec.tasks.kinds.continuations.prompts import AnswerPairs, Pairs

@@ -7,7 +7,7 @@ import torch
 
 from headspec.attention import CROSS, DECODER
 from headspec.models.batching import Batch, Examples
-from headspec.models.internals.attention_maps import attention_maps
+from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.tasks.kinds.translation.decoding import begun
 from support import tiny

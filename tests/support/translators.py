@@ -5,10 +5,9 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.sections.model import Model
-from headspec.models import encoders
+from headspec.models import encoders, tokenization, vocabulary
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.models import LANGUAGES, TEXTS
 

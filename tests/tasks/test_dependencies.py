@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.data.sources.trees import problem
+from headspec.data.sources.treebank import tree_problem
 from headspec.tasks.kinds.words.best_trees import best_tree
 from headspec.tasks.kinds.words.trees import DEPENDENCIES_TASK as TASK
 from headspec.tasks.kinds.words.units import gold_counts
@@ -28,7 +28,7 @@ def leads_to_root(heads):
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
 def test_a_tree_is_what_leads_to_its_one_root(heads):
     n = len(heads)
-    clause = problem(["x"] * n, heads, ["dep"] * n)
+    clause = tree_problem(["x"] * n, heads, ["dep"] * n)
     assert (clause is None) == (max(heads) <= n and leads_to_root(heads))
 
 

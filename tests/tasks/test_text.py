@@ -14,9 +14,9 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import CONTINUES, READS, WRITES
 from headspec.models.batching import Examples
-from headspec.models.language.head import LanguageHead, language_model
+from headspec.models.language import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.continued import special_tokens
+from headspec.models.tokenization import special_tokens
 from headspec.tasks.kinds.text import head, tokens
 from headspec.tasks.metrics import chance, score
 from support import language, models

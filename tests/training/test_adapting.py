@@ -12,12 +12,11 @@ from headspec.config.sections.model import Model
 from headspec.config.sections.training import Training
 from headspec.errors import DamageError, EncoderError, NumericalError
 from headspec.models import encoders
-from headspec.models.adapters import adapters
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.saved import adopt, read_encoder
-from headspec.training.adapting import adapt, size, targets
+from headspec.models.saved import adapters, adopt, read_encoder
 from headspec.training.loop import Setup, train, trainer
+from headspec.training.trainable import adapt, size, targets
 from support.tiny import CPU, LAYERS, by_family, encoder, examples
 from support.two_tasks import never, same
 

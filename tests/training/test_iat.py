@@ -12,14 +12,13 @@ from headspec.config.sections.training import Training
 from headspec.errors import ConfigError
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
-from headspec.models.head_parameters import head_slices
+from headspec.models.attention.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import branch, retrain
+from headspec.training.iat import branch, owned_heads, retrain
 from headspec.training.loop import train
 from headspec.training.updates import Updates
 from headspec.training.variants.own import Own, OwnHeads
-from headspec.training.variants.owned import owned_heads
 from support.tiny import CPU, HEADS, LAYERS, by_family, examples
 from support.two_tasks import CLASSES, NO_DROPOUT, data, model, never, same, setup
 

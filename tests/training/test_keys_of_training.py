@@ -21,12 +21,12 @@ from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.training import Training
 from headspec.cost import graph
 from headspec.data import planned
-from headspec.models.internals.representations import representations
+from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import dag
 from headspec.tasks.registry import KINDS
-from headspec.training.adapting import adapt
 from headspec.training.loop import train
+from headspec.training.trainable import adapt
 from headspec.training.transfer import Fitting, tune
 from support.paths import ROOT
 from support.running.every_stage import new

@@ -13,11 +13,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from headspec.errors import NumericalError
-from headspec.models.adapters import adapters
+from headspec.models.saved import adapters
 from headspec.training import parallel
-from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
+from headspec.training.trainable import adapt
 from support.paths import ROOT
 from support.running import ranks
 from support.running.training_methods import SETUP, every_method

@@ -16,7 +16,7 @@ from headspec import tables
 from headspec.errors import MissingError, StorageError
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.tokenization import TOKENS
+from headspec.models.tokenization import TOKENS
 from headspec.provenance import files
 from headspec.training import checkpoint, store
 from headspec.training.checkpoint import Checkpoint

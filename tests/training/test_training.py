@@ -16,13 +16,13 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models import devices
 from headspec.models.devices import Device
-from headspec.models.internals.representations import representations
+from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
 from headspec.training import loop
-from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.schedule import buckets, learning_rates, schedule
+from headspec.training.trainable import adapt
 from headspec.training.updates import clip
 from support.tiny import CPU, by_family, encoder, examples, pooling
 from support.two_tasks import CLASSES, NO_DROPOUT, data, dies_after, model, never, same, setup, weights

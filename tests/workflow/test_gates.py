@@ -14,7 +14,7 @@ from headspec.atlas.attended import attended
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.models.batching import Examples
-from headspec.models.export.onnx_file import opened
+from headspec.models.export.folder import opened_onnx
 from headspec.models.multitask import MultiTask
 from headspec.statistics.atlas.roles import one_role
 from support.running import every_stage
@@ -93,7 +93,10 @@ def test_an_exported_model_predicts_what_its_evaluation_says(
     said = json.loads((tmp_path / "out" / "model.json").read_text())
     assert said["kept_heads"] == [np.flatnonzero(layer).tolist() for layer in kept]
     assert said["kept_for"] == (tasks if of == "all" else of)
-    evaluation, logits = pd.read_parquet(f"{run}/evaluation.parquet"), opened(tmp_path / "out" / "model.onnx")
+    evaluation, logits = (
+        pd.read_parquet(f"{run}/evaluation.parquet"),
+        opened_onnx(tmp_path / "out" / "model.onnx"),
+    )
     for task in tasks:
         examples = Examples(pd.read_parquet(f"results/tiny/tokens/bert/{task}/validation.parquet"))
         found = logits(examples.batch(np.arange(len(examples)), "cpu"))[task].argmax(axis=1)

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec import tables
-from headspec.models.language.head import language_model
+from headspec.models.language import language_model
 from support import language
 from support.running.studies import CONFIG, FILLER, SMALL, TONE, TOPIC, Folder
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec import tables
-from headspec.models.tokens import vocabulary
+from headspec.models import vocabulary
 from support import models
 from support.running.studies import SMALL, Folder
 from support.tiny import HEADS, KINDS

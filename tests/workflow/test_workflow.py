@@ -15,7 +15,7 @@ from headspec.config.sections.model import Model
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.internals.representations import vectors
+from headspec.models.internals.activations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.pipeline.commands import summary
 from support.paths import ROOT

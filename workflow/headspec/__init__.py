@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
-    from headspec.plots.drawing.heat_map import heat_map
-    from headspec.plots.drawing.plot_curve import plot_curve
+    from headspec.plots.curves import plot_curve
+    from headspec.plots.drawing.heat_maps import heat_map
 
 #: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",
     "head_curve": "heads.any_model.curve",
     "head_importance": "heads.any_model.head_importance",
-    "heat_map": "plots.drawing.heat_map",
+    "heat_map": "plots.drawing.heat_maps",
     "load": "models.export.keeping",
-    "plot_curve": "plots.drawing.plot_curve",
+    "plot_curve": "plots.curves",
     "remove_heads": "models.export.slicing",
     "save": "models.export.keeping",
     "top_heads": "heads.ranking",

@@ -32,6 +32,7 @@ PRUNING = TASKS | {
 FIGURES = [
     Figure(
         "importance",
+        "importance.py:draw_importance",
         "importance",
         "Importance",
         RUN_WILDCARDS,
@@ -40,15 +41,19 @@ FIGURES = [
     ),
     Figure(
         "reliability",
+        "importance.py:draw_reliability",
         "reliability of importance",
         "Importance",
         (),
         {"reliability": rules.reliability.output[0]},
         {"mixtures": MIXTURES},
     ),
-    Figure("matrix", "matrix", "Pruning", RUN_WILDCARDS, PRUNED, PRUNING),
+    Figure(
+        "matrix", "dissociation.py:draw_matrix", "matrix", "Pruning", RUN_WILDCARDS, PRUNED, PRUNING
+    ),
     Figure(
         "curves",
+        "curves.py:draw_curves",
         "curves",
         "Pruning",
         RUN_WILDCARDS,
@@ -57,6 +62,7 @@ FIGURES = [
     ),
     Figure(
         "dissociation",
+        "dissociation.py:draw_dissociation",
         "all mixtures",
         "Dissociation",
         (),
@@ -72,6 +78,7 @@ FIGURES = [
     ),
     Figure(
         "fractions",
+        "curves.py:draw_fractions",
         "against the fraction",
         "Dissociation",
         ("model",),
@@ -83,6 +90,7 @@ FIGURES = [
     ),
     Figure(
         "similarity",
+        "similarity.py:draw_similarity",
         "task similarity",
         "Similarity",
         ("model",),
@@ -91,6 +99,7 @@ FIGURES = [
     ),
     Figure(
         "scatter",
+        "similarity.py:draw_scatter",
         "dissociation against similarity",
         "Similarity",
         ("measure",),
@@ -99,6 +108,7 @@ FIGURES = [
     ),
     Figure(
         "correlation",
+        "similarity.py:draw_correlation",
         "dissociation against similarity",
         "Similarity",
         (),
@@ -107,6 +117,7 @@ FIGURES = [
     ),
     Figure(
         "training/improvement",
+        "iat.py:draw_improvement",
         "improvement",
         "IAT",
         ("model", "mixture"),
@@ -124,6 +135,7 @@ FIGURES = [
     ),
     Figure(
         "training/specialization",
+        "dissociation.py:draw_specialization",
         "specialization",
         "IAT",
         ("model", "mixture"),
@@ -137,6 +149,7 @@ FIGURES = [
     ),
     Figure(
         "training/verdict",
+        "iat.py:draw_verdict",
         "verdict",
         "IAT",
         ("model", "mixture"),
@@ -146,6 +159,7 @@ FIGURES = [
     ),
     Figure(
         "training/alpha_delta",
+        "iat.py:draw_alpha_delta",
         "alpha and delta",
         "IAT",
         ("model", "mixture"),
@@ -154,6 +168,7 @@ FIGURES = [
     ),
     Figure(
         "training/transfer",
+        "transfer.py:draw_transfer",
         "few-shot transfer",
         "Transfer",
         ("model", "task"),
@@ -162,11 +177,26 @@ FIGURES = [
         file="transfer",
     ),
     Figure(
-        "atlas/heads", "roles and importance", "Head atlas", RUN_WILDCARDS, HEADS | ROLES, TASKS
+        "atlas/heads",
+        "atlas/heads.py:draw_roles",
+        "roles and importance",
+        "Head atlas",
+        RUN_WILDCARDS,
+        HEADS | ROLES,
+        TASKS,
     ),
-    Figure("atlas/ablation", "single-head ablation", "Head atlas", RUN_WILDCARDS, HEADS, TASKS),
+    Figure(
+        "atlas/ablation",
+        "atlas/heads.py:draw_ablation",
+        "single-head ablation",
+        "Head atlas",
+        RUN_WILDCARDS,
+        HEADS,
+        TASKS,
+    ),
     Figure(
         "atlas/ranked",
+        "atlas/rankings.py:draw_pruning_curves",
         "cumulative pruning",
         "Head atlas",
         RUN_WILDCARDS,
@@ -183,15 +213,25 @@ FIGURES = [
     ),
     Figure(
         "atlas/agreement",
+        "atlas/rankings.py:draw_agreement",
         "agreement of measures",
         "Head atlas",
         RUN_WILDCARDS,
         {"agreement": rules.heads.output.agreement},
         {"labels": head_measures.MEASURES.labels(head_measures.compared(STUDY.atlas.rankings))},
     ),
-    Figure("atlas/confidence", "confidence", "Head atlas", RUN_WILDCARDS, HEADS, TASKS),
+    Figure(
+        "atlas/confidence",
+        "atlas/maps.py:draw_confidence",
+        "confidence",
+        "Head atlas",
+        RUN_WILDCARDS,
+        HEADS,
+        TASKS,
+    ),
     Figure(
         "atlas/change",
+        "atlas/maps.py:draw_change",
         "before and after",
         "Head atlas",
         RUN_WILDCARDS,
@@ -204,6 +244,7 @@ FIGURES = [
     ),
     Figure(
         "atlas/differences",
+        "atlas/maps.py:draw_differences",
         "differences between tasks",
         "Head atlas",
         RUN_WILDCARDS,
@@ -216,6 +257,7 @@ FIGURES = [
     ),
     Figure(
         "atlas/believe",
+        "atlas/rankings.py:draw_belief",
         "which measure to believe",
         "Head atlas",
         (),
@@ -227,16 +269,34 @@ FIGURES = [
     ),
     Figure(
         "gates/budgets",
+        "gates.py:draw_budgets",
         "metric by heads kept",
         "Gates",
         RUN_WILDCARDS,
         {"budgets": rules.gate_tables.output.budgets},
         {"metrics": job(settings.main_metrics)} | METHOD_LOOKS,
     ),
-    Figure("gates/kept", "heads kept", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS | TASKS),
-    Figure("gates/learning", "gates while they learn", "Gates", RUN_WILDCARDS, GATES, METHOD_LOOKS),
+    Figure(
+        "gates/kept",
+        "kept_heads.py:draw_kept_heads",
+        "heads kept",
+        "Gates",
+        RUN_WILDCARDS,
+        GATES,
+        METHOD_LOOKS | TASKS,
+    ),
+    Figure(
+        "gates/learning",
+        "gates.py:draw_learning",
+        "gates while they learn",
+        "Gates",
+        RUN_WILDCARDS,
+        GATES,
+        METHOD_LOOKS,
+    ),
     Figure(
         "gates/overlap",
+        "gates.py:draw_overlap",
         "overlap of kept heads",
         "Gates",
         ("model",),
@@ -245,6 +305,7 @@ FIGURES = [
     ),
     Figure(
         "gates/kept_roles",
+        "kept_heads.py:draw_kept_roles",
         "roles of kept heads",
         "Gates",
         RUN_WILDCARDS,
@@ -253,6 +314,7 @@ FIGURES = [
     ),
     Figure(
         "gates/kept_kinds",
+        "kept_heads.py:draw_kept_kinds",
         "kinds of attention kept",
         "Gates",
         RUN_WILDCARDS,
@@ -261,6 +323,7 @@ FIGURES = [
     ),
     Figure(
         "probes/known",
+        "probes.py:draw_known",
         "labels that heads know",
         "Probes",
         ("model", "task"),
@@ -269,6 +332,7 @@ FIGURES = [
     ),
     Figure(
         "probes/changes",
+        "probes.py:draw_probe_changes",
         "before and after",
         "Probes",
         ("model", "task"),
@@ -277,6 +341,7 @@ FIGURES = [
     ),
     Figure(
         "probes/heads",
+        "probes.py:draw_probed_heads",
         "heads and labels",
         "Probes",
         ("model", "task"),
@@ -285,6 +350,7 @@ FIGURES = [
     ),
     Figure(
         "probes/sharing",
+        "gains.py:draw_sharing",
         "tasks alone and together",
         "Probes",
         ("model",),
@@ -293,6 +359,7 @@ FIGURES = [
     ),
     Figure(
         "gains",
+        "gains.py:draw_gains",
         "gains of pairs",
         "Grouping",
         ("model",),
@@ -307,6 +374,7 @@ if STUDY.brain:
     FIGURES.append(
         Figure(
             "brain_encoding",
+            "brain_encoding.py:draw_brain_encoding",
             "brain encoding",
             "Similarity",
             ("model",),
@@ -348,8 +416,9 @@ for each in FIGURES:
         params:
             **each.params,
             figure=each.name,
+            drawn_by=each.drawn_by,
             dpi=STUDY.figures.dpi,
-            code=code("plots/figure.py", f"plots/{each.name}.py"),
+            code=code("plots/figure.py", f"plots/{each.drawn_by}"),
         message:
             each.message
         script:
@@ -373,8 +442,9 @@ rule figure_preview:
         runtime=5,
     params:
         figure="dissociation",
+        drawn_by="dissociation.py:draw_dissociation",
         dpi=STUDY.figures.dpi,
-        code=code("plots/figure.py", "plots/dissociation.py"),
+        code=code("plots/figure.py", "plots/dissociation.py:draw_dissociation"),
         mixtures=MIXTURES,
         fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from headspec.config.measures.heads import MEASURES
-from headspec.plots.atlas import believe
+from headspec.plots.atlas import rankings
 from pages import kept
 from pages.kept import markdown, points, table
 
@@ -43,7 +43,9 @@ def belief() -> str:
 def figure() -> Figure:
     """Every ranking in the form of the atlas."""
     found = table(STUDY, "belief")
-    return believe.draw(found, MEASURES.labels(found["ranking"].unique()), sorted(found["mixture"].unique()))
+    return rankings.draw_belief(
+        found, MEASURES.labels(found["ranking"].unique()), sorted(found["mixture"].unique())
+    )
 
 
 BLOCKS = {f"{STUDY}: belief": belief}

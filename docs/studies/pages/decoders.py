@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots import matrix
+from headspec.plots.dissociation import draw_matrix
 from headspec.statistics.resampling import SIGNIFICANCE
 from pages import kept
 from pages.kept import markdown, of_runs, points, table
@@ -152,7 +152,7 @@ def _counts() -> list[int]:
 
 def figure() -> Figure:
     """The pruning matrix."""
-    return matrix.draw(of_runs(STUDY, "pruning"), {}, [*METRICS], FRACTION, METRICS)
+    return draw_matrix(of_runs(STUDY, "pruning"), {}, [*METRICS], FRACTION, METRICS)
 
 
 BLOCKS = {

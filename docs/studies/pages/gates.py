@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.plots.gates import budgets as budgets_plot
+from headspec.plots.gates import draw_budgets
 from pages.kept import markdown, points, table
 
 #: tasks of the study of gates, and its two models
@@ -76,7 +76,7 @@ def figure(study: str) -> Figure:
     found = table(study, "budgets")
     names = list(dict.fromkeys(method for pair in COMPARED for method in pair if method in set(found["way"])))
     found = found[found["way"].isin(names)]
-    return budgets_plot.draw(
+    return draw_budgets(
         found,
         dict.fromkeys(TASKS, "accuracy"),
         PRUNING_METHODS.labels(names),

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots import gains as gains_plot
+from headspec.plots.gains import draw_gains
+from headspec.statistics.correlation import mantel_p, matrix_correlations, relabellings
 from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import Gains, measured_gains
-from headspec.statistics.similarity.mantel import correlations, p_value, relabellings
 from pages import kept
 from pages.kept import markdown, points, table
 
@@ -108,8 +108,8 @@ def _against_dissociation(study: str, without: str | None = None) -> str:
     kept_tasks = [task for task in found.tasks if task not in (*found.unlearnt, without)]
     assert known.sum() == len(kept_tasks) * (len(kept_tasks) - 1) / 2
     relabelled, _ = relabellings(len(kept_tasks), 0)
-    r = correlations(np.array(d)[known], both[first, second][known], relabelled)
-    return f"r {r[0]:.2f}, p {p_value(r):.3f}"
+    r = matrix_correlations(np.array(d)[known], both[first, second][known], relabelled)
+    return f"r {r[0]:.2f}, p {mantel_p(r):.3f}"
 
 
 def expectations(study: str) -> str:
@@ -199,7 +199,7 @@ def figure() -> Figure:
     tasks, alone = _tasks(STUDY), _alone(STUDY)
     chosen = [[tasks[task] for task in group] for group in _chosen(STUDY, 3)[0]]
     metrics = {task: alone["metric"][task] for task in tasks}
-    return gains_plot.draw(table(STUDY, "gains"), table(STUDY, "gain_predictions"), metrics, chosen)
+    return draw_gains(table(STUDY, "gains"), table(STUDY, "gain_predictions"), metrics, chosen)
 
 
 BLOCKS = {

@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.config.variants import KINDS
-from headspec.plots.training import verdict as verdict_plot
+from headspec.plots.iat import draw_verdict
+from headspec.statistics.comparison import power, seeds_needed
 from headspec.statistics.intervals import Components
-from headspec.statistics.training.power import power, seeds_needed
 from pages.kept import markdown, points, table
 
 STUDY = "iat-minilm"
@@ -147,7 +147,7 @@ def transfer() -> str:
 def figure() -> Figure:
     """Every variant's effect with its interval."""
     found = table(STUDY, "improvement")
-    return verdict_plot.draw(found, KINDS.labels(found["heads"].dropna()))
+    return draw_verdict(found, KINDS.labels(found["heads"].dropna()))
 
 
 BLOCKS = {

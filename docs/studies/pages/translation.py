@@ -96,7 +96,7 @@ def agreement() -> str:
 
 def figure() -> Figure:
     """Maps of importance."""
-    return importance.draw(of_runs(STUDY, "importance"), TASKS, TOP, LAYERS)
+    return importance.draw_importance(of_runs(STUDY, "importance"), TASKS, TOP, LAYERS)
 
 
 BLOCKS = {

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from headspec.attention import KINDS
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.plots.gates import kept_kinds as plot
+from headspec.plots.kept_heads import draw_kept_kinds
 from pages.kept import config, markdown, points, table
 
 #: studies, and the heads that can close in each
@@ -85,7 +85,7 @@ def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
     found = found[found["way"] != "fresh"]  # the heads of `l0`
-    return plot.draw(found, PRUNING_METHODS.labels(list(dict.fromkeys(found["way"]))), tasks=[])
+    return draw_kept_kinds(found, PRUNING_METHODS.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
 BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}

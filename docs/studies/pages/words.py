@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from headspec.plots.probes import sharing as sharing_plot
+from headspec.plots.gains import draw_sharing
 from pages.kept import markdown, points, table
 
 #: tasks of the study of words, and the metric by which each is judged
@@ -112,7 +112,7 @@ def changes(study: str) -> str:
 def figure(study: str) -> Figure:
     """Every task alone, in pairs and all together."""
     found = table(study, "sharing")
-    return sharing_plot.draw(found[found["model"] == "minilm"], WORDS)
+    return draw_sharing(found[found["model"] == "minilm"], WORDS)
 
 
 BLOCKS = {

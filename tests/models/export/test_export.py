@@ -11,7 +11,7 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
-from headspec.models.export import folder, onnx_file
+from headspec.models.export import folder
 from headspec.models.multitask import MultiTask
 from support.running import studies
 from support.tiny import HEADS, NATIVE_SIZES, by_family, examples, multitask
@@ -46,9 +46,9 @@ def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     net = model(kind)
     net.gates.values = torch.from_numpy(KEPT).float()
     more = {task: examples(n, seed=3, longest=60) for task, n in zip(TASKS, (7, 1), strict=True)}
-    assert onnx_file.difference(file, more, onnx_file.logits(net, more)) < 1e-5
+    assert folder.logit_difference(file, more, folder.onnx_logits(net, more)) < 1e-5
     net.gates.values = None
-    assert onnx_file.difference(file, more, onnx_file.logits(net, more)) > 1e-3
+    assert folder.logit_difference(file, more, folder.onnx_logits(net, more)) > 1e-3
     if kind in MATRICES:  # those of kept heads alone; what else layers share is there once
         graph = onnx.load(file).graph
         matrices = [t for t in graph.initializer if len(t.dims) == 2 and t.data_type == FLOAT]
@@ -88,9 +88,9 @@ def test_nothing_half_written_is_left(tmp_path):
 
 
 def test_missing_packages_are_named(monkeypatch):
-    onnx_file.installed()
-    monkeypatch.setattr(onnx_file, "find_spec", lambda name: None if name == "onnxscript" else name)
+    folder.check_onnx_installed()
+    monkeypatch.setattr(folder, "find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(
         EncoderError, match=r"needs onnxscript, not installed; pip install 'headspec\[onnx\]'"
     ):
-        onnx_file.installed()
+        folder.check_onnx_installed()

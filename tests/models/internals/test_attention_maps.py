@@ -11,7 +11,7 @@ from transformers.models.mpnet import modeling_mpnet
 
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates, Receiver
-from headspec.models.internals.attention_maps import attention_maps
+from headspec.models.internals.activations import attention_maps
 from support.tiny import ENCODER_DECODERS, HEADS, LAYERS, by_family, encoder, examples
 
 EAGER = ("deberta", "deberta-v2", "mpnet", "openai-gpt")  # which have no other attention

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, LlamaForCausalLM, PreTrainedModel
 
 from headspec.errors import EncoderError
-from headspec.models.language.head import LanguageHead, check_head, language_model
+from headspec.models.language import LanguageHead, check_head, language_model
 from support import tiny
 from support.language import random
 

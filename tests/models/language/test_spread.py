@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.atlas import ablation, attention, relevance, resample_ablation
+from headspec.atlas import ablation, attention, relevance
 from headspec.cost import memory
 from headspec.cost.requests import Requests
 from headspec.errors import EncoderError
@@ -20,7 +20,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import stage
 from headspec.models.architectures import continues
-from headspec.models.language.spread import device_map, dispatch
+from headspec.models.language import device_map, dispatch_layers
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.from_pretrained import keep_half
 from headspec.pipeline.layout import Layout
@@ -47,7 +47,7 @@ def halves(model: MultiTask) -> dict[str, int]:
 
 def test_numbers_stay(model):
     alone, texts, rows = copy.deepcopy(model), examples(), np.arange(12)
-    dispatch(model, dict.fromkeys(halves(model), "cpu"))
+    dispatch_layers(model, dict.fromkeys(halves(model), "cpu"))
     closed = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) % 3 == 0
     masks = [Mask("none", None, 0.0, None, closed & False), Mask("t", "top", 0.3, None, closed)]
 
@@ -58,7 +58,7 @@ def test_numbers_stay(model):
             gate_gradients(net, "t", texts, rows, CPU),
             under_masks(net, "t", texts, rows, masks, CPU).values,
             *ablated.increase.values(),
-            resample_ablation.measure(net, "t", texts, rows, CPU),
+            ablation.resample_ablation(net, "t", texts, rows, CPU),
             relevance.relevances(net, "t", texts, rows, CPU),
             table["value" if "value" in table else table.columns[-2]].to_numpy(),
         ]
@@ -85,7 +85,7 @@ def test_weights_in_bfloat16_are_spread_alike():
     alone, net = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
     keep_half(alone.encoder)
     keep_half(net.encoder)
-    dispatch(net, dict.fromkeys(halves(net), "cpu"))
+    dispatch_layers(net, dict.fromkeys(halves(net), "cpu"))
     batch = examples().batch(np.arange(12))
     with torch.no_grad():
         assert torch.equal(net.pool(batch), alone.pool(batch))
@@ -105,7 +105,7 @@ def test_layers_are_whole_and_in_order_or_have_no_room(model):
 def test_gates_meet_the_layers_where_they_are(model):
     """Gates are on the first device, and so are inputs, which the layers on the other have sent there."""
     far = {name for name, place in halves(model).items() if place and name.rpartition(".")[2].isdecimal()}
-    dispatch(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
+    dispatch_layers(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
     where: list[str] = []
     for site in model.gates.sites:
         site.output.register_forward_hook(lambda _, args, output: where.append(output.device.type))

@@ -12,10 +12,9 @@ from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import DataError, EncoderError, HeadspecError
 from headspec.heads import head_settings
-from headspec.models import encoders
+from headspec.models import encoders, tokenization, vocabulary
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained import study_checks
-from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.kinds.translation import decoding
 from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.data.labelled_texts import table

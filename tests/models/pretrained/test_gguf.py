@@ -10,7 +10,7 @@ from headspec.config.sections.model import Model
 from headspec.models.encoders import load
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokenization import tokenizer
 from support.paths import ROOT
 from support.tiny import TYPES
 

@@ -15,7 +15,7 @@ from headspec.errors import EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import study_checks, versions
+from headspec.models.pretrained import folders, study_checks
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
 from support.running.studies import Folder, local_model, study
@@ -65,14 +65,14 @@ def test_auto_is_what_sentence_transformers_does(model, settings, expected):
 
 def test_the_modules_say_which_folder_has_the_settings(model):
     """Their files count in the version of the model, whatever their names."""
-    seen = [versions.version(Model(source=str(model)), "m", "weights")]
+    seen = [folders.version(Model(source=str(model)), "m", "weights")]
     for settings, place in (
         ("{", "1_Pooling"),
         (switched("mean_tokens"), "pool"),
         (switched("cls_token"), "pool"),
     ):
         sentence_encoder(model, settings, place)
-        seen.append(versions.version(Model(source=str(model)), "m", "weights"))
+        seen.append(folders.version(Model(source=str(model)), "m", "weights"))
     assert pooling(model) == "cls" and len({*seen}) == 4
     transformer = {"path": "", "type": "sentence_transformers.models.Transformer"}
     (model / "modules.json").write_text(json.dumps([transformer]))

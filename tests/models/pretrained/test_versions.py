@@ -22,12 +22,11 @@ from transformers.models.auto import tokenization_auto
 from headspec import plugins
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
-from headspec.models import encoders
+from headspec.models import encoders, tokenization
 from headspec.models.architectures import types
-from headspec.models.pretrained import study_checks, versions
+from headspec.models.pretrained import folders, study_checks
 from headspec.models.pretrained.folders import folder
-from headspec.models.pretrained.listed import VOCABULARIES
-from headspec.models.tokens import tokenization
+from headspec.models.pretrained.model_files import VOCABULARIES
 from headspec.provenance import hashes
 from support.data.hub import REVISION, lay_out
 from support.data.model_files import configure
@@ -36,7 +35,7 @@ from support.running.studies import study
 
 def both(source: object) -> tuple[str, str]:
     model = Model(source=str(source))
-    return versions.version(model, "models.m", "weights"), versions.version(model, "models.m", "tokenizer")
+    return folders.version(model, "models.m", "weights"), folders.version(model, "models.m", "tokenizer")
 
 
 def edit(path: Path) -> None:
@@ -271,7 +270,7 @@ HUB = "hub:someone/tiny-bert"
 
 def asked(source: str) -> tuple[str, str]:
     """The versions, as in another process."""
-    versions.commit.cache_clear()
+    folders.hub_commit.cache_clear()
     return both(source)
 
 
@@ -316,7 +315,7 @@ def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(empty_cache, mon
     assert asked(f"{HUB}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
     (empty_cache / "made.parquet").touch()
     with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{HUB}@gone' is unknown"):
-        versions.version(Model(source=f"{HUB}@gone"), "models.m", "weights", results=empty_cache)
+        folders.version(Model(source=f"{HUB}@gone"), "models.m", "weights", results=empty_cache)
     lay_out(empty_cache)
     assert asked(f"{HUB}@main") == (REVISION, REVISION)
 
@@ -337,11 +336,11 @@ def put_back(path: Path) -> None:
 def test_a_model_that_is_replaced_after_planning_is_refused(model, before, meanwhile, refused):
     """Before its job, or while it is loaded."""
     weights, named = model / "model.safetensors", Model(source="m")
-    planned = versions.version(named, "models.m", "weights")
+    planned = folders.version(named, "models.m", "weights")
     message = "^models.m.source: .* was replaced after this job was planned. Sta"
     if before:
         before(weights)
     outcome = pytest.raises(ChangedError, match=message) if refused else nullcontext()
-    with outcome, versions.as_planned(planned, named, "models.m", "weights"):
+    with outcome, folders.as_planned(planned, named, "models.m", "weights"):
         if meanwhile:
             meanwhile(weights)

@@ -20,7 +20,7 @@ from headspec.models.pretrained import study_checks
 from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import SIZES
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokenization import tokenizer
 from support.data.model_files import configure
 from support.running import studies
 from support.running.studies import WORDS, bert

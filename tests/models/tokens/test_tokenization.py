@@ -9,8 +9,7 @@ from transformers import AutoTokenizer
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models.tokens.continued import special_tokens
-from headspec.models.tokens.tokenization import delimit, encode, tokenizer
+from headspec.models.tokenization import delimit, encode, special_tokens, tokenizer
 from support.data.labelled_texts import table
 from support.models import TEXTS, make
 from support.running.studies import WORDS, local_model

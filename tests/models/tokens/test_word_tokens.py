@@ -6,9 +6,9 @@ from transformers import AutoConfig
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models.tokens import vocabulary
-from headspec.models.tokens.tokenization import tokenizer
-from headspec.models.tokens.word_tokens import encode_words, separators
+from headspec.models import vocabulary
+from headspec.models.tokenization import tokenizer
+from headspec.models.word_tokens import encode_words, separators
 from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.models import MODELS, TEXTS
 from support.translators import classes

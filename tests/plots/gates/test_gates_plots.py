@@ -9,8 +9,9 @@ from matplotlib.colors import to_rgb
 
 from headspec.config import pruning_methods
 from headspec.config.runs import PrunedRun, Run
-from headspec.plots.gates import budgets, kept, kept_kinds, kept_roles, learning, overlap
-from headspec.statistics.gates.overlap import gates_table
+from headspec.plots import kept_heads
+from headspec.plots.gates import draw_budgets, draw_learning, draw_overlap
+from headspec.statistics.kept_heads import gates_table
 from support.figures import words
 
 LABELS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
@@ -54,7 +55,7 @@ def gates() -> pd.DataFrame:
 
 
 def test_lines_have_the_values_of_the_main_metrics_and_marks_of_what_was_missed_or_not_learnt():
-    figure = budgets.draw(budgets_table(), METRICS, LABELS, PLACES)
+    figure = draw_budgets(budgets_table(), METRICS, LABELS, PLACES)
     names = ["a ×", "b", "mean"]
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == [f"{task}, {whose} heads" for whose in ("shared", "own") for task in names]
@@ -79,7 +80,7 @@ def test_lines_have_the_values_of_the_main_metrics_and_marks_of_what_was_missed_
 def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
     table = budgets_table()
     own = table["fraction"].isin([0.25, 1.0]) & table["scope"].eq("per_task")
-    figure = budgets.draw(table[own].assign(value_low=-0.2, value_high=0.99), METRICS, LABELS, PLACES)
+    figure = draw_budgets(table[own].assign(value_low=-0.2, value_high=0.99), METRICS, LABELS, PLACES)
     assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
     for axes in figure.axes:
         at_once, l0 = (line for line in axes.get_lines() if line.get_label() in ("importance, at once", "L0"))
@@ -90,7 +91,7 @@ def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
 
 def test_three_seeds_are_the_three_colours_of_a_picture():
     table = gates()
-    figure = kept.draw(table, LABELS, [])
+    figure = kept_heads.draw_kept_heads(table, LABELS, [])
     at_once, mean = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert at_once.shape == (LAYERS, HEADS, 3)
     assert at_once[0, :3].tolist() == [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # 255 (1 - kept)
@@ -102,12 +103,12 @@ def test_three_seeds_are_the_three_colours_of_a_picture():
     assert list(shown.values()) == [(0, 0, 1), (1, 1, 0), (1, 1, 1)] and len({*colours}) == len(colours)
     labels = [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()]
     assert labels == ["importance, at once", "L0"]  # without the whole model
-    two = kept.draw(table[table["seed"] < 2], LABELS, []).axes[0].get_images()[0].get_array()
+    two = kept_heads.draw_kept_heads(table[table["seed"] < 2], LABELS, []).axes[0].get_images()[0].get_array()
     assert two.shape == (LAYERS, HEADS) and two[0].tolist() == [0, 1, 1, 1]  # grey
 
 
 def test_the_course_of_learning():
-    opened, final = (axes.get_lines() for axes in learning.draw(gates(), LABELS, PLACES).axes)
+    opened, final = (axes.get_lines() for axes in draw_learning(gates(), LABELS, PLACES).axes)
     assert [line.get_label() for line in opened] == ["L0"]
     assert opened[0].get_xdata().tolist() == [0, 5, 10]
     assert opened[0].get_ydata() == pytest.approx([8, 4, 0])
@@ -121,7 +122,7 @@ def test_overlap_stands_beside_what_layers_give():
         for method, fraction, value, p in (("l0", 0.25, 0.7, 0.01), ("l0", None, 0.3, 0.5))
         for what, a in (("seeds", "mean"), ("tasks", "mean"), ("seeds", "1"))
     ]  # fmt: skip
-    figure = overlap.draw(pd.DataFrame(rows), LABELS)
+    figure = draw_overlap(pd.DataFrame(rows), LABELS)
     assert [axes.get_title() for axes in figure.axes] == ["between seeds", "between tasks"]
     assert words(figure.axes[0].get_yticklabels()) == ["L0, 25 %", "L0, open"]
     points = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
@@ -141,7 +142,7 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
     frame = pd.DataFrame(rows)
     for value in ("share", "depth"):
         frame[f"{value}_low"], frame[f"{value}_high"] = frame[value] - 0.05, frame[value] + 0.05
-    figure = kept_kinds.draw(frame, LABELS, [])
+    figure = kept_heads.draw_kept_kinds(frame, LABELS, [])
     share, depth = figure.axes[1], figure.axes[3]
     assert [axes.get_title() for axes in figure.axes] == ["importance, at once", "L0", "", ""]
     lines = {line.get_label(): line for line in share.get_lines()}
@@ -152,7 +153,7 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
     assert depth.get_lines()[0].get_ydata() == pytest.approx([-9, -6, 0])
     ends = [line.get_segments() for line in share.collections]
     assert ends[1][0][:, 1] == pytest.approx([20, 30])
-    (alone, _) = kept_kinds.draw(frame[frame["kind"] == "encoder"], LABELS, []).axes
+    (alone, _) = kept_heads.draw_kept_kinds(frame[frame["kind"] == "encoder"], LABELS, []).axes
     assert alone.get_lines()[0].get_ydata() == pytest.approx([-9, 0])
 
 
@@ -172,7 +173,7 @@ def role_counts(after: float) -> pd.DataFrame:
 
 @pytest.mark.parametrize("after", [np.nan, 3.0])
 def test_roles_of_kept_heads_end_at_the_whole_model_and_after_training_where_models_are_kept(after):
-    figure = kept_roles.draw(role_counts(after), LABELS, ["b", "a"])
+    figure = kept_heads.draw_kept_roles(role_counts(after), LABELS, ["b", "a"])
     methods = ["importance, at once", "L0"]
     of_tasks = [f"{method}\n{task}" for task in "ba" for method in methods]
     assert [axes.get_title() for axes in figure.axes] == [*methods, *of_tasks]

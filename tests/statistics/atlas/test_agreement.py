@@ -8,14 +8,14 @@ from scipy.stats import spearmanr, t
 from headspec.atlas.sample import FOLDS, fold_means, sampled
 from headspec.config.runs import Run
 from headspec.seeds import derive
-from headspec.statistics.atlas.measures import (
+from headspec.statistics.atlas.measures import (  # fmt: skip
     AGREEMENT,
     agreement,
     fold_interval,
     head_values,
     resampled_means,
     unbiased,
-)  # fmt: skip
+)
 from headspec.statistics.intervals import over_seeds_and_examples
 from support.data.elements import elements
 

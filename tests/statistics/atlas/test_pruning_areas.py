@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from headspec.errors import DataError
-from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.atlas.pruning_curves import area_weights
+from headspec.statistics.atlas.rankings import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.resampling import holm

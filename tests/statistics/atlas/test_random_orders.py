@@ -7,7 +7,7 @@ from scipy import stats
 
 from headspec.config.runs import Run
 from headspec.config.values import RANDOM
-from headspec.statistics.atlas.pruning_areas import pruning_curves
+from headspec.statistics.atlas.rankings import pruning_curves
 from headspec.statistics.dissociation.resampled import PrunedPredictions
 
 #: standard error over examples in units of the standard deviation of orders: number of examples, this

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from headspec.errors import DataError
-from headspec.statistics.atlas.majority import majority
 from headspec.statistics.atlas.proportions import effective_cases, exceeding_pairs
 from headspec.statistics.atlas.roles import (
     FROM_DEPENDENT,
@@ -14,6 +13,7 @@ from headspec.statistics.atlas.roles import (
     POSITIONAL,
     RARE,
     SYNTACTIC,
+    majority_roles,
     one_role,
     roles,
 )
@@ -286,7 +286,7 @@ def test_role_of_most_seeds(seeds, expected):
     ]
     rows = [row | {"seed": seed, "layer": 0, "head": 0} for seed, row in enumerate(rows)]
     rows += [row | {"role": "rare word", "relation": None, "layer": 1} for row in rows]
-    both = majority(table("head_roles", rows))
+    both = majority_roles(table("head_roles", rows))
     assert both["role"].to_dict()[1, 0] == "rare word" and len(both) == 2
     found = both.loc[(0, 0)]
     assert (found["role"] == "syntactic") == (expected in rates)

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import t
 
 from headspec.config.runs import Run
-from headspec.statistics.atlas.task_differences import PLAIN, SHARES, TASK_DIFFERENCES, task_differences
+from headspec.statistics.atlas.measures import PLAIN, SHARES, TASK_DIFFERENCES, task_differences
 from headspec.statistics.resampling import holm
 from support.data.elements import elements
 

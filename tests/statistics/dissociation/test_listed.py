@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from headspec.errors import DataError
-from headspec.statistics.dissociation.listed import head_lists, ranked
+from headspec.statistics.dissociation.head_lists import head_lists, ranked
 from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated

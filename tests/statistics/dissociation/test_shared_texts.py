@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from headspec.data.overlap import TEXTS, grouped
 from headspec.data.pairs import pair
-from headspec.data.shared_texts import TEXTS, grouped
-from headspec.statistics.atlas.pruning_areas import pruning_curves
+from headspec.statistics.atlas.rankings import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
 from support.data.evaluations import evaluated

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.budgets import budgets
-from headspec.statistics.gates.targets import Counts
+from headspec.statistics.budgets import Counts, budgets
 from headspec.statistics.resampling import holm
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}

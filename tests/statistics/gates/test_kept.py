@@ -8,9 +8,8 @@ from scipy import stats
 
 from headspec import tables
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.kept import KEPT_KINDS, KEPT_LAYERS, kept_kinds, kept_layers
-from headspec.statistics.gates.overlap import gates_table
-from headspec.statistics.gates.targets import counts
+from headspec.statistics.budgets import counts
+from headspec.statistics.kept_heads import KEPT_KINDS, KEPT_LAYERS, gates_table, kept_kinds, kept_layers
 from support.data.elements import elements
 
 KINDS = {"encoder": 3, "decoder": 2, "cross": 2}

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.kept_roles import kept_roles, role_counts
+from headspec.statistics.kept_roles import kept_roles, role_counts
 from headspec.statistics.resampling import holm
 from support.data.elements import elements
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.runs import PrunedRun, Run
-from headspec.statistics.gates.overlap import correlation, jaccard, overlap, within_layers
+from headspec.statistics.kept_heads import correlation, jaccard, overlap, within_layers
 from support.data.elements import elements
 
 HEADS = 6

@@ -10,15 +10,17 @@ import pytest
 from scipy import stats
 
 from headspec import tables
-from headspec.statistics.similarity.correlation import POOLED, correlation, ordinary_p
-from headspec.statistics.similarity.mantel import (
+from headspec.statistics.correlation import (
+    POOLED,
     RANDOM,
-    correlations,
-    p_value,
+    correlation,
+    mantel_p,
+    matrix_correlations,
+    ordinary_p,
+    paired,
     partial_correlations,
     relabellings,
 )
-from headspec.statistics.similarity.paired import paired
 from support.schemas import SCHEMAS
 
 RNG = np.random.default_rng(20230)
@@ -125,8 +127,12 @@ def test_every_column_is_that_of_brute_force_and_of_scipy(k):
 def test_p_in_closed_form():
     """Three pairs in all six orders: only the identity reaches |r| = 1; small values are not constant."""
     x, ways = np.array([1.0, 2.0, 4.0]), relabellings(3, 0)[0]
-    assert p_value(correlations(x, x, ways)) == p_value(correlations(1e-12 * x, x + 1, ways)) == 1 / 6
-    assert p_value(correlations(x, np.array([1.0, 1.0, 2.0]), ways)) == 2 / 6
+    assert (
+        mantel_p(matrix_correlations(x, x, ways))
+        == mantel_p(matrix_correlations(1e-12 * x, x + 1, ways))
+        == 1 / 6
+    )
+    assert mantel_p(matrix_correlations(x, np.array([1.0, 1.0, 2.0]), ways)) == 2 / 6
     assert ordinary_p(-1.0, 5) == 0 and ordinary_p(0.0, 5) == pytest.approx(1)
 
 
@@ -139,15 +145,15 @@ def test_eight_tasks_have_all_relabellings_and_nine_have_random_ones():
     assert all(sorted(way) == list(range(36)) for way in ways[:50])
     assert (ways == relabellings(9, 1)[0]).all() and (ways != relabellings(9, 2)[0]).any()
     x = RNG.normal(size=36)
-    assert p_value(correlations(x, x, ways)) == 1 / (RANDOM + 1)
+    assert mantel_p(matrix_correlations(x, x, ways)) == 1 / (RANDOM + 1)
 
 
 def test_random_p_approaches_exact_p(monkeypatch):
     x, y = RNG.normal(size=(2, 15))
     y += 0.5 * x
-    exact = p_value(correlations(x, y, relabellings(6, 0)[0]))
-    monkeypatch.setattr("headspec.statistics.similarity.mantel.EXACT", 5)
-    drawn = p_value(correlations(x, y, relabellings(6, 0)[0]))
+    exact = mantel_p(matrix_correlations(x, y, relabellings(6, 0)[0]))
+    monkeypatch.setattr("headspec.statistics.correlation.EXACT", 5)
+    drawn = mantel_p(matrix_correlations(x, y, relabellings(6, 0)[0]))
     assert drawn == pytest.approx(exact, abs=5 * 0.5 / RANDOM**0.5)
 
 
@@ -164,9 +170,9 @@ def test_level_with_dependent_pairs():
     ordinary, mantel = [], []
     for _ in range(studies):
         x, y = (e[first] + e[second] + 0.3 * rng.normal(size=15) for e in rng.normal(size=(2, k)))
-        r = correlations(x, y, ways)
+        r = matrix_correlations(x, y, ways)
         ordinary.append(ordinary_p(r[0], 15))
-        mantel.append(p_value(r))
+        mantel.append(mantel_p(r))
     assert np.mean(np.array(ordinary) <= 0.05) > 0.1
     for level in (0.05, 0.1, 0.25, 0.5, 0.75):
         error = (level * (1 - level) / studies) ** 0.5

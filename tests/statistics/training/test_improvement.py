@@ -12,9 +12,9 @@ from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
 from headspec.config.values import MEAN
 from headspec.errors import DataError
+from headspec.statistics.comparison import Predicted, compare, mean_over_tasks
+from headspec.statistics.improvement import against, by_seed, clear, iat_scores, improvement
 from headspec.statistics.resampling import holm, interval, p_value
-from headspec.statistics.training.comparison import Predicted, compare, mean_over_tasks
-from headspec.statistics.training.improvement import against, by_seed, clear, improvement, scores
 from headspec.tasks.metrics import score
 from headspec.training.schedule import branch_point, rate_share
 from support.data.evaluations import binary
@@ -73,7 +73,9 @@ def analysed(
     metrics: dict[str, list[str]] = METRICS,
     seed: int = 7,
 ) -> pd.DataFrame:
-    table = scores(((r, evaluations[r]) for r in planned.iat_runs), planned.variants, metrics, {"iat": 0.25})
+    table = iat_scores(
+        ((r, evaluations[r]) for r in planned.iat_runs), planned.variants, metrics, {"iat": 0.25}
+    )
     return improvement(
         table, planned.iat_runs, evaluations.__getitem__, planned.variants, metrics, resamples, 0.95, seed
     )
@@ -129,7 +131,7 @@ def test_values_and_differences_are_those_of_the_predictions():
     assert table.loc[("iat-alpha0.5-delta0.1", MEAN, MEAN), "alpha"] == 0.5
     assert (table.loc["iat", "rate_share"] == 0.25).all() and table.loc["tuned", "rate_share"].isna().all()
     seeds = by_seed(
-        scores(evaluations.items(), SWEPT.variants, METRICS, {}), SWEPT.mixture_tasks, SWEPT.variants
+        iat_scores(evaluations.items(), SWEPT.variants, METRICS, {}), SWEPT.mixture_tasks, SWEPT.variants
     )
     assert len(seeds) == 8 * 4 * 3
     np.testing.assert_allclose(seeds.groupby(ROW)["difference"].mean()[table.index], table["difference"])

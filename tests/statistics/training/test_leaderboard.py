@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headspec.statistics.training.comparison import mean_over_tasks
+from headspec.statistics.comparison import mean_over_tasks
 
 #: BERT-base on the test server, Devlin et al. 2019, table 1; their mean is 79.6
 BERT_BASE = {

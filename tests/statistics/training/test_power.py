@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from headspec import tables
 from headspec.cli import app
+from headspec.statistics.comparison import examples_needed, power, seeds_needed
 from headspec.statistics.intervals import Components, components, p_over_seeds_and_examples
-from headspec.statistics.training.power import examples_needed, power, seeds_needed
 from support.figures import frame
 from support.schemas import SCHEMAS
 

@@ -6,7 +6,7 @@ import pytest
 
 from headspec import per_example
 from headspec.config.runs import Run
-from headspec.statistics.training.sharing import between_pairs, sharing
+from headspec.statistics.grouping.gains import between_pairs, sharing
 
 TASKS, METRICS = ("pos", "ner"), {"pos": ["word_accuracy"], "ner": ["word_accuracy"]}
 WORDS = 10

@@ -9,7 +9,7 @@ import pytest
 from headspec import tables
 from headspec.config.values import MEAN
 from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
-from headspec.statistics.training.specialization import specialization
+from headspec.statistics.improvement import specialization
 from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS
 

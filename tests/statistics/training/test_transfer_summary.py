@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headspec.statistics.intervals import over_seeds_and_draws
-from headspec.statistics.training.transfer_summary import summary
+from headspec.statistics.transfer import transfer_summary
 from support.data.transfers import METHODS, summarised, transfer_table
 
 DIFFERENCE = ["difference", "difference_low", "difference_high"]
@@ -34,7 +34,7 @@ def test_each_mixture_is_compared_with_its_own_tasks_alone():
 
 def test_intervals_are_over_seeds_and_draws_and_those_of_one_seed_over_draws():
     table = transfer_table({"a+b": ["a", "b"]}, METHODS, seeds=4, draws=6, noise=0.1)
-    means = summary(table, {"a+b": ["a", "b"]}, 0.9)
+    means = transfer_summary(table, {"a+b": ["a", "b"]}, 0.9)
     one = means[(means["method"] == "iat") & (means["tuning"] == "full")].iloc[0]
     rows = table[(table["tuning"] == "full") & (table["samples"] == one["samples"])]
     tuned, iat = (

@@ -5,7 +5,7 @@ import pandas as pd
 from headspec.config import variants
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
-from headspec.statistics.training.improvement import against
+from headspec.statistics.improvement import against
 from support.figures import LONG, NINE, SMALL, made
 
 FEW = IAT(mixtures=["all"], controls=["random"], alphas=[0.5])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.runs import Run
-from headspec.statistics.training.transfer_summary import scores, summary
+from headspec.statistics.transfer import transfer_scores, transfer_summary
 
 METHODS = ["pretrained", "single", "tuned", "iat"]
 
@@ -32,8 +32,8 @@ def transfer_table(
         frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "value"])
         frame = frame.assign(metric="accuracy", chance=0.5)
         runs.append((Run(model="m", mixture=mixture, tasks=(), method=method, seed=seed), "t", frame))
-    return scores(runs)
+    return transfer_scores(runs)
 
 
 def summarised(mixtures: dict[str, list[str]], methods: list[str], **more: Any) -> pd.DataFrame:
-    return summary(transfer_table(mixtures, methods, **more), mixtures, 0.95)
+    return transfer_summary(transfer_table(mixtures, methods, **more), mixtures, 0.95)

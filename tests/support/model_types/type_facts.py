@@ -14,18 +14,17 @@ from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
+from headspec.models import vocabulary
 from headspec.models.architectures import family, refused, types
+from headspec.models.attention.head_parameters import head_slices
 from headspec.models.batching import Examples
 from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
-from headspec.models.head_parameters import head_slices
-from headspec.models.internals.attention_maps import attention_maps
+from headspec.models.internals.activations import attention_maps
 from headspec.models.internals.propagation import propagating
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained.config_json import positions
-from headspec.models.pretrained.described import END, SPECIAL
-from headspec.models.tokens import vocabulary
+from headspec.models.pretrained.config_json import END, SPECIAL, positions
 from support.model_types import every_type
 from support.paths import ROOT
 from support.tiny import CPU

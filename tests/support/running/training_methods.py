@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from headspec.config.sections.training import Training
-from headspec.models.internals.representations import representations
+from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain

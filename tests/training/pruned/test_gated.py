@@ -9,11 +9,11 @@ import torch
 
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
-from headspec.gates.learnt import learnt_gates
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
-from headspec.models.head_parameters import head_slices
-from headspec.statistics.gates.targets import counts
+from headspec.learnt_gates import learnt_gates
+from headspec.models.attention.head_parameters import head_slices
+from headspec.statistics.budgets import counts
 from headspec.training.loop import Setup, train, trainer
 from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.pruned.kept_heads import count_kept, drawn, ranked

@@ -10,7 +10,7 @@ from headspec import per_example
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
-from headspec.models.tokens import tokenization
+from headspec.models import tokenization
 from headspec.tasks.metrics import score
 from headspec.training.loop import Setup
 from headspec.training.pruned.gated import Sets

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from headspec.errors import ConfigError
+from headspec.models.attention.head_parameters import head_slices
 from headspec.models.gates import HeadGates
-from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.loop import Trainer, trainer
 from headspec.training.variants.lora import LoRA

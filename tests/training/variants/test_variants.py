@@ -11,16 +11,15 @@ import torch
 
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
-from headspec.models.head_parameters import head_slices
+from headspec.models.attention.head_parameters import head_slices
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import End, branch, retrain
+from headspec.training.iat import End, branch, owned_heads, retrain
 from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import learning_rate
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
-from headspec.training.variants.owned import owned_heads
 from headspec.training.variants.rescored import Rescored
 from support.tiny import CPU, HEADS, LAYERS
 from support.two_tasks import CLASSES, NO_DROPOUT, dies_after, model, never, same, setup

@@ -15,9 +15,9 @@ from headspec.atlas.sample import sampled
 from headspec.attention import DECODER
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device
-from headspec.models.internals.attention_maps import attention_maps
+from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.word_tokens import WordTokens, encode_words
+from headspec.models.word_tokens import WordTokens, encode_words
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
 from headspec.tasks.tokens import encoding

@@ -11,7 +11,7 @@ from headspec.attention import CROSS, ENCODER, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
-from headspec.models.internals.attention_maps import attention_maps
+from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 
@@ -124,7 +124,7 @@ def attention_measures(
     """Return `statistics` of every head on at most `wanted` examples per task (`headspec.atlas.sample`).
 
     Computed in float32 at any precision of the device: in bf16, a row's weights no longer sum to 1.
-    `separators` are ids of tokens that separate and end texts, from `headspec.models.tokens.word_tokens`. The
+    `separators` are ids of tokens that separate and end texts, from `headspec.models.word_tokens`. The
     table has the schema `headspec.atlas.sample.HEAD_FOLDS`. Raises NumericalError if a weight is not finite.
     """
     drawn = {task: sampled(task, len(e), wanted) for task, e in examples.items()}

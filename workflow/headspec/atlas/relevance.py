@@ -1,4 +1,4 @@
-"""Gradient measures of a head: importance, by example and by token, and relevance to the prediction."""
+"""Measures of heads from one backward pass: importance and relevance; and along a path of gates."""
 
 from typing import get_args
 
@@ -7,8 +7,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.heads.gradients import ones, token_derivatives
-from headspec.heads.importance import by_batch
+from headspec.heads.importance import STEPS, by_batch, integrated_derivatives, ones, token_derivatives
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.propagation import Rules, propagating
@@ -111,3 +110,21 @@ def relevances(
         return torch.autograd.grad(top, gates)[0]
 
     return by_batch(batch_values, "relevance of the heads", model, task, examples, rows, device, progress)
+
+
+def integrated_gradient(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
+) -> np.ndarray:
+    """Return the mean of -dL/dgate while all gates go from 0 to 1 together, (n, layers, heads).
+
+    Derivatives at open gates alone (`gradient_x_activation`) miss heads whose effect is saturated.
+    """
+
+    def batch_values(batch: Batch) -> torch.Tensor:
+        def losses() -> torch.Tensor:
+            with device.cast():
+                return model.losses(task, model.pool(batch), batch.labels)
+
+        return integrated_derivatives(model.gates, losses, len(batch.rows), STEPS)
+
+    return by_batch(batch_values, "integrated gradients", model, task, examples, rows, device)

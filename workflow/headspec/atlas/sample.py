@@ -1,8 +1,9 @@
-"""The examples on which all measures of heads are taken, in the same folds."""
+"""Samples of examples, means of measures over folds, and the specific importance made from these."""
 
 import numpy as np
 import pandas as pd
 
+from headspec.config.values import IMPORTANCE
 from headspec.heads import ranking
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -36,3 +37,17 @@ def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
     `values` are (n, layers, heads), in the order of `sampled`; nan where a head or its value does not exist.
     """
     return ranking.fold_means(FOLDS, value=values).assign(task=task, measure=measure)
+
+
+def specific(heads: pd.DataFrame) -> pd.DataFrame:
+    """Return the specific importance of every head, as rows of the schema `HEAD_FOLDS`.
+
+    Shares are of the importance (Li et al. 2023, Eq. 4) of all heads in a fold; in a run on one task they are
+    the result. Over the tasks of a mixture, a head's values sum to 0. `heads` are rows of `HEAD_FOLDS` with
+    the measure 'importance'.
+    """
+    rows = heads[heads["measure"] == IMPORTANCE].reset_index(drop=True)
+    share = rows["value"] / rows.groupby(["task", "fold"])["value"].transform("sum")
+    by_head = share.groupby([rows["fold"], rows["layer"], rows["head"]])
+    others = by_head.transform("count") - 1
+    return rows.assign(value=share - (by_head.transform("sum") - share) / others.clip(lower=1))

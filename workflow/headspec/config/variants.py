@@ -28,7 +28,7 @@ class Kind:
     """A variant of training after the branch."""
 
     label: str  #: its name in figures, with the words of its name in the config
-    heads: str = "top"  #: the heads that a task owns, a choice of `headspec.training.variants.owned`
+    heads: str = "top"  #: the heads that a task owns, a choice of `headspec.training.iat`
     module: str = "own"  #: the module of `headspec.training.variants` that treats the other heads
     dropout: bool = True
     uses_alpha: bool = True  #: whether tasks own a fraction alpha of heads

@@ -18,12 +18,11 @@ from headspec.attention import CROSS, DECODER
 from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
+from headspec.cost.passes import Stage
 from headspec.cost.stages import stage_cost
 from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
-from headspec.models.passes import Stage
-from headspec.models.pretrained.config_json import heads_by_layer
-from headspec.models.pretrained.described import content
+from headspec.models.pretrained.config_json import config_of, heads_by_layer
 from headspec.tasks.registry import kind
 
 NUMBER_BYTES = 4  # in float32; bfloat16 needs less
@@ -122,7 +121,7 @@ def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
 def _content(model: Model) -> dict[str, Any]:
     """Return the config.json of a model; empty if missing or wrong, which checks before a run report."""
     try:
-        return content(model, "model") or {}
+        return config_of(model, "model") or {}
     except HeadspecError:
         return {}
 

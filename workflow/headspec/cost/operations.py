@@ -12,9 +12,9 @@ import pandas as pd
 
 from headspec.config.methods import prompts
 from headspec.cost import graph, workload
+from headspec.cost.passes import PASSES, Load, StageJob
 from headspec.cost.stages import STAGES
 from headspec.cost.workload import Extent
-from headspec.models.passes import PASSES, Load, StageJob
 from headspec.pipeline import preflight
 
 

@@ -11,13 +11,13 @@ from headspec.cost import graph, memory, throughput
 from headspec.cost.graph import PlannedJob
 from headspec.cost.memory import NUMBER_BYTES
 from headspec.cost.operations import operations
+from headspec.cost.passes import PASSES
 from headspec.cost.stages import STAGES
 from headspec.cost.throughput import Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing
-from headspec.models.passes import PASSES
 from headspec.progress import duration
-from headspec.training import adapting
+from headspec.training import trainable
 
 CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
 TOKEN_BYTES = 10  # of a token in the tables of texts and of tokens
@@ -136,7 +136,7 @@ class Plan:
         trains = self.extent.layout.trains(method)
         if trains == "adapters":
             lora, empty = self.extent.study.training.lora, throughput.empty(self.extent.configs[model])
-            return NUMBER_BYTES * adapting.size(empty, lora.rank, lora.layers)
+            return NUMBER_BYTES * trainable.size(empty, lora.rank, lora.layers)
         return NUMBER_BYTES * self.extent.count(throughput.parameters, model) if trains == "all" else 0
 
     def saved(self) -> dict[str, float]:

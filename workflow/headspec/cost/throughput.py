@@ -26,6 +26,7 @@ from headspec.attention import SELF
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
 from headspec.cost import translated
+from headspec.cost.passes import PASSES
 from headspec.errors import HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -34,7 +35,6 @@ from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.passes import PASSES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
 from headspec.training.checkpoint import Checkpoint

@@ -8,11 +8,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForSeq2SeqLM, PretrainedConfig, PreTrainedModel
 
+from headspec.models import vocabulary
 from headspec.models.batching import Examples
-from headspec.models.language.shared_prefix import cache_name
+from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained.described import END, PAD, SPECIAL
-from headspec.models.tokens import vocabulary
+from headspec.models.pretrained.config_json import END, PAD, SPECIAL
 from headspec.tasks.kinds.translation.head import Writer
 
 Step = tuple[float, Any]  # operations, and the cache after them

@@ -26,7 +26,7 @@ from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.models.architectures import caches
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
-from headspec.models.pretrained import described
+from headspec.models.pretrained import config_json
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
@@ -226,8 +226,8 @@ def sample(name: str, task: Task) -> pd.DataFrame:
 
 def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
     """Return a model's folder, which may lack weights, and its config; no folder if that describes it."""
-    if described.is_described(model):
-        return None, AutoConfig.for_model(**described.config(model))
+    if config_json.is_described(model):
+        return None, AutoConfig.for_model(**config_json.described_config(model))
     try:
         path = planned_folder(model, key)
         return path, AutoConfig.from_pretrained(**location(path), trust_remote_code=False)

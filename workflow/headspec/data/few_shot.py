@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headspec.data.prepare import Prepared
-from headspec.data.stratify import stratified_order
+from headspec.data.prepare import Prepared, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, Schema

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec.data.sources import columns, contents, readers
+from headspec.data.sources import columns, readers
 from headspec.data.sources.formats import registry
 from headspec.data.sources.split_files import match_split
 from headspec.errors import DataError
@@ -35,7 +35,7 @@ def text_columns(task: Task) -> dict[str, str]:
         train = held.get(match_split(task.train_split, held) or "")
         if train is None or train.kind != "tables":
             return {}
-        options = contents.options(task, "source")
+        options = readers.options(task, "source")
         present = registry.names(train.files[0], options)
         if task.text_a in present or "text_a" not in present:
             return {}
@@ -104,14 +104,14 @@ def read_unlabelled(
     texts = data.reader(task.type).texts(read, task, key, where)
     example = np.arange(len(read), dtype=np.int32)
     index = pd.Series(example)
-    if contents.INDEX in read:
-        index = pd.to_numeric(read[contents.INDEX], errors="coerce")
+    if readers.INDEX in read:
+        index = pd.to_numeric(read[readers.INDEX], errors="coerce")
         invalid = index.isna() | (index % 1 != 0) | index.duplicated()
         if invalid.any():
             row = int(np.argmax(invalid))
             raise DataError(
-                f"{key}.test.{file}: row {row + 1} of {where} has '{read[contents.INDEX][row]}' in the "
-                f"column {contents.INDEX}; expected distinct integers."
+                f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the "
+                f"column {readers.INDEX}; expected distinct integers."
             )
     frame = texts.assign(example=example, index=index.astype(np.int32))
     frame = frame[["example", "index", *TEXTS]]

@@ -8,11 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.attention import as_array, first_rows
-from headspec.explorer.sources import Run, Sources
-from headspec.explorer.values import HEAD_DIGITS, Columns, listed
+from headspec.explorer.sources import HEAD_DIGITS, Columns, Run, Sources, json_list
 from headspec.heads.ranking import importance_map
-from headspec.statistics.atlas.majority import majority
-from headspec.statistics.verdicts import decisive
+from headspec.statistics.atlas.roles import majority_roles
+from headspec.statistics.intervals import decisive
 
 #: measures of the table 'heads' that the page has, beside importance
 MEASURES = (
@@ -96,19 +95,19 @@ def _over_seeds(values: NDArray[np.float64]) -> Columns:
     """Mean, smallest and largest over seeds."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
-    return {name: listed(end, HEAD_DIGITS) for name, end in ends.items()}
+    return {name: json_list(end, HEAD_DIGITS) for name, end in ends.items()}
 
 
 def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
     """Rank of every head in each seed; ties go to the first head, as in pruning."""
     flat = values.reshape(len(values), -1)
     ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
-    return [listed(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]
+    return [json_list(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]
 
 
 def _every(values: pd.Series) -> list[Any]:
     """Values of heads, indexed by layer and head, as a list of all places."""
-    return listed(as_array(values).ravel(), HEAD_DIGITS)
+    return json_list(as_array(values).ravel(), HEAD_DIGITS)
 
 
 def _atlas_measures(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
@@ -148,11 +147,11 @@ def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
     """Role of each head in most seeds, and its relation or distance in tokens; null for cross-attention."""
     every = pd.MultiIndex.from_product([range(size) for size in shape], names=["layer", "head"])
-    shown = majority(frame).reindex(every)
+    shown = majority_roles(frame).reindex(every)
     positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
     places = positional.agg(lambda offsets: f"{offsets.mode()[0]:+.0f}".replace("-", "\u2212"))
     places = places.reindex(shown.index).where(shown["role"] == "positional")
-    return {"role": listed(shown["role"]), "of": listed(shown["relation"].fillna(places))}
+    return {"role": json_list(shown["role"]), "of": json_list(shown["relation"].fillna(places))}
 
 
 def _gates(frame: pd.DataFrame) -> Columns:

@@ -9,11 +9,42 @@ from pathlib import Path
 from typing import Any
 
 from headspec.config.methods import NAMED
-from headspec.explorer.glossary import GLOSSARY
-from headspec.explorer.sources import Sources, load_tables
-from headspec.explorer.values import plain
+from headspec.errors import MissingError, UnfinishedError
+from headspec.explorer.sources import Sources, find_tables, json_value, load_tables
 from headspec.explorer.views import views
+from headspec.pipeline import state
+from headspec.provenance.files import atomic
 from headspec.redaction import cleared
+
+#: in the order of the page
+GLOSSARY = {
+    "D, dissociation": "How much more of its unpruned metric a task loses when its own most important heads "
+    "are pruned than when those of the other tasks are. Of a mixture, the mean over its tasks; 0 if it does "
+    "not matter whose heads are pruned.",
+    "mixture": "Tasks that one model learns together.",
+    "tuned, lora, frozen, prompted": "Training changes all weights, adapters, the classifiers alone, or "
+    "nothing. Frozen and prompted models are the control: their dissociation is not a result of training.",
+    "importance": "How fast a task's loss changes as a head's output is scaled: the mean absolute derivative "
+    "over training examples.",
+    "own heads": "The heads most important for a task, as many as the slider says.",
+    "random": "As many heads, drawn at random: what pruning does whichever heads it takes.",
+    "[ ]": "An interval, of 95 % unless the config says otherwise, over other validation examples and, from "
+    "three seeds on, other seeds.",
+    "p": "How often chance alone would make a difference at least as large, corrected for the tests of its "
+    "kind in the study. From three seeds on it is about other seeds and examples; p of these runs, with one "
+    "or two, says nothing about other seeds.",
+    "double, single": "All tasks of a mixture, or some of them, lose clearly more without their own heads. "
+    "Distinct: double, and the mean D reaches the study's threshold.",
+    "inverted, none": "No task loses clearly more without its own heads; inverted if some lose clearly less.",
+    "chance, † and ×": "A constant prediction would be as good. †: in some pruned model, so D means little. "
+    "×: without pruning, too; such a model learnt nothing and counts in no finding.",
+    "similarity": "How alike two tasks are by a measure: of their texts, of the model's states, or of what "
+    "their losses are sensitive to; at most 1.",
+    "r": "Correlation of D with similarity over pairs of tasks; its p permutes the tasks (Mantel test).",
+    "IAT": "The end of training again, but a task's examples move only its own heads.",
+    "points": "Differences of metrics in per cent: from 80 % to 82 % is 2 points.",
+}
+
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.js")
@@ -47,7 +78,7 @@ def data(sources: Sources, config: str = "") -> dict[str, Any]:
         "provenance": {
             "config": config,
             "versions": [json.loads(each) for each in sorted(made)],
-            "seeds": [plain(seed) for seed in sorted(seeds)],
+            "seeds": [json_value(seed) for seed in sorted(seeds)],
             "tables": {name: _record_sha256(footer) for name, footer in sorted(sources.footers.items())},
         },
     }
@@ -95,3 +126,24 @@ def _record_sha256(footer: dict[str, Any]) -> str:
     """First digits of the SHA-256 of the record of a table's job."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
+    """Write the page of the results of a study, by default beside them, and return its path.
+
+    Results that are outdated or of another config are left out. MissingError if there are none;
+    UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
+    begun elsewhere are compared with their study, too, which runs its code.
+    """
+    config, output = results / "config.yaml", output or results / "explorer.html"
+    text = config.read_text("utf-8", errors="replace") if config.exists() else ""
+    own = state.select(results, find_tables(results), trust)
+    said = "\n".join(filter(None, own[1:]))
+    if not own.finished:
+        raise MissingError(f"{results}: no table is finished\n{said}")
+    html = build_page(own.finished, text, said)
+    with atomic(output) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    if own.unfinished:
+        raise UnfinishedError(f"{output} is made of the results that are there\n{said}")
+    return output

@@ -1,15 +1,53 @@
-"""Tables of a study that the explorer shows, as they lie in its results."""
+"""Tables of a study that the explorer shows, and their numbers as JSON."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from headspec import tables
 from headspec.attention import Layers
 from headspec.errors import MissingError
+
+Columns = dict[str, Any]
+#: significant digits of statistics, and of what there is one of for each head
+DIGITS, HEAD_DIGITS = 6, 4
+
+
+def json_value(value: Any, digits: int = DIGITS) -> Any:
+    """`value` as JSON has it: null for missing numbers, and at most `digits` significant digits."""
+    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and not np.isfinite(value)):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        rounded = float(f"{value:.{digits}g}")
+        return int(rounded) if rounded.is_integer() else rounded
+    return str(value)
+
+
+def json_list(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
+    """`values` as a list for JSON."""
+    return [json_value(value, digits) for value in values]
+
+
+def json_columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
+    """Return the named columns that a table has; text as its distinct values and their places."""
+    return {name: _column(frame[name]) for name in names if name in frame}
+
+
+def _column(column: pd.Series) -> Any:
+    """Numbers and flags as a list; text as its distinct values, and the place of each row's, or null."""
+    if not pd.api.types.is_string_dtype(column.dropna()):
+        return json_list(column.tolist())
+    places, values = pd.factorize(column)
+    return {"values": json_list(values), "places": [int(place) if place >= 0 else None for place in places]}
+
 
 #: tables of a study that some view shows
 STUDY_TABLES = (

@@ -6,11 +6,10 @@ from typing import Any
 import pandas as pd
 
 from headspec.explorer.heads import GROUP, heads
-from headspec.explorer.sources import Sources
-from headspec.explorer.values import Columns, columns
+from headspec.explorer.sources import Columns, Sources, json_columns
 from headspec.pipeline.commands import findings
-from headspec.statistics.training.sharing import between_pairs
-from headspec.statistics.verdicts import decisive, of_seeds
+from headspec.statistics.grouping.gains import between_pairs
+from headspec.statistics.intervals import decisive, of_seeds
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
@@ -83,14 +82,14 @@ def pruning(sources: Sources) -> Columns:
     keys = [*GROUP, "task", "metric", "chance", "pruned_for", "order", "fraction", "n_pruned"]
     groups = frame.groupby(keys, dropna=False)
     values = groups["value"].agg(["mean", "min", "max"]).assign(n=groups["n"].max()).reset_index()
-    return columns(values, [*keys, "n", "mean", "min", "max"])
+    return json_columns(values, [*keys, "n", "mean", "min", "max"])
 
 
 def similarity(sources: Sources) -> Columns:
     """Similarity of tasks, without single subjects."""
     frame = sources.tables.get("similarity", pd.DataFrame(columns=["subject"]))
     names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
-    return columns(frame[frame["subject"].isna()], names)
+    return json_columns(frame[frame["subject"].isna()], names)
 
 
 def improvement(sources: Sources) -> Columns:
@@ -98,28 +97,30 @@ def improvement(sources: Sources) -> Columns:
     frame = sources.tables.get("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names.append("unpruned_at_chance")
-    return {} if frame is None else columns(decided(frame), names)
+    return {} if frame is None else json_columns(decided(frame), names)
 
 
 def probes(sources: Sources) -> Columns:
     """Accuracy and selectivity of the best heads for all labels of a task."""
     frame = sources.tables.get("probes", pd.DataFrame(columns=["label", "heads"]))
     names = [*GROUP, "task", "n_seeds", *_bounded("accuracy"), "control", *_bounded("selectivity")]
-    return columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
+    return json_columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
 
 
 def gains(sources: Sources) -> Columns:
     """What tasks gain in pairs."""
     frame = sources.tables.get("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
-    return {} if frame is None else columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
+    return (
+        {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
+    )
 
 
 def gain_predictions(sources: Sources) -> Columns:
     """Predicted gains where one task is left out."""
     frame = sources.tables.get("gain_predictions", pd.DataFrame(columns=["held_out", "predicted"]))
     kept = (frame["held_out"] == 1) & frame["predicted"].notna()
-    return columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
+    return json_columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
 
 
 #: parts of the page's data that are no table as it is
@@ -132,7 +133,7 @@ MADE: Mapping[str, Callable[[Sources], Any]] = {
 def views(sources: Sources) -> dict[str, Any]:
     """The parts of the page's data, empty where the study has no such tables."""
     tables = {
-        name: columns(decided(sources.tables.get(name, pd.DataFrame())), names)
+        name: json_columns(decided(sources.tables.get(name, pd.DataFrame())), names)
         for name, names in TABLES.items()
     }
     return tables | {name: make(sources) for name, make in MADE.items()}

@@ -12,10 +12,9 @@ from headspec.config.study import Study
 from headspec.data.sources.formats import registry
 from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.heads.listed import closed
+from headspec.heads.masks import listed_heads_mask
 from headspec.heads.ranking import prune_count
-from headspec.models.pretrained.config_json import MOST, heads_by_layer
-from headspec.models.pretrained.described import content
+from headspec.models.pretrained.config_json import MOST, config_of, heads_by_layer
 
 COLUMNS = ["layer", "head"]
 
@@ -25,7 +24,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
 
     A hybrid model whose config does not list its attention layers is treated as if every layer had attention.
     """
-    kinds = heads_by_layer(content(model, key) or {})
+    kinds = heads_by_layer(config_of(model, key) or {})
     if kinds is None:
         return None
     rows = np.array([heads for counts in kinds.values() for heads in counts])
@@ -104,7 +103,7 @@ def check_head_lists(study: Study) -> None:
             try:
                 heads = read_head_list(source, key)
                 if there is not None:
-                    closed(heads, there, key)
+                    listed_heads_mask(heads, there, key)
             except DataError as error:
                 errors += error.errors
     if errors:

@@ -13,7 +13,7 @@ from headspec import tables
 from headspec.attention import existing
 from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.statistics.processes import mapped
+from headspec.statistics.resampling import map_in_processes
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score
@@ -59,7 +59,7 @@ def reliability(
     groups: dict[tuple[str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
     for run, stored in importances:
         groups.setdefault((run.model, run.mixture), []).append((run, stored))
-    parts = mapped(functools.partial(_mixture_rows, fraction=fraction), groups.values(), processes)
+    parts = map_in_processes(functools.partial(_mixture_rows, fraction=fraction), groups.values(), processes)
     frame = pd.DataFrame(itertools.chain.from_iterable(parts), columns=list(RELIABILITY.columns))
     return frame.astype({"against": "str", "seed_a": "Int32", "seed_b": "Int32"})
 

@@ -1,13 +1,121 @@
-"""The jobs of a run of the workflow: which wait, run, have finished, and cannot run any more."""
+"""The jobs of a run of the workflow, and how long the rest takes, by the plan and similar jobs."""
 
+import itertools
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headspec.live.forecast import Forecast, LiveJob, forecast
+from headspec.cost.report import STARTS
+
+RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a start weighs
+
+
+@dataclass
+class LiveJob:
+    """A job of a run of the workflow, with its progress."""
+
+    rule: str
+    wildcards: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
+    cores: int = 1
+    at_once: int = 1  #: similar jobs that can run side by side
+    needs: tuple[int, ...] = ()  #: ids of the jobs whose outputs it reads
+    operations: float | None = None  #: floating-point operations; None if it runs no model
+    begun: float | None = None  #: time at which it started, in seconds
+    taken: float | None = None  #: seconds, once it has finished
+    left: float | None = None  #: seconds that its log says it needs from now on
+    percent: int | None = None  #: of its work, by its log
+    told: str = ""  #: what else its log says of that
+    name: str = ""  #: what it does; empty until it starts
+
+    @property
+    def planned(self) -> float:
+        """Planned seconds."""
+        model_start, light_start = STARTS
+        return light_start if self.operations is None else model_start + self.operations / RATE
+
+    @property
+    def groups(self) -> Iterator[tuple[object, ...]]:
+        """Keys of similar jobs, closest first: by rule and model, by rule, by whether they run a model."""
+        yield self.rule, self.wildcards.get("model")
+        yield (self.rule,)
+        yield (None if self.operations is None else self.operations > 0,)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds of all jobs that are done and left."""
+
+    done: float
+    left: float
+    wall: float | None  #: until the last job ends; None while no similar job has shown its speed
+
+    @property
+    def share(self) -> float:
+        """The part that is done, from 0 to 1."""
+        return self.done / (self.done + self.left) if self.done + self.left else 1.0
+
+
+def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
+    """Return what is done of `jobs`, by their ids, and what is left at the time `now`.
+
+    Stages follow each other, each with as many jobs at once as it can run; a run lasts at least as long as
+    its longest chain of jobs. A job that has outlasted its expectation takes as long again.
+    """
+    shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for job in jobs.values():
+        if (seconds := _shown(job, now)) is not None:
+            for group in job.groups:
+                shown.setdefault(group, []).append((seconds / job.planned, job.planned))
+    factors = {group: _median(each) for group, each in shown.items()}
+    done, known = 0.0, True
+    left: dict[int, float] = {}
+    waits: dict[str, list[float]] = {}
+    for id, job in jobs.items():
+        if job.taken is not None:
+            done += job.taken
+            continue
+        spent = 0.0 if job.begun is None else now - job.begun
+        factor = next((factors[group] for group in job.groups if group in factors), None)
+        known &= factor is not None or not job.operations
+        expected = job.planned * (1.0 if factor is None else factor)
+        left[id] = abs(expected - spent) if job.left is None else job.left
+        done += spent
+        waits.setdefault(job.rule, []).append(left[id])
+    widths = {jobs[id].rule: jobs[id].at_once for id in left}
+    stages = (sum(each) / min(len(each), widths[rule]) for rule, each in waits.items())
+    wall = max(sum(stages), _longest_chain(jobs, left)) if known else None
+    return Forecast(done, sum(left.values()), wall)
+
+
+def _longest_chain(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
+    """Return the seconds of the longest chain of jobs that need each other."""
+    ends: dict[int, float] = {}
+
+    def end(id: int) -> float:
+        if id not in ends:
+            ends[id] = left[id] + max((end(needed) for needed in jobs[id].needs if needed in left), default=0)
+        return ends[id]
+
+    return max(map(end, left), default=0.0)
+
+
+def _shown(job: LiveJob, now: float) -> float | None:
+    """Return the seconds that a job took, or expects to take in all."""
+    if job.taken is not None:
+        return job.taken
+    return None if job.left is None or job.begun is None else now - job.begun + job.left
+
+
+def _median(values: list[tuple[float, float]]) -> float:
+    """Return the median of (value, weight), which neither one paused job nor many small ones move."""
+    ordered = sorted(values)
+    sums = list(itertools.accumulate(weight for _, weight in ordered))
+    return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= sums[-1] / 2)
+
 
 #: a line of `headspec.progress.Progress`
 PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)[^;]*(?:; (.*))?")

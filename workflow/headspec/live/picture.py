@@ -9,8 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headspec.live.forecast import LiveJob
-from headspec.live.jobs import Jobs
+from headspec.live.jobs import Jobs, LiveJob
 from headspec.progress import duration
 
 FAILED = 3  # failed jobs in the picture

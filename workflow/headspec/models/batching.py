@@ -1,4 +1,9 @@
-"""Padded batches of one task's examples, and batches of similar length for evaluation."""
+"""Padded batches of one task's examples, also of continuations in a row, and batches of similar length.
+
+Each continuation in a row attends to the text and to itself, at the positions that it would have alone. An
+example with several continuations is still one row of a batch, with the gates, states and attention of one
+row.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +20,43 @@ import torch
 
 from headspec import per_example
 from headspec.models.devices import Device, out_of_memory
-from headspec.models.tokens.continuations import NONE, in_a_row
 from headspec.progress import Progress, log
 from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import TaskHead
+
+#: target where a continuation has no more tokens, and branch of padding
+NO_CONTINUATION = -1
+
+
+def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Return the tokens that a model reads to score continuations, and their branches.
+
+    Tokens are those of the text, then of every continuation, whose last token predicts nothing. Branches are
+    0 for tokens of the text and i for tokens of the i-th continuation, from 1.
+    """
+    ids, branches = list(text), [0] * len(text)
+    for branch, tokens in enumerate(continuations, 1):
+        ids += tokens[:-1]
+        branches += [branch] * (len(tokens) - 1)
+    return ids, branches
+
+
+def continuations_attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return arguments of an encoder by which continuations in a row do not see each other.
+
+    `branches` are (batch, tokens), as from `in_a_row`, and `NO_CONTINUATION` for padding. The
+    attention_mask, (batch, 1, tokens, tokens), is added to the logits of attention; position_ids are (batch,
+    tokens).
+    """
+    n = branches.shape[1]
+    before = torch.ones(n, n, dtype=torch.bool, device=branches.device).tril()
+    text = branches[:, None] == 0
+    attended = before & (text | (branches[:, None] == branches[..., None]))  # (batch, tokens, tokens)
+    mask = torch.zeros(attended.shape, dtype=dtype, device=branches.device)
+    mask = mask.masked_fill(~attended, torch.finfo(dtype).min)
+    return {"attention_mask": mask[:, None], "position_ids": attended.sum(-1) - 1}
+
 
 Result = TypeVar("Result")
 #: rows of examples
@@ -60,7 +97,7 @@ class Examples:
     label : (n,) class index or score, or (n, values) for metrics
     words : the word of every token of a sentence, from 0, or -1; 0 at the mask of a prompt; None for texts
     branches : where continuations are scored, the continuation of every token; `ids` are then as from
-        `headspec.models.tokens.continuations.in_a_row`
+        `headspec.models.batching.in_a_row`
     """
 
     def __init__(self, frame: pd.DataFrame, head: type[TaskHead] = TaskHead) -> None:
@@ -118,7 +155,7 @@ class Examples:
         labels = labels.to(device, non_blocking=True)
         types = None if self.token_types is None else padded(self.token_types)
         words = None if self.words is None else put(_shares([self.words[row] for row in rows]), device)
-        branches = None if self.branches is None else padded(self.branches, NONE)
+        branches = None if self.branches is None else padded(self.branches, NO_CONTINUATION)
         return Batch(padded(self.ids), mask, types, labels, rows, words, branches, head=self.head)
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:

@@ -12,12 +12,11 @@ from safetensors import SafetensorError
 
 from headspec.errors import EncoderError
 from headspec.models.architectures import writes
-from headspec.models.pretrained import described, from_pretrained
+from headspec.models.pretrained import config_json, from_pretrained
 from headspec.models.pretrained.checks import architecture, verify
-from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.described import is_described
+from headspec.models.pretrained.config_json import is_described, settings
 from headspec.models.pretrained.folders import folder, hub_name, located
-from headspec.models.pretrained.listed import CONFIG, weight_files
+from headspec.models.pretrained.model_files import CONFIG, weight_files
 from headspec.models.pretrained.pooling import pooled
 from headspec.provenance import files
 from headspec.seeds import derive
@@ -66,7 +65,7 @@ def fresh(model: Model, seed: int) -> PreTrainedModel:
     from_pretrained.silence()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "fresh weights"))
-        config = AutoConfig.for_model(**described.config(model))
+        config = AutoConfig.for_model(**config_json.described_config(model))
         return AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
 
 

@@ -21,10 +21,9 @@ from headspec import head_choice
 from headspec.attention import CROSS
 from headspec.errors import EncoderError
 from headspec.models.attention import gate_checks
-from headspec.models.attention.interface import Attended, Attention, as_written, watched
+from headspec.models.attention.interface import Attended, Attention, as_written, evaluating, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
 from headspec.models.attention.sites import LAYER, Site, find, stacks
-from headspec.models.modes import evaluating
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

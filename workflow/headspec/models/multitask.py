@@ -12,12 +12,11 @@ from torch import nn
 
 from headspec.models import saved
 from headspec.models.architectures import caches
-from headspec.models.batching import Batch
+from headspec.models.batching import Batch, continuations_attention
 from headspec.models.devices import Device
 from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
-from headspec.models.language.head import LanguageHead
-from headspec.models.tokens.continuations import attention
+from headspec.models.language import LanguageHead
 from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import Predicted, Targets, TaskHead
@@ -87,9 +86,9 @@ class MultiTask(nn.Module):
         """Return whether the tokens that texts begin with can be read once for all."""
         if not self.caches:
             return False
-        from headspec.models.language import shared_prefix  # loads transformers' models, which few jobs need
+        from headspec.models import language  # loads transformers' models, which few jobs need
 
-        return shared_prefix.possible(self.encoder)
+        return language.can_share_prefix(self.encoder)
 
     def attend_for_gradients(self, device: Device) -> None:
         """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""
@@ -135,11 +134,11 @@ class MultiTask(nn.Module):
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
         if batch.branches is not None:
-            inputs |= attention(batch.branches, self.encoder.dtype)
+            inputs |= continuations_attention(batch.branches, self.encoder.dtype)
         if batch.prefix:
-            from headspec.models.language import shared_prefix
+            from headspec.models import language
 
-            return shared_prefix.output(self.encoder, batch.prefix, inputs)
+            return language.shared_prefix_output(self.encoder, batch.prefix, inputs)
         if self.caches:
             inputs["use_cache"] = False  # nothing would read the keys and values of all layers
         encoder = self.encoder.get_encoder() if self.encoder.config.is_encoder_decoder else self.encoder

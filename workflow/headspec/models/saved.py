@@ -1,8 +1,9 @@
-"""The files of a saved model: model.safetensors, config.json and classifiers.json."""
+"""The files of a saved model: model.safetensors, config.json, classifiers.json, with adapters merged."""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,14 +18,33 @@ from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
-from headspec.models.adapters import adapters, merge
-from headspec.models.language.head import LanguageHead, language_model
-from headspec.models.pretrained import folders, listed
+from headspec.models.language import LanguageHead, language_model
+from headspec.models.pretrained import folders, model_files
 from headspec.models.pretrained.from_pretrained import location
 from headspec.provenance import files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+#: names of adapters in an encoder to which `peft` has added them
+TRAINED = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
+
+
+def adapters(encoder: PreTrainedModel) -> dict[str, nn.Parameter]:
+    """Return the trained adapters: ``<layer>.A`` (rank, in) and ``<layer>.B`` (out, rank) of each layer."""
+    found = ((TRAINED.fullmatch(name), parameter) for name, parameter in encoder.named_parameters())
+    return {f"{match[1]}.{match[2]}": parameter for match, parameter in found if match}
+
+
+@torch.no_grad()
+def merge_adapters(encoder: PreTrainedModel, trained: Mapping[str, torch.Tensor]) -> None:
+    """Add `trained`, named as by `adapters`, to the weights of an encoder without adapters."""
+    for layer in (name.removesuffix(".A") for name in trained if name.endswith(".A")):
+        module = encoder.get_submodule(layer)
+        product = trained[f"{layer}.B"] @ trained[f"{layer}.A"]
+        # a Linear is (out, in), GPT's Conv1D (in, out)
+        module.weight += product if isinstance(module, nn.Linear) else product.T
 
 
 def write(
@@ -84,7 +104,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     if "tokenizer_config.json" in description["sha256"]:
         from transformers import AutoTokenizer  # slow to import, and rarely needed
 
-        with listed.alone(folder, description["sha256"]) as own:
+        with model_files.alone(folder, description["sha256"]) as own:
             loading = AutoTokenizer.from_pretrained
             arguments["tokenizer"] = loading(**location(own), trust_remote_code=False)
     return arguments, _part(load_file(folder / "model.safetensors"), "classifiers.")
@@ -160,10 +180,10 @@ def _encoder(folder: Path, description: Mapping[str, Any]) -> PreTrainedModel:
     """Return the encoder of a saved model, or its pretrained one with adapters merged."""
     found = _pretrained(folder)
     if found is None:
-        with listed.alone(folder, description["sha256"]) as own:
+        with model_files.alone(folder, description["sha256"]) as own:
             return encoders.pretrained(own)
     encoder = encoders.load(*found)[0]
-    merge(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
+    merge_adapters(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
     return encoder
 
 

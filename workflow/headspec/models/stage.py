@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.errors import DataError
-from headspec.models import devices, encoders
+from headspec.models import devices, encoders, language, tokenization
 from headspec.models.batching import Examples
-from headspec.models.language import spread
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import versions
+from headspec.models.pretrained import folders
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
-from headspec.models.tokens import tokenization
 from headspec.progress import log
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import SIGNATURES, encoding
@@ -85,7 +83,7 @@ class ModelStage:
         Random weights are drawn with the job's seed, or 0.
         """
         model, key = Model.from_params({**self.snakemake.params.model, **settings}), self.key
-        with versions.as_planned(self.snakemake.params.version, model, key, "weights"):
+        with folders.as_planned(self.snakemake.params.version, model, key, "weights"):
             if "pooling" in self.snakemake.params.model and model.source:
                 log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key, "weights"), model, key))
             return encoders.load(model, key, int(self.snakemake.wildcards.get("seed") or 0))
@@ -99,8 +97,8 @@ class ModelStage:
             return None
         model = Model.from_params(self.snakemake.params.model)
         made = tables.footer(self.snakemake.input.tokens[0])["job"]["params"]
-        if repr(versions.version(model, self.key, "tokenizer")) not in made:
-            raise versions.replaced(model, self.key)
+        if repr(folders.version(model, self.key, "tokenizer")) not in made:
+            raise folders.replaced_error(model, self.key)
         return tokenization.tokenizer(model, self.key, *self.snakemake.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
@@ -124,7 +122,7 @@ class ModelStage:
     def spread(self, model: MultiTask) -> None:
         """Put a prompted causal model on all GPUs of the job, if it has several."""
         if self.gpus > 1 and model.head is not None and model.pooling == "last":
-            spread.dispatch(model, spread.device_map(model, self.key))
+            language.dispatch_layers(model, language.device_map(model, self.key))
 
     def model(self) -> MultiTask:
         """Return the trained model of the job's inputs, else the pretrained one without classifiers."""

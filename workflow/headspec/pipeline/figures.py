@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A figure, whose script calls `draw` of its module with the inputs and params that it takes, by name."""
+    """A figure, whose script calls its function with the inputs and params that it takes, by name."""
 
-    name: str  #: of its module in `headspec/plots/`, of its caption in `report/`, and among results
+    name: str  #: of its caption in `report/`, and among results
+    drawn_by: str  #: its function in `headspec/plots/`, ``<path>:<name>``
     title: str  #: in the report
     category: str  #: in the report
     wildcards: tuple[str, ...]  #: in its path

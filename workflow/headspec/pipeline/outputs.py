@@ -139,11 +139,11 @@ GROUPS = {
     "Data": ("data", "models"),
     "Runs": ("training", "heads", "data.submission"),
     "Dissociation": ("statistics.dissociation", "heads.reliability"),
-    "Similarity": ("data.sources.sentences", "similarity", "statistics.similarity"),
+    "Similarity": ("data.sources.sentences", "similarity", "statistics.correlation"),
     "Head atlas": ("data.sources.treebank", "atlas", "statistics.atlas"),
-    "Gates": ("training.pruned", "statistics.gates"),
-    "Probes": ("probes", "statistics.probes", "statistics.training.sharing"),
-    "IAT and transfer": ("statistics.training",),
+    "Gates": ("training.pruned", "statistics.budgets", "statistics.kept_heads", "statistics.kept_roles"),
+    "Probes": ("probes", "statistics.probes", "statistics.grouping.gains"),
+    "IAT and transfer": ("statistics.improvement", "statistics.transfer"),
     "Grouping": ("statistics.grouping",),
 }
 

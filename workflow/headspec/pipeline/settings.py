@@ -16,8 +16,8 @@ from headspec.config.values import RANDOM
 from headspec.data import planned
 from headspec.data.sources import readers, treebank
 from headspec.heads import head_settings
-from headspec.models.pretrained import versions
-from headspec.models.pretrained.listed import Part
+from headspec.models.pretrained import folders
+from headspec.models.pretrained.model_files import Part
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance import code_hash
@@ -227,7 +227,7 @@ def tokenizer_version(job: Job) -> str:
 @cache
 def _version(layout: Layout, part: Part, model: str) -> str:
     results = Path(layout.result("tokens", model))
-    return versions.version(layout.study.models[model], f"models.{model}", part, results)
+    return folders.version(layout.study.models[model], f"models.{model}", part, results)
 
 
 # --- code

@@ -1,6 +1,6 @@
-"""Figures: one module each, whose function `draw` returns a matplotlib Figure.
+"""Figures: a function each, which returns a matplotlib Figure.
 
-`draw` takes inputs and params of its rule by name. Parameters named as a table are its rows for the wildcards
+It takes inputs and params of its rule by name. Parameters named as a table are its rows for the wildcards
 of the figure (`scores`: table 'iat'), or {seed: table of a run}. `tasks` and `mixtures` {name: its tasks} are
 in the order shown. `metrics` is {task: its main metric}, `fraction` the main fraction of heads to prune.
 `labels` and `places` give the name and look of measures, rankings or methods, in order. `attention` has the

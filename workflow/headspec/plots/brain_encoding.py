@@ -22,7 +22,7 @@ SUBJECT = DOT | {"label": "mean of one subject", "markersize": 2.6, "zorder": 4}
 
 
 @styled
-def draw(
+def draw_brain_encoding(
     encoding: Mapping[int, pd.DataFrame], summaries: Mapping[int, pd.DataFrame], tasks: Sequence[str]
 ) -> Figure:
     """Box plots over the voxels of all subjects: a row per task and one for the ceiling.

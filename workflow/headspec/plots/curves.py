@@ -1,4 +1,4 @@
-"""Metric against the heads pruned: top, bottom and random heads."""
+"""Metrics and dissociation against the fraction or number of heads pruned."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,21 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from headspec.plots.drawing.style import PAGE, at_fraction, key, legend, stacked, styled, task_style
-from headspec.plots.drawing.unlearnt import marked, name_mark, unlearnt
+from headspec.config.values import MEAN
+from headspec.plots.drawing.marks import marked, name_mark, unlearnt
+from headspec.plots.drawing.style import (
+    PAGE,
+    at_fraction,
+    interval_label,
+    key,
+    legend,
+    number,
+    stacked,
+    styled,
+    task_style,
+)
 from headspec.statistics.chance import task_chances
 from headspec.tasks.metrics import metric
 
@@ -25,7 +37,7 @@ BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder
 
 
 @styled
-def draw(
+def draw_curves(
     pruning: Mapping[int, pd.DataFrame],
     predictions: Mapping[int, pd.DataFrame],
     tasks: Sequence[str],
@@ -71,12 +83,12 @@ def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str
     for task in tasks:
         style, is_evaluated = task_style(tasks, task), task == evaluated
         heads = panel[panel["pruned_for"] == task]
-        top = _curve(base, heads[heads["order"] == "top"])
+        top = _metric_curve(base, heads[heads["order"] == "top"])
         axes.plot(top, **style, **(EVALUATED if is_evaluated else OTHERS))
         if is_evaluated:
             bottom = heads[heads["order"] == "bottom"]
             if not bottom.empty:
-                axes.plot(_curve(base, bottom), **style, **BOTTOM)
+                axes.plot(_metric_curve(base, bottom), **style, **BOTTOM)
 
 
 def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
@@ -88,7 +100,7 @@ def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
         key(axes, "bottom heads of the evaluated task", color="0.3", marker="o", **BOTTOM)
 
 
-def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
+def _metric_curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
     """Mean over seeds by heads pruned."""
     return pd.concat([base, pruned]).groupby("pruned")["value"].mean()
 
@@ -115,3 +127,140 @@ def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> N
         box = look | {"edgecolor": "0.7", "linewidth": 0.5, "align": "edge", "zorder": 1.5}
         axes.bar(left, high - low, width, low, label=f"{kind.replace('_', ' ')}: {draws_on}", **box)
         axes.hlines(draws.mean(), left, left + width, color="0.2", linewidth=1.2, zorder=5)
+
+
+#: panels per row, at most
+COLUMNS = 4
+#: looks of the mean over tasks, and of that mean for the control
+MEAN_LINE: dict[str, Any] = {"color": "black", "linewidth": 1.8, "zorder": 2}
+CONTROL_LINE: dict[str, Any] = {
+    "color": "0.45",
+    "linestyle": (0, (4, 2)),
+    "zorder": 1.5,
+    "label": "mean, frozen",
+}
+#: look of a value at chance
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+#: of values of a model that learnt nothing
+CROSSED: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 5, "zorder": 6}
+
+
+@styled
+def draw_fractions(
+    fractions: pd.DataFrame,
+    areas: pd.DataFrame,
+    mixtures: Mapping[str, Sequence[str]],
+    main: float,
+    method: str,
+) -> Figure:
+    """A panel per mixture: D of every task against the fraction of heads pruned, starting at 0.
+
+    A line shows the `main` fraction. Unless `method` is `frozen`, the mean for `frozen` is added.
+    """
+    width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
+    columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
+    rows = math.ceil(len(mixtures) / columns)
+    size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    tasks = list(dict.fromkeys(task for members in mixtures.values() for task in members))
+    for axes, (mixture, members) in zip(grid.ravel(), mixtures.items(), strict=False):
+        in_mixture = fractions[fractions["mixture"] == mixture]
+        panel = in_mixture[in_mixture["method"] == method]
+        axes.axhline(0, color="black", linewidth=0.6)
+        axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
+        for i, task in enumerate(members):
+            side = 0.6 * (i - (len(members) - 1) / 2)  # percentage points: intervals stand side by side
+            _fraction_curve(axes, panel[panel["task"] == task], task, task_style(tasks, task), side)
+        _plot_fractions(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
+        if method != "frozen":
+            frozen = in_mixture[in_mixture["method"] == "frozen"]
+            _plot_fractions(axes, frozen[frozen["task"] == MEAN], CONTROL_LINE)
+        axes.set_title("\n".join([mixture, *_area(areas, mixture, method)]))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+        axes.grid(axis="y")
+    for axes in grid.ravel()[len(mixtures) :]:
+        axes.remove()
+    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("heads pruned (%)")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("dissociation D (%)")
+    legend(figure)
+    return figure
+
+
+def _plot_fractions(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
+    """Draw D against the fraction, from 0 % of the heads, where it is 0."""
+    if len(rows):
+        axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)
+        _cross_unlearnt(axes, rows, 100 * rows["fraction"], look)
+
+
+def _fraction_curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side: float) -> None:
+    """Draw the D of one task with its intervals; hollow where a pruned model is at chance."""
+    x = 100 * rows["fraction"] + side
+    axes.plot([0, *x], [0, *100 * rows["dissociation"]], label=task, linewidth=0.9, markevery=slice(1, None),
+              **look)  # fmt: skip
+    line = {"color": look["color"], "linewidth": 0.9, "label": interval_label(rows)}
+    axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
+    at_chance = rows["at_chance"].to_numpy(dtype=bool)
+    axes.plot(x[at_chance], 100 * rows["dissociation"][at_chance], **look | HOLLOW)
+    if at_chance.any():
+        key(axes, "hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
+    _cross_unlearnt(axes, rows, x, look)
+
+
+def _cross_unlearnt(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]) -> None:
+    """Cross the values of a model that learnt nothing."""
+    nothing = rows["unpruned_at_chance"].eq(True)
+    if nothing.any():
+        axes.plot(x[nothing], 100 * rows["dissociation"][nothing], color=look["color"], **CROSSED)
+        key(axes, "crossed: unpruned model at chance", color="0.3", **CROSSED)
+
+
+def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
+    """Line of text with the mean over tasks and fractions and its interval; none for one fraction."""
+    keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
+    lines = []
+    for row in areas[keys].to_dict("records"):
+        area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
+        lines.append(f"mean D {area} % [{low}, {high}]")
+    return lines
+
+
+#: order: its label, colour and line
+LOOKS = {
+    "top": ("most important heads", "C0", "-"),
+    "bottom": ("least important heads", "C2", "--"),
+    "random": ("random heads", "0.5", "-"),
+}
+
+
+def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
+    """Draw a curve of `headspec.head_curve` with its intervals, and return its axes.
+
+    Parameters
+    ----------
+    axes : of matplotlib, optional; by default the current ones
+
+    Examples
+    --------
+    >>> headspec.plot_curve(headspec.head_curve(model, batches, metric="accuracy"))
+    """
+    if axes is None:
+        from matplotlib import pyplot
+
+        axes = pyplot.gca()
+    whole = curve[curve["order"] == "none"]
+    for order, (label, colour, line) in LOOKS.items():
+        part = pd.concat([whole, curve[curve["order"] == order]]).sort_values("fraction")
+        x, value = part["fraction"], part["value"]
+        axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.18, linewidth=0)
+        axes.plot(x, value, line, color=colour, marker="o", markersize=3.5, label=label)
+    axes.axhline(whole["value"].iloc[0], color="black", linestyle=":", linewidth=0.8, label="all heads open")
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_xlabel("heads closed")
+    axes.set_ylabel(curve.attrs.get("metric", "value"))
+    axes.legend(frameon=False)
+    return axes

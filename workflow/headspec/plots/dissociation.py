@@ -1,28 +1,116 @@
-"""Dissociation of every task of every mixture, by every method."""
+"""The pruning matrix, dissociation of every task, and its change by IAT."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from headspec.config.methods import METHODS
 from headspec.config.values import MEAN
-from headspec.plots.drawing.marks import DOT, mark_chance
+from headspec.plots.drawing.marks import DOT, SAYS, mark_chance, marked, unlearnt
 from headspec.plots.drawing.style import (
+    SHADES,
     at_fraction,
     draw_intervals,
     heights,
     interval_label,
     legend,
     mixture_panels,
+    stacked,
     styled,
 )
+from headspec.statistics.dissociation.scores import relative
+from headspec.tasks.metrics import metric
+
+#: rows that belong to no task
+BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"}
+
+
+@styled
+def draw_matrix(
+    pruning: Mapping[int, pd.DataFrame],
+    predictions: Mapping[int, pd.DataFrame],
+    tasks: Sequence[str],
+    fraction: float,
+    metrics: Mapping[str, str],
+) -> Figure:
+    """Metric of every task with nothing pruned, the top heads of each task, and random heads.
+
+    Cells: mean over seeds in per cent, +- the standard deviation over seeds or, for random heads, over the
+    draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
+    """
+    rows = [BASE, *tasks, *RANDOM]
+    mean, spread = _cells(pruning, rows, tasks, fraction, metrics)
+    performance = relative(mean, mean[0])  # P (rows, tasks)
+    cell = max(0.55, 0.068 * max(map(len, tasks)))
+    figure = Figure(figsize=(cell * len(tasks) + 1.9, 0.33 * len(rows) + 0.75), layout="constrained")
+    axes = figure.subplots()
+    lowest = min(0.9, np.floor(10 * max(0, np.nanmin(performance, initial=1))) / 10)
+    image = axes.imshow(1 - performance, cmap=SHADES, vmin=0, vmax=1 - lowest, aspect="auto")
+    for (row, column), value in np.ndenumerate(mean):
+        text = "–" if np.isnan(value) else f"{100 * value:.1f}"
+        if not np.isnan(spread[row, column]):
+            text += f"\n±{100 * spread[row, column]:.1f}"
+        axes.text(column, row, text, ha="center", va="center", fontsize="small", linespacing=1.05)
+    for index in range(len(tasks)):
+        corner = (index - 0.5, index + 0.5)
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3))
+    for edge in (0.5, len(tasks) + 0.5):
+        axes.axhline(edge, color="black", linewidth=0.6)
+    nothing = unlearnt(predictions, metrics)
+    named = [f"{marked(task, nothing)}\n{metric(metrics[task]).name}" for task in tasks]
+    axes.set_xticks(range(len(tasks)), named)
+    names = ["nothing (base)", *(f"top of {task}" for task in tasks), *RANDOM.values()]
+    axes.set_yticks(range(len(rows)), names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    over = ["seeds"] * (len(pruning) > 1) + ["draws in random rows"] * (not np.isnan(spread[-2:]).all())
+    key = f"\n×: {SAYS}" if nothing else ""
+    axes.set_xlabel(
+        "evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")") + key
+    )
+    axes.set_ylabel(f"heads pruned ({100 * fraction:.3g} %)")
+    bar = figure.colorbar(image, ax=axes, aspect=14, pad=0.02)
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    bar.ax.yaxis.set_major_formatter(lambda lost, _: f"{1 - lost:.2f}")
+    bar.ax.invert_yaxis()
+    bar.set_label("relative performance P")
+    return figure
+
+
+def _cells(
+    pruning: Mapping[int, pd.DataFrame],
+    rows: Sequence[str],
+    tasks: Sequence[str],
+    fraction: float,
+    metrics: Mapping[str, str],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the main metric, both (rows, tasks); nan if undefined."""
+    frame = stacked(pruning)
+    frame = frame[frame["metric"] == frame["task"].map(metrics)]
+    base = frame[frame["pruned_for"] == BASE]
+    pruned = at_fraction(frame[frame["order"] != "bottom"], fraction)
+    cells = pd.concat([base, pruned]).groupby(["pruned_for", "task", "seed"])["value"]
+    by_seed = cells.agg(["mean", "var"]).groupby(["pruned_for", "task"])
+    across, within = by_seed["mean"].std(), by_seed["var"].mean() ** 0.5
+    spread = across.where(~across.index.isin(list(RANDOM), level="pruned_for"), within)
+
+    def table(values: pd.Series) -> np.ndarray:
+        return values.unstack("task").reindex(index=list(rows), columns=list(tasks)).to_numpy(dtype=float)
+
+    return table(by_seed["mean"].mean()), table(spread)
+
 
 BARS = {name: method.bar for name, method in METHODS.items() if method.bar}
 
 
 @styled
-def draw(
+def draw_dissociation(
     combined: pd.DataFrame,
     dissociation: pd.DataFrame,
     mixtures: Mapping[str, Sequence[str]],
@@ -56,3 +144,68 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     run = ["model", "mixture", "method", "seed"]
     means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
     return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
+
+
+#: method: (legend entry, look of its bars), in their order
+BEFORE_AND_AFTER: dict[str, tuple[str, dict[str, Any]]] = {
+    "tuned": ("before IAT (MTL)", {"facecolor": "#e8eef4", "edgecolor": "black"}),
+    "iat": ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
+}
+BAR_HEIGHT = 0.4  # of a bar, in rows
+
+
+@styled
+def draw_specialization(
+    specialization: pd.DataFrame,
+    combined: pd.DataFrame,
+    dissociation: pd.DataFrame,
+    tasks: Sequence[str],
+    fraction: float,
+) -> Figure:
+    """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
+
+    Differences have paired intervals, bars have theirs, and dots are single seeds.
+    """
+    rows = [MEAN, *tasks]
+    label_width = max(0.5, 0.058 * max(map(len, rows)))
+    figure = Figure(figsize=(label_width + 4.6, 0.95 + 0.27 * len(rows)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.35, 1])
+    for axes, label in ((left, "dissociation D (%)"), (right, "after minus before (points)")):
+        axes.axvline(0, color="black", linewidth=0.6)
+        axes.axhline(0.5, color="0.7", linewidth=0.5)
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(label)
+    seeds = at_fraction(dissociation, fraction).pivot(
+        index=["method", "seed"], columns="task", values="dissociation"
+    )
+    seeds[MEAN] = seeds[list(tasks)].mean(axis=1, skipna=False)
+    for lane, (method, (label, look)) in enumerate(BEFORE_AND_AFTER.items()):
+        bars = combined[combined["method"] == method].set_index("task").loc[rows]
+        ys = np.arange(len(rows)) + BAR_HEIGHT * (lane - 0.5)
+        left.barh(ys, 100 * bars["dissociation"], BAR_HEIGHT, label=label, **look)
+        draw_intervals(left, ys, bars)
+        for _, values in seeds.loc[method].iterrows():
+            left.plot(100 * values[rows], ys, **DOT)
+    differences = specialization.set_index("task").loc[rows]
+    _draw_differences(right, differences, seeds, rows)
+    mark_chance(right, differences, np.arange(len(differences)))
+    left.set_yticks(range(len(rows)), rows)
+    left.set_ylim(len(rows) - 0.4, -0.6)
+    left.get_yticklabels()[0].set_fontweight("bold")
+    legend(figure)
+    return figure
+
+
+def _draw_differences(
+    axes: Axes, differences: pd.DataFrame, seeds: pd.DataFrame, rows: Sequence[str]
+) -> None:
+    """Draw the means and intervals of the differences, and the differences of single seeds."""
+    ys = np.arange(len(rows))
+    draw_intervals(axes, ys, differences)
+    mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
+    axes.plot(100 * differences["difference"], ys, label="mean over seeds", **mean)
+    method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()
+    for change in values[method == "iat"] - values[method == "tuned"]:
+        axes.plot(100 * change, ys + 0.24, **DOT)
+    axes.margins(x=0.08)

@@ -1,6 +1,7 @@
-"""Head importance: a heat map (layer x head) per task and seed, with pruned heads outlined."""
+"""Head importance: heat maps with pruned heads outlined, and its reproducibility."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,10 +9,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from headspec.attention import Layers, existing
+from headspec.config.methods import METHODS
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots.drawing.heat_map import draw_heads
-from headspec.plots.drawing.kinds import divide
-from headspec.plots.drawing.style import PAGE, styled
+from headspec.plots.drawing.heat_maps import divide, draw_heads
+from headspec.plots.drawing.style import PAGE, heights, key, legend, mixture_panels, styled
 
 #: columns of seeds, at most; with more seeds, a column with the mean over all comes first
 SEEDS_SHOWN = 3
@@ -20,7 +21,7 @@ TALLEST = 8.5
 
 
 @styled
-def draw(
+def draw_importance(
     importance: Mapping[int, pd.DataFrame],
     tasks: Sequence[str],
     fraction: float,
@@ -64,3 +65,35 @@ def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDA
         return by_seed
     mean = np.mean(list(by_seed.values()), axis=0)
     return {f"mean of {len(by_seed)}": mean} | dict(list(by_seed.items())[:SEEDS_SHOWN])
+
+
+#: kind of agreement that is shown: (legend entry, marker)
+KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D"), "tasks": ("two tasks", "^")}
+#: method: fill of its markers
+FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
+
+
+@styled
+def draw_reliability(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Figure:
+    """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
+
+    A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
+    """
+    reliability = reliability[reliability["kind"].isin(KINDS)]
+    figure, panels, rows = mixture_panels(reliability, mixtures, "rank correlation of importance (Spearman)")
+    methods = [method for method in FILLS if method in set(reliability["method"])]
+    black: dict[str, Any] = {"color": "black", "linestyle": "none", "markeredgewidth": 0.5}
+    for name, group in reliability.groupby(["model", "kind", "method"]):
+        model, kind, method = map(str, name)
+        lane = heights(rows, group, methods.index(method), len(methods))
+        _, marker = KINDS[kind]
+        panels[model].plot(group["spearman"], lane, marker=marker, markerfacecolor=FILLS[method], **black)
+    first, *_ = panels.values()
+    for label, marker in (KINDS[kind] for kind in KINDS if kind in set(reliability["kind"])):
+        key(first, label, marker=marker, markerfacecolor="none", **black)
+    for method in methods:
+        key(first, method, marker="s", markerfacecolor=FILLS[method], **black)
+    for axes in panels.values():
+        axes.set_xlim(min(0, reliability["spearman"].min() - 0.05), 1.05)
+    legend(figure)
+    return figure

@@ -1,4 +1,4 @@
-"""Similarity of tasks to one model, by every measure: matrices and the trees they imply."""
+"""Similarity of tasks by every measure, and dissociation against it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,29 +9,34 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 
-from headspec.plots.drawing.kinds import MISSING
-from headspec.plots.drawing.style import SHADES, number, styled
+from headspec.plots.drawing.heat_maps import MISSING
+from headspec.plots.drawing.marks import correlation_text, draw_points, name_points
+from headspec.plots.drawing.style import PAGE, SHADES, legend, number, styled
+from headspec.statistics.correlation import paired
 
 Floats = NDArray[np.float64]
 
 #: matrices per row, at most
-COLUMNS = 3
+MATRIX_COLUMNS = 3
 #: side of a cell in inches, and width of a tree relative to that of its matrix
 CELL, TREE = 0.27, 0.3
 
 
 @styled
-def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
+def draw_similarity(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
     """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
     Means over subjects are shown; a task with itself is grey.
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]
-    columns = min(COLUMNS, len(measures))
+    columns = min(MATRIX_COLUMNS, len(measures))
     lines = math.ceil(len(measures) / columns)
     side = max(1.0, CELL * len(tasks))
     label_width = 0.25 + 0.055 * max(map(len, tasks))
@@ -92,3 +97,123 @@ def _draw_matrix(axes: Axes, matrix: Floats) -> None:
             axes.text(column, row, text, ha="center", va="center", fontsize=5.5)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+
+
+#: panels per row, at most
+SMALL_COLUMNS = 6
+#: candidate steps between ticks
+STEPS = [1, 2, 2.5, 5, 10]
+
+
+def by_strength(correlation: pd.DataFrame) -> list[str]:
+    """Measures by their mean |Pearson r| over models, the strongest first; an undefined r counts as 0."""
+    strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
+    return list(strength.sort_values(ascending=False, kind="stable").index)
+
+
+@styled
+def draw_correlation(
+    similarity: pd.DataFrame,
+    combined: pd.DataFrame,
+    correlation: pd.DataFrame,
+    paradigms: Mapping[str, str],
+    method: str,
+    labels: Mapping[str, str],
+) -> Figure:
+    """A block of panels per model, a panel per measure, the strongest correlation first."""
+    pairs = paired(similarity, combined, paradigms, method)
+    models = list(pairs["model"].unique())
+    results = correlation[correlation["model"].isin(models)]
+    measures = by_strength(results)
+    lines = math.ceil(len(measures) / SMALL_COLUMNS)
+    columns = math.ceil(len(measures) / lines)
+    size = (max(3.6, min(PAGE, 0.4 + 1.5 * columns)), 0.7 + len(models) * (0.15 + 1.3 * lines))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(models) * lines, columns, sharey=True, squeeze=False)
+    for panels, model in zip(grid.reshape(len(models), -1), models, strict=True):
+        for axes, measure in zip(panels, measures, strict=False):
+            chosen = (pairs["model"] == model) & (pairs["measure"] == measure)
+            result = results[(results["model"] == model) & (results["measure"] == measure)].iloc[0]
+            draw_points(axes, pairs[chosen], result)
+            axes.set_title(f"{labels[measure]}\n{correlation_text(result)}", fontsize="small")
+            axes.xaxis.set_major_locator(MaxNLocator(3, steps=STEPS))
+            axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+            axes.tick_params(axis="x", labelsize="small")
+            axes.margins(0.12)
+        heading = panels[0].set_title(model, loc="left", fontweight="bold")  # above the centred title
+        heading.set_transform(offset_copy(heading.get_transform(), figure, y=20, units="points"))
+        for axes in panels[len(measures) :]:
+            axes.remove()
+    for axes in panels[: len(measures)][-columns:]:  # the lowest in each column
+        axes.set_xlabel("similarity", fontsize="small")
+    figure.supylabel("mean dissociation D (%)", fontsize="medium")
+    legend(figure)
+    return figure
+
+
+#: panels per row, at most
+SCATTER_COLUMNS = 3
+INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
+
+
+@styled
+def draw_scatter(
+    similarity: pd.DataFrame,
+    combined: pd.DataFrame,
+    correlation: pd.DataFrame,
+    measure: str,
+    paradigms: Mapping[str, str],
+    method: str,
+    labels: Mapping[str, str],
+) -> Figure:
+    """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line."""
+    pairs = paired(similarity, combined, paradigms, method)
+    pairs = pairs[pairs["measure"] == measure]
+    results = correlation[correlation["measure"] == measure].set_index("model")
+    models, mixtures = list(pairs["model"].unique()), list(pairs["mixture"].unique())
+    columns = min(SCATTER_COLUMNS, len(models))
+    lines = math.ceil(len(models) / columns)
+    width, height = (3.4, 2.7) if len(models) == 1 else (2.25, 2.2)
+    key = [f"{n:\N{FIGURE SPACE}>2}  {mixture.replace('+', ' + ')}" for n, mixture in enumerate(mixtures, 1)]
+    size = (columns * width + 0.4 + 0.055 * max(map(len, key)), max(lines * height, 0.14 * len(key)) + 0.6)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    for axes, model in zip(panels, models, strict=False):
+        rows, result = pairs[pairs["model"] == model], results.loc[model]
+        draw_points(axes, rows, result)
+        low, high = 100 * rows["ci_low"], 100 * rows["ci_high"]
+        axes.vlines(rows["similarity"], low, high, label="interval", **INTERVAL)
+        low, high = rows["similarity_low"], rows["similarity_high"]
+        axes.hlines(100 * rows["dissociation"], low, high, **INTERVAL)
+        axes.margins(0.09)
+        title = f"{model}, {result['n_pairs']} pairs\n{correlation_text(result, 'Mantel p')}"
+        if pd.notna(result["partial_r"]):
+            title += f"\npartial {correlation_text(result, 'p', 'partial_r', 'p_partial')}"
+        axes.set_title(title)
+        axes.set_xlabel(f"similarity: {labels[measure]}")
+    for axes in panels[::columns]:
+        axes.set_ylabel("mean dissociation D (%)")
+    for axes in panels[len(models) :]:
+        axes.remove()
+    empty = [Line2D([], [], linestyle="none") for _ in key]
+    figure.legend(empty, key, loc="outside right upper", handlelength=0, handletextpad=0, labelspacing=0.3)
+    legend(figure)
+    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
+    for axes, model in zip(panels, models, strict=False):
+        rows = pairs[pairs["model"] == model].reset_index(drop=True)
+        shown = rows.dropna(subset=["similarity", "dissociation"])
+        names = [str(number + 1) for number in shown.index]
+        points = np.stack([shown["similarity"], 100 * shown["dissociation"]], axis=-1)
+        name_points(axes, points, names, _error_lines(shown, results.loc[model]))
+    return figure
+
+
+def _error_lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
+    """Corners (n, 4) of boxes along all lines of a panel: intervals and the least-squares line."""
+    x, y = pairs["similarity"], 100 * pairs["dissociation"]
+    upright = np.stack([x, 100 * pairs["ci_low"], x, 100 * pairs["ci_high"]], axis=-1)
+    level = np.stack([pairs["similarity_low"], y, pairs["similarity_high"], y], axis=-1)
+    along = np.linspace(x.min(), x.max(), 31)
+    fit = np.stack([along, 100 * (result["intercept"] + result["slope"] * along)], axis=-1)
+    boxes = np.concatenate([upright, level, np.hstack([fit[:-1], fit[1:]])]).astype(float)
+    return boxes[~np.isnan(boxes).any(axis=1)]

@@ -146,7 +146,7 @@ def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
     """Yield problems of prompts and answers as tokens of a model."""
-    from headspec.models.tokens.tokenization import tokenizer  # slow to import
+    from headspec.models.tokenization import tokenizer  # slow to import
 
     loaded = tokenizer(model, key)
     for name, (task, prepared) in wordings.items():

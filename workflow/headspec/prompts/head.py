@@ -11,11 +11,10 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.architectures import continues
-from headspec.models.batching import Examples
+from headspec.models.batching import Examples, continuations_attention, in_a_row
 from headspec.models.devices import Device
-from headspec.models.language.head import UNFIT, LanguageHead, near
+from headspec.models.language import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.continuations import attention, in_a_row
 from headspec.tasks.kinds.continuations.head import Likelihoods
 from headspec.tasks.parts import Classes
 
@@ -52,7 +51,7 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
     row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
     try:
-        found = encoder(input_ids=row, **attention(owner, encoder.dtype)).last_hidden_state[0]
+        found = encoder(input_ids=row, **continuations_attention(owner, encoder.dtype)).last_hidden_state[0]
         alone = [encoder(input_ids=row[:, own]).last_hidden_state[0] for own in reads]
         same = all(near(found[own], states, model) for own, states in zip(reads, alone, strict=True))
         reason = "their states change"

@@ -1,10 +1,15 @@
-"""Measures of the similarity of two tasks, each a function of their traits.
+"""Measures of the similarity of two tasks, each a function of their traits, and cosines of long vectors.
 
 They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
-Those that compare all weights are in `sensitivity`, `lookahead` and `grad_tag`.
+Those that compare all weights are in `sensitivity` and `gradient_affinity`.
 """
 
+import itertools
 import math
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -98,3 +103,31 @@ def top_heads(a: Traits, b: Traits) -> float:
 def cnm(a: Traits, b: Traits) -> float:
     """Cosine of the models' encoding scores over a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
     return cosine(a["encoding"], b["encoding"])
+
+
+#: entries of each vector that are multiplied at a time
+BLOCK = 1 << 20
+
+
+def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> NDArray[np.float64]:
+    """Cosines between all of `vectors`, (k, k); nan where either is zero.
+
+    One vector (n,) float32 and a `BLOCK` of each are in memory at a time; the rest is in unnamed files in
+    `folder`, which go with this process even if it is killed.
+    """
+    with ExitStack() as stack:
+        files = []
+        for vector in vectors:
+            files.append(file := stack.enter_context(tempfile.TemporaryFile(dir=folder)))
+            file.write(vector.data)
+            del vector  # before the next one is computed
+            file.seek(0)
+        products: list[list[float]] = []
+        while (block := np.stack([np.fromfile(file, np.float32, BLOCK) for file in files])).size:
+            rows = block.astype(float)  # (k, BLOCK), the last with fewer
+            products.append([a @ b for a, b in itertools.combinations_with_replacement(rows, 2)])
+    triangle = np.triu_indices(len(files))
+    dots = np.empty((len(files), len(files)))
+    dots[triangle] = dots.T[triangle] = [math.fsum(blocks) for blocks in zip(*products, strict=True)]
+    squares = np.outer(dots.diagonal(), dots.diagonal())
+    return np.divide(dots, np.sqrt(squares), out=np.full_like(dots, np.nan), where=squares > 0)

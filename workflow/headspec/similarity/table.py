@@ -1,14 +1,76 @@
-"""Table of task similarities: every pair of tasks by every measure, over seeds and subjects."""
+"""Tables of task similarities: every pair of tasks by every measure, over seeds and subjects.
+
+Affinity is directed: it says how much one task, the source, would help another, the target.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from headspec.similarity.measures import Traits
 from headspec.tables import FLOAT, TEXT, Schema
+
+PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
+"""Table `parameters`: a row for each pair of tasks.
+similarity/{model}/seed{seed}/fisher.parquet, similarity/{model}/seed{seed}/gradient.parquet
+"""
+SEED_AFFINITY = Schema({"measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT}, keys=3)
+"""Table `seed_affinity`: a row for each measure, source and target.
+similarity/{model}/seed{seed}/lookahead.parquet, similarity/{model}/seed{seed}/lookahead-single.parquet,
+similarity/{model}/seed{seed}/grad-tag.parquet
+
+measure: `lookahead`, `lookahead-single` or `grad-tag`
+affinity: share of the target's loss that the source removes; below 0 if it adds
+"""
+AFFINITY = Schema(
+    {"model": TEXT, "measure": TEXT, "source": TEXT, "target": TEXT, "affinity": FLOAT,
+     "between_seeds": FLOAT},
+    keys=4,
+)  # fmt: skip
+"""Table `affinity`: a row for each model, measure, source and target.
+tables/affinity.parquet
+
+measure: `lookahead`, `lookahead-single` or `grad-tag`
+affinity: the same, mean over seeds
+"""
+
+
+def seed_table(
+    measure: str, tasks: Sequence[str], values: NDArray[np.float64], directed: bool
+) -> tuple[Schema, pd.DataFrame]:
+    """Return the table of a measure for a seed and its schema: of ordered pairs if it is `directed`.
+
+    `values` are (tasks, tasks), source first.
+    """
+    schema, pairs = (
+        (SEED_AFFINITY, itertools.permutations) if directed else (PARAMETERS, itertools.combinations)
+    )
+    rows = [(measure, tasks[a], tasks[b], values[a, b]) for a, b in pairs(range(len(tasks)), 2)]
+    return schema, pd.DataFrame(rows, columns=list(schema.columns))
+
+
+def affinity(model: str, seeds: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the table `affinity` of a model, from tables `seed_affinity`; nan if any seed has nan."""
+    keys = list(SEED_AFFINITY.columns)[: SEED_AFFINITY.keys]
+    groups = pd.concat(seeds, ignore_index=True).groupby(keys, sort=False)["affinity"]
+    means = groups.agg(affinity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()
+    return means.assign(model=model)[list(AFFINITY.columns)]
+
+
+def both_ways(seed: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
+    """Return similarity as the mean of both directions; columns measure, task_a, task_b, similarity."""
+    directed = dict(zip(zip(seed["source"], seed["target"], strict=True), seed["affinity"], strict=True))
+    rows = [
+        (seed["measure"].iloc[0], a, b, (directed[a, b] + directed[b, a]) / 2)
+        for a, b in itertools.combinations(tasks, 2)
+    ]
+    return pd.DataFrame(rows, columns=["measure", "task_a", "task_b", "similarity"])
+
 
 SIMILARITY = Schema(
     {"model": TEXT, "measure": TEXT, "task_a": TEXT, "task_b": TEXT, "subject": TEXT, "similarity": FLOAT,

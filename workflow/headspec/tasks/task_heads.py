@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headspec.models.batching import Batch
-    from headspec.models.language.head import LanguageHead
+    from headspec.models.language import LanguageHead
     from headspec.models.multitask import MultiTask
 
 

@@ -11,16 +11,16 @@ import torch
 
 from headspec import tables
 from headspec.errors import HeadspecError
+from headspec.models.attention.interface import evaluating
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
-from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import encoding
 from headspec.training import parallel
-from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.schedule import Step
+from headspec.training.updates import random_state, set_random_state
 
 #: sentences per task (fewer if a task has fewer, or `SHARE` allows fewer), and the minimum
 SENTENCES, FEWEST = 100, 10

@@ -15,20 +15,19 @@ import torch
 
 from headspec.config.sections.training import Training
 from headspec.errors import NumericalError
-from headspec.models.adapters import adapters
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence
 from headspec.models.multitask import MultiTask
+from headspec.models.saved import adapters
 from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.training.bleu_log import BleuLog
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.microbatches import backward, random_state, set_random_state
 from headspec.training.schedule import Step, branch_point, learning_rates, schedule
-from headspec.training.updates import UpdateRule, Updates
-from headspec.training.vocabulary import can_be_compact, compact_vocabulary
+from headspec.training.trainable import can_be_compact, compact_vocabulary
+from headspec.training.updates import UpdateRule, Updates, backward, random_state, set_random_state
 
 TRAINING = Schema(
     {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,

@@ -18,17 +18,16 @@ from headspec.config.sections.training import Training
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence, require
-from headspec.models.internals.representations import vectors
+from headspec.models.internals.activations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import chance, score
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.microbatches import backward
 from headspec.training.schedule import learning_rate
-from headspec.training.updates import Updates
-from headspec.training.vocabulary import can_be_compact, compact_vocabulary
+from headspec.training.trainable import can_be_compact, compact_vocabulary
+from headspec.training.updates import Updates, backward
 
 Floats = NDArray[np.float64]
 

@@ -1,14 +1,144 @@
-"""Optimizer steps."""
+"""Optimizer steps, and gradients of batches that do not fit into memory or are shared by several GPUs.
+
+These equal those of the whole batch up to rounding, except with dropout inside fused attention on a GPU,
+where the masks differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from headspec.config.sections.training import Training
+from headspec.models.batching import Batch
+from headspec.models.devices import Device, out_of_memory
 from headspec.models.multitask import MultiTask
+from headspec.progress import log
+from headspec.seeds import derive
+from headspec.training import parallel
+
+
+class DropoutOfTheWhole(TorchFunctionMode):
+    """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
+
+    Dropout draws for the `whole` batch, as without microbatches, and keeps the rows `part`. Fused attention
+    draws its masks internally: each part gets other random numbers, or all would have the same masks.
+    """
+
+    def __init__(self, part: slice, whole: int) -> None:
+        super().__init__()
+        self.part, self.whole, self.fused = part, whole, 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention and kwargs.get("dropout_p"):
+            with self._own_numbers():
+                return func(*args, **kwargs)
+        if func is not F.dropout or not kwargs.get("training", True):
+            return func(*args, **kwargs)
+        states, *_ = args
+        if len(states) != self.part.stop - self.part.start:
+            return func(*args, **kwargs)  # has no rows of examples
+        ones = torch.ones((self.whole, *states.shape[1:]), dtype=states.dtype, device=states.device)
+        return states * F.dropout(ones, kwargs.get("p", 0.5))[self.part]
+
+    @contextmanager
+    def _own_numbers(self) -> Iterator[None]:
+        """Use random numbers that no other part or call uses, and restore the state afterwards."""
+        before = random_state()
+        states = b"".join(state.numpy().tobytes() for state in before.values())
+        self.fused += 1
+        torch.manual_seed(derive(self.part.start, self.fused, hashlib.sha256(states).hexdigest()))
+        yield
+        set_random_state(before)
+
+
+def backward(
+    losses: Callable[[Batch], torch.Tensor],
+    batch: Batch,
+    parameters: Sequence[torch.Tensor],
+    microbatches: int,
+    device: Device,
+) -> tuple[torch.Tensor, int]:
+    """Compute the gradients of a batch's mean loss in `microbatches`, or in more if memory runs out.
+
+    Microbatches of at least two examples go through the model one after another; only one's activations are
+    in memory at a time. Processes that train together each compute a share of the batch. `losses` returns
+    each example's loss, (examples,), for a batch or a part; `parameters` get gradients, and have none yet.
+    Returns the mean loss, a scalar, and the number of microbatches used.
+    """
+    before = random_state()
+    size = len(batch.rows)
+    rows = parallel.share(size)
+    while True:
+        try:
+            loss = _in_microbatches(losses, batch, rows, microbatches, device)
+            parallel.add_up([loss, *(p.grad for p in parameters if p.grad is not None)], size)
+            return loss, microbatches
+        except RuntimeError as error:
+            if microbatches >= (rows.stop - rows.start) // 2 or not out_of_memory(error):
+                raise
+        microbatches *= 2
+        log.info("out of memory: batches in %d microbatches from here", microbatches)
+        for parameter in parameters:
+            parameter.grad = None
+        torch.cuda.empty_cache()
+        set_random_state(before)
+
+
+def _in_microbatches(
+    losses: Callable[[Batch], torch.Tensor], batch: Batch, rows: slice, microbatches: int, device: Device
+) -> torch.Tensor:
+    """Return the sum of the losses of `rows` divided by the whole batch's size, and leave its gradients."""
+    size, n = len(batch.rows), rows.stop - rows.start
+    microbatches = max(1, min(microbatches, n // 2))
+    if n == size and microbatches == 1:
+        with device.cast():
+            loss = losses(batch).mean()
+        loss.backward()
+        return loss.detach()
+    total = torch.zeros((), device=device.name)
+    before = random_state()
+    for part in slices(rows, microbatches):
+        set_random_state(before)
+        with device.cast(), DropoutOfTheWhole(part, size):
+            loss = losses(batch.part(part)).sum() / size
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+def slices(rows: slice, microbatches: int) -> Iterator[slice]:
+    """Divide `rows` into `microbatches` slices, whose sizes differ by at most one."""
+    n = rows.stop - rows.start
+    for i in range(microbatches):
+        yield slice(rows.start + n * i // microbatches, rows.start + n * (i + 1) // microbatches)
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    """Return the state of torch's random number generators: ``rng``, and on a GPU ``cuda_rng``."""
+    state = {"rng": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda_rng"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: dict[str, torch.Tensor]) -> None:
+    torch.set_rng_state(state["rng"])
+    if "cuda_rng" in state:
+        torch.cuda.set_rng_state(state["cuda_rng"])
 
 
 class UpdateRule(Protocol):

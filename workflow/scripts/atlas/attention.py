@@ -5,9 +5,9 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.sample import HEAD_FOLDS
+from headspec.models import tokenization
 from headspec.models.stage import ModelStage
-from headspec.models.tokens import tokenization
-from headspec.models.tokens.word_tokens import separators
+from headspec.models.word_tokens import separators
 from headspec.progress import stage
 
 snakemake: Snakemake

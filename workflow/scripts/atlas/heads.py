@@ -6,9 +6,15 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.atlas.measures import AGREEMENT, HEADS, agreement, head_values
+from headspec.statistics.atlas.measures import (
+    AGREEMENT,
+    HEADS,
+    TASK_DIFFERENCES,
+    agreement,
+    head_values,
+    task_differences,
+)
 from headspec.statistics.atlas.roles import HEAD_ROLES, one_role
-from headspec.statistics.atlas.task_differences import TASK_DIFFERENCES, task_differences
 
 snakemake: Snakemake
 params, files = snakemake.params, snakemake.input

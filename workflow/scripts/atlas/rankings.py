@@ -3,9 +3,9 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.data.shared_texts import grouped
+from headspec.data.overlap import grouped
 from headspec.progress import stage
-from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
+from headspec.statistics.atlas.rankings import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.dissociation.resampled import evaluations
 
 snakemake: Snakemake

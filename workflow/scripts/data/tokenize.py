@@ -6,11 +6,11 @@ from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.errors import DataError
 from headspec.models.architectures import WRITES
-from headspec.models.pretrained import sizes
+from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import architecture
-from headspec.models.pretrained.described import is_described
+from headspec.models.pretrained.config_json import is_described
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import encode, job_tokenizer, kinds_of_attention, schema
+from headspec.models.tokenization import encode, job_tokenizer, kinds_of_attention, schema
 from headspec.progress import log, stage
 from headspec.tasks.tokens import SIGNATURES, encoding
 
@@ -22,7 +22,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     family = WRITES
     if not is_described(model):
         family = architecture(folder(model, key), model, key)  # planning cannot check hub models
-    sizes.check(model, key)
+    checks.check_sizes(model, key)
     tokenizer = job_tokenizer(snakemake)
     kinds = kinds_of_attention(model, key)
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}

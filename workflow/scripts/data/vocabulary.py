@@ -5,7 +5,7 @@ from importlib import metadata
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.models.tokens.vocabulary import VOCABULARY, pieces
+from headspec.models.vocabulary import VOCABULARY, pieces
 from headspec.progress import log, stage
 
 snakemake: Snakemake

@@ -5,8 +5,8 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
+from headspec.models import tokenization
 from headspec.models.stage import ModelStage
-from headspec.models.tokens import tokenization
 from headspec.progress import stage
 from headspec.training.pruned.gated import Sets, last_kept
 

@@ -4,7 +4,7 @@ import pandas as pd
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.heads import listed
+from headspec.heads.masks import LISTED, listed_heads_mask, listed_masks
 from headspec.heads.pruning import evaluated
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
@@ -19,9 +19,9 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     masks = {}
     for name, heads in params.lists.items():
         key = f"models.{snakemake.wildcards.model}.heads.{name}"
-        masks[name] = listed.closed(heads, model.gates.exists, key)
+        masks[name] = listed_heads_mask(heads, model.gates.exists, key)
     importances = {task: importance_map(table, task) for task in examples}
-    planned = listed.masks(masks, importances, params.draws)
+    planned = listed_masks(masks, importances, params.draws)
     every = [mask for list_masks in planned.values() for mask in list_masks]
     found = evaluated(model, examples, every, job.device)
     frames = []
@@ -35,4 +35,4 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
                     heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(),
                 ))  # fmt: skip
     frame = pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})
-    tables.write(snakemake.output[0], listed.LISTED, frame, job.footer())
+    tables.write(snakemake.output[0], LISTED, frame, job.footer())

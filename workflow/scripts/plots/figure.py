@@ -11,9 +11,10 @@ from headspec.progress import stage
 
 snakemake: Snakemake
 params, wildcards = snakemake.params, snakemake.wildcards
-module = import_module(f"headspec.plots.{params.figure.replace('/', '.')}")
+path, _, name = params.drawn_by.partition(".py:")
+draw = getattr(import_module(f"headspec.plots.{path.replace('/', '.')}"), name)
 with stage(snakemake, f"figure {params.figure}"):
-    taken = inspect.signature(module.draw).parameters
+    taken = inspect.signature(draw).parameters
     given = dict(wildcards.items()) | dict(params.items())
     arguments = {name: value for name, value in given.items() if name in taken}
     if "attention" in taken:
@@ -27,4 +28,4 @@ with stage(snakemake, f"figure {params.figure}"):
             arguments[name] = dict(zip(params.seeds, map(tables.read, paths), strict=True))
         else:
             arguments[name] = [tables.read(path) for path in paths]
-    save(module.draw(**arguments), snakemake.output, params.dpi, tables.job_record(snakemake))
+    save(draw(**arguments), snakemake.output, params.dpi, tables.job_record(snakemake))

@@ -2,10 +2,9 @@
 
 from snakemake.iocontainers import Snakemake
 
-from headspec import tables
+from headspec import probes, tables
 from headspec.models.stage import ModelStage
-from headspec.probes import attention, outputs
-from headspec.probes.cases import PROBED, cases, label_chances
+from headspec.probes import PROBED, cases, label_chances
 from headspec.progress import log, stage
 from headspec.tasks.kinds.words.units import word_task
 
@@ -22,8 +21,8 @@ with stage(snakemake, f"probe {snakemake.output[0]}"):
         for split_tokens, texts in zip(tokens, files.texts, strict=True)
     )
     if links:
-        frame = attention.probe(job.model(), test, labels, job.device)
+        frame = probes.probe_attention(job.model(), test, labels, job.device)
     else:
-        frame = outputs.probe(job.model(), train, test, labels, job.device)
+        frame = probes.probe_outputs(job.model(), train, test, labels, job.device)
     tables.write(snakemake.output[0], PROBED, frame, job.footer(sentences=len(test.examples)))
     log.info("%d sentences, %d units", len(test.examples), len(test.label))

@@ -7,8 +7,8 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.models.architectures import CONTINUES
-from headspec.models.language.head import language_model
-from headspec.models.pretrained import versions
+from headspec.models.language import language_model
+from headspec.models.pretrained import folders
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
 from headspec.models.stage import ModelStage
@@ -22,7 +22,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     model, key = Model.from_params(params.model), f"models.{snakemake.wildcards.model}"
     path, where = folder(model, key, "weights"), f"{key}.source: '{model.source}'"
     verify(path, model, key)
-    with versions.as_planned(params.version, model, key, "weights"):
+    with folders.as_planned(params.version, model, key, "weights"):
         continues = architecture(path, model, key) == CONTINUES
         answering = language_model(path, where, continues, model.dtype)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))

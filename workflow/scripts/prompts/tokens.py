@@ -6,10 +6,10 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.sections.model import Model
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.models.pretrained import sizes
+from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import job_tokenizer, schema
+from headspec.models.tokenization import job_tokenizer, schema
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
@@ -22,7 +22,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     model, key = Model.from_params(params.model), f"models.{wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
-    sizes.check(model, key)
+    checks.check_sizes(model, key)
     check_model(path, model, key)
     task, task_key = TaskKeys.from_params(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)

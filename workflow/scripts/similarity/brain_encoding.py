@@ -8,7 +8,8 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.progress import log, stage
 from headspec.seeds import derive
-from headspec.similarity.brain import folds, responses, voxelwise
+from headspec.similarity.brain import folds, responses
+from headspec.similarity.brain.encoding import BRAIN_ENCODING, BRAIN_ENCODING_SUMMARY, analyse_encoding
 from headspec.similarity.brain.stimuli import units
 
 snakemake: Snakemake
@@ -19,7 +20,7 @@ with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
         str(task): np.stack(part.sort_values("example")["vector"].to_list())
         for task, part in tables.read(snakemake.input.vectors).groupby("task")
     }
-    encoding, summary = voxelwise.analyse(
+    encoding, summary = analyse_encoding(
         vectors,
         responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
         tables.read(snakemake.input.voxels),
@@ -31,5 +32,5 @@ with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
         numbers = row.task, row.subject, row.r, row.n_voxels, row.p_value
         log.info("%s, %s: r %.3f over %d voxels, p %.4f", *numbers)
     footer = tables.provenance(snakemake, seed=int(wildcards.seed))
-    tables.write(snakemake.output.encoding, voxelwise.BRAIN_ENCODING, encoding, footer)
-    tables.write(snakemake.output.summary, voxelwise.BRAIN_ENCODING_SUMMARY, summary, footer)
+    tables.write(snakemake.output.encoding, BRAIN_ENCODING, encoding, footer)
+    tables.write(snakemake.output.summary, BRAIN_ENCODING_SUMMARY, summary, footer)

@@ -7,8 +7,8 @@ from snakemake.iocontainers import Snakemake
 from headspec import plugins, tables
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.similarity.affinity import seed_table
-from headspec.similarity.single_runs import SingleRuns, sampled
+from headspec.similarity.sensitivity import SingleRuns, sampled
+from headspec.similarity.table import seed_table
 
 snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params

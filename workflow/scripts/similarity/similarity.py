@@ -7,8 +7,16 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.progress import stage
-from headspec.similarity.affinity import AFFINITY, affinity, both_ways
-from headspec.similarity.table import SIMILARITY, Measure, by_subject, combined, pairwise
+from headspec.similarity.table import (
+    AFFINITY,
+    SIMILARITY,
+    Measure,
+    affinity,
+    both_ways,
+    by_subject,
+    combined,
+    pairwise,
+)
 
 snakemake: Snakemake
 params = snakemake.params

@@ -4,7 +4,7 @@ import numpy as np
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.models.internals.representations import REPRESENTATIONS, task_means
+from headspec.models.internals.activations import REPRESENTATIONS, task_means
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage

@@ -8,8 +8,8 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.errors import DataError
 from headspec.progress import log, stage
-from headspec.similarity.brain import ceiling, nuisance, responses
-from headspec.similarity.brain.stimuli import read_stimuli, units
+from headspec.similarity.brain import encoding, responses
+from headspec.similarity.brain.stimuli import NUISANCE, read_stimuli, regressors, units, word_counts
 
 snakemake: Snakemake
 params = snakemake.params
@@ -17,20 +17,20 @@ with stage(snakemake, "voxels"):
     stimuli = read_stimuli(params.source, params.regressors)
     frames = [tables.read(path) for path in snakemake.input.texts]
     texts = [frame[column].dropna() for frame in frames for column in ("text_a", "text_b")]
-    counts = nuisance.word_counts(text for column in texts for text in column)
-    regressors = list(nuisance.regressors(stimuli, params.regressors, counts))
-    frame = pd.DataFrame({"example": range(len(regressors)), "nuisance": regressors})
+    counts = word_counts(text for column in texts for text in column)
+    nuisance = list(regressors(stimuli, params.regressors, counts))
+    frame = pd.DataFrame({"example": range(len(nuisance)), "nuisance": nuisance})
     footer = tables.provenance(snakemake, words=len(counts))
-    tables.write(snakemake.output.nuisance, nuisance.NUISANCE, frame, footer)
+    tables.write(snakemake.output.nuisance, NUISANCE, frame, footer)
     by_subject = responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
     for subject, each in by_subject.items():
         log.info("%s: %d voxels; left out: %s", subject, len(each.voxels), each.left_out)
     if len(by_subject) == 1:
         log.info("one subject: no reliability, ceiling or interval")
-    frame = ceiling.analyse(
+    frame = encoding.analyse_voxels(
         by_subject,
         units(stimuli),
-        regressors,
+        nuisance,
         params.folds,
         params.voxels == "reliable",
         params.seed,
@@ -42,4 +42,4 @@ with stage(snakemake, "voxels"):
         raise DataError(
             "brain.voxels: got 'reliable', but no voxel of any subject is reliable; expected 'all'"
         )
-    tables.write(snakemake.output.voxels, ceiling.VOXELS, frame, tables.provenance(snakemake))
+    tables.write(snakemake.output.voxels, encoding.VOXELS, frame, tables.provenance(snakemake))

@@ -5,8 +5,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.errors import listing
 from headspec.progress import log, stage
-from headspec.statistics.similarity.correlation import CORRELATION, correlation
-from headspec.statistics.similarity.paired import paired
+from headspec.statistics.correlation import CORRELATION, correlation, paired
 
 snakemake: Snakemake
 params = snakemake.params

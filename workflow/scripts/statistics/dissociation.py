@@ -3,7 +3,7 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.data.shared_texts import grouped
+from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
 from headspec.statistics.dissociation.resampled import evaluations

@@ -5,11 +5,18 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.runs import PrunedRun
 from headspec.progress import log, stage
+from headspec.statistics.budgets import BUDGETS, WHOLE, budgets, counts
 from headspec.statistics.chance import warnings
-from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
-from headspec.statistics.gates.kept import KEPT_KINDS, KEPT_LAYERS, kept_kinds, kept_layers
-from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, overlap
-from headspec.statistics.gates.targets import counts
+from headspec.statistics.kept_heads import (
+    GATES,
+    KEPT_KINDS,
+    KEPT_LAYERS,
+    OVERLAP,
+    gates_table,
+    kept_kinds,
+    kept_layers,
+    overlap,
+)
 
 snakemake: Snakemake
 params = snakemake.params

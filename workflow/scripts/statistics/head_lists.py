@@ -3,9 +3,9 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.data.shared_texts import grouped
+from headspec.data.overlap import grouped
 from headspec.progress import stage
-from headspec.statistics.dissociation.listed import HEAD_LISTS, head_lists
+from headspec.statistics.dissociation.head_lists import HEAD_LISTS, head_lists
 from headspec.statistics.dissociation.resampled import evaluations
 
 snakemake: Snakemake

@@ -5,7 +5,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.runs import Run, Variant
 from headspec.progress import stage
-from headspec.statistics.training.improvement import IAT, IMPROVEMENT, improvement, scores
+from headspec.statistics.improvement import IAT, IMPROVEMENT, iat_scores, improvement
 from headspec.training.schedule import rate_share
 
 snakemake: Snakemake
@@ -16,7 +16,7 @@ with stage(snakemake, "improvement over multi-task training"):
     paths = dict(zip(runs, snakemake.input.evaluations, strict=True))
     predictions = ((run, tables.read(path)) for run, path in paths.items())
     shares = {v.method: rate_share(v.delta, **params.rates) for v in variants if v.delta is not None}
-    frame = scores(predictions, variants, params.metrics, shares)
+    frame = iat_scores(predictions, variants, params.metrics, shares)
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output.scores, IAT, frame, footer)
     frame = improvement(

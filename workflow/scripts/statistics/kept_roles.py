@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.config.runs import PrunedRun
 from headspec.progress import stage
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, one_role
-from headspec.statistics.gates.kept_roles import KEPT_ROLES, ROLE_COUNTS, kept_roles, role_counts
+from headspec.statistics.kept_roles import KEPT_ROLES, ROLE_COUNTS, kept_roles, role_counts
 
 snakemake: Snakemake
 params, files = snakemake.params, snakemake.input

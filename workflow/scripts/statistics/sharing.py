@@ -5,7 +5,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.training.sharing import SHARING, sharing
+from headspec.statistics.grouping.gains import SHARING, sharing
 
 snakemake: Snakemake
 params = snakemake.params

@@ -3,10 +3,10 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.data.shared_texts import grouped
+from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.resampled import evaluations
-from headspec.statistics.training.specialization import SPECIALIZATION, specialization
+from headspec.statistics.improvement import SPECIALIZATION, specialization
 
 snakemake: Snakemake
 params = snakemake.params

@@ -5,15 +5,15 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.training.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
+from headspec.statistics.transfer import TRANSFER, TRANSFER_SUMMARY, transfer_scores, transfer_summary
 
 snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "scores of few-shot transfer"):
     keys = ((Run(**run), task) for run in params.runs for task in params.tasks)
     frames = (tables.read(path) for path in snakemake.input)
-    transferred = scores((run, task, frame) for (run, task), frame in zip(keys, frames, strict=True))
+    transferred = transfer_scores((run, task, frame) for (run, task), frame in zip(keys, frames, strict=True))
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output.scores, TRANSFER, transferred, footer)
-    frame = summary(transferred, params.mixtures, params.confidence)
+    frame = transfer_summary(transferred, params.mixtures, params.confidence)
     tables.write(snakemake.output.summary, TRANSFER_SUMMARY, frame, footer)

@@ -3,7 +3,7 @@
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
-from headspec.models.internals.representations import REPRESENTATIONS, representations
+from headspec.models.internals.activations import REPRESENTATIONS, representations
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage

@@ -13,9 +13,8 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
-from headspec.training.iat import End, retrain
+from headspec.training.iat import End, owned_heads, retrain
 from headspec.training.loop import TRAINING, Setup
-from headspec.training.variants.owned import owned_heads
 
 snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens

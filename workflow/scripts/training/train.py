@@ -14,10 +14,10 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
 from headspec.training import parallel, store
-from headspec.training.adapting import adapt
 from headspec.training.bleu_log import validation_beside
 from headspec.training.checkpoint import Checkpoint, resumable
 from headspec.training.loop import TRAINING, Setup, train
+from headspec.training.trainable import adapt
 
 snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens

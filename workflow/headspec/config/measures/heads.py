@@ -19,8 +19,8 @@ OTHERS = ("attended", "roles", "ablated", "cumulative")
 class HeadMeasure:
     """A measure of heads.
 
-    A table outside `STANDARD` is named after its measure and made by `measure` in the module of that name in
-    `headspec/atlas/`, for studies that rank heads by it.
+    A table outside `STANDARD` is named after its measure and made by its `function`, for studies that rank
+    heads by it.
     """
 
     label: str  #: its name in figures, with the words of its name in the config
@@ -30,9 +30,11 @@ class HeadMeasure:
     made_from: str | None = None
     ranks: bool = True  #: whether `atlas.rankings` may name it: heads with the largest values matter most
     learnt: bool = False  #: whether the pruning method of this name learns it, by each task's own gates
-    function: str | None = None  #: a plugin's function that makes the table (`headspec.plugins.function`)
+    function: str = ""  #: that makes its own table (`headspec.plugins.function`)
 
 
+#: modules with functions that make tables
+ATLAS = "headspec.atlas"
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
 MEASURES = Registry[HeadMeasure]("measure of heads")
 MEASURES |= {
@@ -49,9 +51,15 @@ MEASURES |= {
     "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
     "subset": HeadMeasure("gates, subset", learnt=True),
     "subset-hard": HeadMeasure("gates, subset hard", learnt=True),
-    "specific": HeadMeasure("importance, specific", "specific", made_from="relevance"),
-    "integrated_gradient": HeadMeasure("integrated gradient", "integrated_gradient"),
-    "resample_ablation": HeadMeasure("resampled ablation", "resample_ablation"),
+    "specific": HeadMeasure(
+        "importance, specific", "specific", made_from="relevance", function=f"{ATLAS}.sample:specific"
+    ),
+    "integrated_gradient": HeadMeasure(
+        "integrated gradient", "integrated_gradient", function=f"{ATLAS}.relevance:integrated_gradient"
+    ),
+    "resample_ablation": HeadMeasure(
+        "resampled ablation", "resample_ablation", function=f"{ATLAS}.ablation:resample_ablation"
+    ),
     "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
     "random": HeadMeasure("random", ranks=False),
@@ -64,8 +72,8 @@ def rankings() -> list[str]:
 
 
 def function(name: str) -> str:
-    """Return the function that makes a measure's own table: a plugin's, or `measure` of its module."""
-    return MEASURES[name].function or f"headspec.atlas.{name}:measure"
+    """Return the function that makes a measure's own table."""
+    return MEASURES[name].function
 
 
 def tables(rankings: Iterable[str]) -> list[str]:

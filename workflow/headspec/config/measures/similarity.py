@@ -66,16 +66,20 @@ MEASURES |= {
     "head-fisher": SimilarityMeasure("head Fisher", "head_fisher"),
     "gradient": SimilarityMeasure("gradient cosine", None, f"{WEIGHTS}.sensitivity:gradient_cosines"),
     "lookahead": SimilarityMeasure(
-        "look-ahead", None, f"{WEIGHTS}.lookahead:affinity", True, lambda k: (1 / 2, (k + 1) / 2)
+        "look-ahead",
+        None,
+        f"{WEIGHTS}.gradient_affinity:lookahead_affinity",
+        True,
+        lambda k: (1 / 2, (k + 1) / 2),
     ),
     "lookahead-single": SimilarityMeasure(
         "look-ahead, single",
         None,
-        f"{WEIGHTS}.lookahead:affinity_single",
+        f"{WEIGHTS}.gradient_affinity:lookahead_affinity_single",
         True,
         lambda k: (k / 2, (k + 1) / 2),
     ),
-    "grad-tag": SimilarityMeasure("Grad-TAG", None, f"{WEIGHTS}.grad_tag:affinity", True),
+    "grad-tag": SimilarityMeasure("Grad-TAG", None, f"{WEIGHTS}.gradient_affinity:grad_tag_affinity", True),
     "importance": SimilarityMeasure("importance (rank)", "importance"),
     "top-heads": SimilarityMeasure("top heads (Jaccard)", "top"),
     "cnm": SimilarityMeasure("CNM", "encoding"),

@@ -1,7 +1,8 @@
-"""Sentences for finding the roles of heads, with or without dependency trees."""
+"""Sentences for finding the roles of heads, with or without dependency trees, and checks of trees."""
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,52 @@ import pyarrow as pa
 from headspec import characters
 from headspec.config.sources import locate
 from headspec.config.values import as_text
-from headspec.data.sources import cells, readers, split_files
+from headspec.data.sources import readers, split_files
+from headspec.data.sources.columns import list_items, parse_lists
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
-from headspec.data.sources.trees import problem
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
+
+
+DIGITS = 9  # of the number of a word
+MISSING = (None, "", "_", "None", "nan")  # written in tables for a missing head
+
+
+def tree_problem(words: list, heads: list, relations: list) -> str | None:
+    """Explain why heads, from 1 or 0 for the root, are not a tree with one root; None if they are."""
+    n = len(words)
+    if not n:
+        return "it has no words"
+    if not len(heads) == len(relations) == n:
+        return f"it has {n} words, {len(heads)} heads and {len(relations)} relations"
+    for number, (word, head, relation) in enumerate(zip(words, heads, relations, strict=True), 1):
+        if word in (None, ""):
+            return f"word {number} is empty"
+        if not isinstance(word, str):
+            return f"word {number} ({word}) is not text"
+        if head in MISSING:
+            return f"word {number} ('{word}') has no head"
+        if not str(head).isdecimal() or len(str(head)) > DIGITS or int(head) > n:
+            return f"word {number} ('{word}') has head {head}, expected 0 (the root) to {n}"
+        if relation in MISSING:
+            return f"word {number} ('{word}') has no relation"
+        if not isinstance(relation, str):
+            return f"word {number} ('{word}') has a relation that is not text: {relation}"
+    above = {number: int(head) for number, head in enumerate(heads, 1)}
+    roots = [number for number, head in above.items() if head == 0]
+    if len(roots) > 1:
+        return f"it has {len(roots)} roots, words {listing(roots)}"
+    try:  # without a root there is a cycle
+        graphlib.TopologicalSorter({number: [head] for number, head in above.items()}).prepare()
+    except graphlib.CycleError as error:
+        cycle = " -> ".join(map(str, reversed(error.args[1])))
+        return f"{'' if roots else 'it has no root; '}the heads of words {cycle} form a cycle"
+    return None
+
 
 TREEBANK = Schema(
     {"sentence": INT, "name": TEXT, "words": pa.list_(TEXT), "head": pa.list_(INT),
@@ -144,7 +182,7 @@ def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
         stored = registry.table(paths, needed, Options(f"{KEY}.source"))
     named = [column for column in stored if column not in columns.values()]
     try:
-        lists = {name: cells.parse_lists(stored[column]) for name, column in columns.items()}
+        lists = {name: parse_lists(stored[column]) for name, column in columns.items()}
     except ValueError as error:
         raise DataError(f"{KEY}.source: {settings.source}: {error}") from None
     frame = pd.DataFrame({name: column.map(_items) for name, column in lists.items()})
@@ -156,7 +194,7 @@ def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
 def _items(cell: Any) -> list:
     """Return the items of a list, or of text split at spaces."""
     if isinstance(cell, str):
-        return cells.list_items(cell)
+        return list_items(cell)
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) and np.ndim(cell) == 1 else []
     items = [str(item) if isinstance(item, (np.ndarray, list, dict)) else item for item in items]
     return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats
@@ -168,7 +206,7 @@ def _check(frame: pd.DataFrame, source: str) -> None:
     wrong = [
         (number, name, clause)
         for number, (name, *columns) in enumerate(rows, 1)
-        if (clause := problem(*columns))
+        if (clause := tree_problem(*columns))
     ]
     if wrong:
         shown = "; ".join(f"sentence {number} ({name}): {clause}" for number, name, clause in wrong[:SHOWN])

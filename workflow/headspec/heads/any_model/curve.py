@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from headspec import head_choice
 from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count, rows
-from headspec.heads.any_model.evaluation import Evaluation, Measure
 from headspec.heads.any_model.head_importance import head_importance
-from headspec.heads.any_model.losses import Loss
+from headspec.heads.any_model.losses import Evaluation, Loss, Measure
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.attention.probe_inputs import check_model

@@ -12,9 +12,8 @@ import torch
 
 from headspec.errors import nearest
 from headspec.heads.ablations import each_replaced
-from headspec.heads.any_model.contexts import of_others
-from headspec.heads.any_model.scored import Scored
-from headspec.heads.gradients import (
+from headspec.heads.any_model.scored import Scored, of_others
+from headspec.heads.importance import (
     gate_derivatives,
     integrated_derivatives,
     patch_derivatives,

@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import pad_sequence
 from headspec.errors import listing, nearest
 from headspec.heads.any_model.batches import Inputs
 from headspec.heads.any_model.losses import IGNORED
+from headspec.models import tokenization
 from headspec.models.pretrained.config_json import positions
-from headspec.models.tokens import tokenization
-from headspec.models.tokens.continued import around, following, once, special_tokens
+from headspec.models.tokenization import around, following, once, special_tokens
 from headspec.progress import log
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.attention.interface import Attended, Attention, watched
+from headspec.models.attention.interface import Attended, Attention, unfused, watched
 from headspec.models.attention.probe_inputs import TARGETS
 from headspec.models.attention.sites import Site, is_linear
-from headspec.models.modes import unfused
 
 if TYPE_CHECKING:
     from headspec.models.gates import HeadGates

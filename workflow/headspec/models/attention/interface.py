@@ -1,4 +1,4 @@
-"""The attention interface of transformers, and functions that replace a module's attention.
+"""The attention interface of transformers: functions in place of a module's, and modes of a model.
 
 Nearly every model gets its attention function from `AttentionInterface` of transformers. It returns the
 context vectors of all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is
@@ -24,7 +24,45 @@ from torch import nn
 from headspec.errors import EncoderError
 
 if TYPE_CHECKING:
-    from transformers import AttentionInterface
+    from transformers import AttentionInterface, PreTrainedModel
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluate; afterwards each module trains or evaluates as before."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+@contextmanager
+def unfused(model: PreTrainedModel) -> Iterator[None]:
+    """Compute attention step by step, so that its weights are available; afterwards as before."""
+    before = [(config, dict(vars(config))) for config in _configs(model)]
+    try:
+        model.set_attn_implementation("eager")
+        yield
+    finally:
+        for config, attributes in before:  # parts of a model may attend in different ways
+            vars(config).clear()
+            vars(config).update(attributes)
+
+
+def _configs(model: PreTrainedModel) -> list[Any]:
+    """Return the configs of a model and of its parts."""
+    found: dict[int, Any] = {}
+    waiting = [vars(module).get("config") for module in model.modules()]
+    while waiting:
+        config = waiting.pop()
+        if hasattr(config, "sub_configs") and id(config) not in found:
+            found[id(config)] = config
+            waiting += [getattr(config, name, None) for name in config.sub_configs]
+    return [*found.values()]
+
 
 #: context vectors (batch, tokens, heads, size), and attention weights or None
 Attended = tuple[torch.Tensor, torch.Tensor | None]

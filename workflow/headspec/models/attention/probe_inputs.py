@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError, listing
-from headspec.models.attention.interface import as_written
-from headspec.models.modes import evaluating
+from headspec.models.attention.interface import as_written, evaluating
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

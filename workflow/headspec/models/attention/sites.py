@@ -1,10 +1,10 @@
-"""The modules in which the context vectors of heads are computed."""
+"""The modules in which the context vectors of heads are computed, and modules in place of projections."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,45 @@ from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
 from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import sequences
-from headspec.models.attention.replaced import Constant
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+class Constant(nn.Module):
+    """W_O of a layer without heads: its bias for every token."""
+
+    def __init__(self, projection: nn.Module, hidden: int) -> None:
+        super().__init__()
+        weight: Any = projection.weight
+        bias = getattr(projection, "bias", None)
+        self.bias = nn.Parameter(weight.new_zeros(hidden)) if bias is None else bias
+        #: for code that initialises the weights of projections by name: there are none, and none are needed
+        self.weight = torch.empty(hidden)  # as long as the bias, which tying would cut or pad
+        vars(self.weight)["_is_hf_initialized"] = True
+
+    def forward(self, context: torch.Tensor) -> torch.Tensor:
+        # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
+        return self.bias.expand(context.size(0), context.size(1), -1)
+
+
+class Grouped(nn.Module):
+    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head."""
+
+    def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
+        super().__init__()
+        self.projection: Any = projection
+        self.keys = max(key_heads) + 1
+        self.register_buffer("key_heads", torch.tensor(key_heads, device=self.weight.device))
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.projection.weight
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        by_head = self.projection(states).unflatten(-1, (self.keys, -1))
+        return by_head.index_select(-2, self.key_heads).flatten(-2)
+
 
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")

@@ -1,24 +1,142 @@
-"""Export of a model without its closed heads, to a folder for use without headspec."""
+"""Export of a multi-task model without its closed heads, to a folder, also as ONNX."""
 
 import contextlib
 import json
+import logging
 import shutil
-from collections.abc import Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterator
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch import nn
 
 from headspec import tables
-from headspec.errors import EncoderError
-from headspec.models.batching import Examples
-from headspec.models.export import onnx_file
+from headspec.errors import EncoderError, listing
+from headspec.models.batching import Batch, Examples
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
 from headspec.version import VERSION
+
+#: bytes above which weights get their own file: protobuf is limited to 2 GB
+LARGEST = 1_900_000_000
+BATCH, COMPARED = 16, 64  # examples per batch, and examples per task whose logits are compared
+
+
+class Logits(nn.Module):
+    """A model as a function of tokens that returns the logits of all tasks."""
+
+    def __init__(self, model: MultiTask) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        batch = Batch(input_ids, attention_mask, token_type_ids, labels=input_ids, rows=np.arange(0))
+        pooled = self.model.pool(batch)
+        return tuple(self.model.logits(task, pooled) for task in self.model.classes)
+
+
+def check_onnx_installed() -> None:
+    """Raise EncoderError if a package for ONNX is missing."""
+    missing = [name for name in ("onnx", "onnx_ir", "onnxscript", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise EncoderError(
+            f"exporting a model needs {listing(missing)}, not installed; pip install 'headspec[onnx]'"
+        )
+
+
+def onnx_inputs(batch: Batch) -> dict[str, torch.Tensor]:
+    """Return the inputs of the file for a batch, (batch, tokens) each."""
+    named = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+    return named if batch.token_type_ids is None else named | {"token_type_ids": batch.token_type_ids}
+
+
+def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
+    """Write the model to `path`, for any number and length of texts, with an output for each task.
+
+    At least one of `examples` shows if it takes token types. EncoderError if torch cannot express the
+    encoder.
+    """
+    from onnx_ir.passes.common import DeduplicateInitializersPass
+
+    model.eval().encoder.config.use_cache = False
+    if hasattr(model.encoder.config, "num_experts_per_tok"):
+        model.encoder.set_experts_implementation("batched_mm")  # others loop over experts that a batch needs
+    example = onnx_inputs(examples.batch(np.array([0, len(examples) - 1])))  # two: a batch of one stays one
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    heavy = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)  # it warns of packages that are not used here
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                Logits(model), tuple(example.values()), dynamo=True, verbose=False,
+                input_names=list(example), output_names=list(model.classes),
+                dynamic_shapes=dict.fromkeys(example, sizes),
+            )  # fmt: skip
+    except torch.onnx.OnnxExporterError as error:
+        kind = model.encoder.config.model_type
+        raise EncoderError(f"this {kind} cannot be expressed as ONNX: {error}") from None
+    finally:
+        logger.setLevel(level)
+    assert program is not None  # it exists if no file is named
+    DeduplicateInitializersPass(sys.maxsize)(program.model)  # of shared layers (ALBERT)
+    program.save(path, external_data=heavy)
+
+
+def onnx_batches(examples: Examples) -> list[Batch]:
+    """Return the first examples of a task, in padded batches."""
+    rows = np.arange(min(len(examples), COMPARED))
+    return [examples.batch(rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
+
+
+@torch.no_grad()
+def onnx_logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray]:
+    """Return logits of each task's first examples by the model with its gates, (n, classes) float32."""
+    model.eval()
+    return {
+        task: torch.cat([model.logits(task, model.pool(batch)) for batch in onnx_batches(examples)]).numpy()
+        for task, examples in texts.items()
+    }
+
+
+def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
+    """Open the file in onnxruntime, as a function from a batch to each task's logits; 0 threads: all."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    tasks = [output.name for output in session.get_outputs()]
+
+    def run(batch: Batch) -> dict[str, np.ndarray]:
+        found = session.run(tasks, {name: value.numpy() for name, value in onnx_inputs(batch).items()})
+        return dict(zip(tasks, found, strict=True))
+
+    return run
+
+
+def logit_difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
+    """Return the largest absolute difference of the file's logits from `expected` ones."""
+    run, largest = opened_onnx(path), 0.0
+    for task, examples in texts.items():
+        found = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])
+        largest = max(largest, float(np.abs(found - expected[task]).max()))
+    return largest
+
 
 TOLERANCE = 1e-4  # for logits, in float32
 CARD = """\
@@ -70,12 +188,12 @@ def export(
     differ by more than `TOLERANCE`.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
-    expected = onnx_file.logits(model, texts)
+    expected = onnx_logits(model, texts)
     model.gates.values = None
     model.encoder = remove_heads(model.encoder, model.gates.exists & ~kept)
     with complete(folder) as temporary:
-        onnx_file.write(model, next(iter(texts.values())), temporary / "model.onnx")
-        difference = onnx_file.difference(temporary / "model.onnx", texts, expected)
+        write_onnx(model, next(iter(texts.values())), temporary / "model.onnx")
+        difference = logit_difference(temporary / "model.onnx", texts, expected)
         if not difference <= TOLERANCE:
             raise EncoderError(
                 f"{folder}: not written, because its logits differ by {difference:.1e} from those of the "

@@ -1,18 +1,27 @@
-"""Attributes of attention modules that count heads, found by observing reads and by trial."""
+"""Numbers of heads in attention modules and configs, found by observing reads and by trial."""
+
+from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
+from transformers import logging
 
 from headspec.errors import EncoderError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
 #: most combinations of attributes that are tried
-MOST = 4096
+MOST_NUMBERS = 4096
 CONFIG = "config"
 #: whether an attribute is of a module's config, and its name
 Place = tuple[bool, str]
@@ -31,13 +40,13 @@ class Numbers:
         return self.heads, self.keys, self.heads // self.keys, self.heads * self.size, self.keys * self.size
 
 
-def parts(attention: nn.Module) -> list[nn.Module]:
+def number_parts(attention: nn.Module) -> list[nn.Module]:
     """Return the modules of an attention that may count heads: all except its layers."""
     return [module for module in attention.modules() if getattr(module, "weight", None) is None]
 
 
 @contextmanager
-def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
+def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
     """Note which attributes of each module and its config are read in the block."""
     read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
     found = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
@@ -67,7 +76,7 @@ def _noting(kind: type, in_config: bool, read: set[Place]) -> type:
     return type(kind.__name__, (kind,), {"__getattribute__": get})
 
 
-def settle(
+def settle_numbers(
     changes: Mapping[nn.Module, tuple[Numbers, Numbers]],
     read: Mapping[nn.Module, set[Place]],
     same: Callable[[], bool],
@@ -77,7 +86,8 @@ def settle(
     The value of an attribute tells what it may count, the same in all modules of a class. Where that is
     ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
     numbers before and after, `read` the attributes that its code reads. `same` checks the model, and raises
-    if numbers do not fit. Returns what is set, as `put` takes it; raises EncoderError if no combination fits.
+    if numbers do not fit. Returns what is set, as `put_numbers` takes it; raises EncoderError if no
+    combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
     for module, (before, _) in changes.items():
@@ -88,13 +98,13 @@ def settle(
     counts = {place: counts[place] for place in sorted(counts, key=str) if counts[place]}
     choices = itertools.product(*([None, *meanings] for meanings in counts.values()))
     for choice in sorted(
-        itertools.islice(choices, MOST), key=lambda choice: len(choice) - choice.count(None)
+        itertools.islice(choices, MOST_NUMBERS), key=lambda choice: len(choice) - choice.count(None)
     ):
         chosen = {place: number for place, number in zip(counts, choice, strict=True) if number is not None}
         kept = [(module, dict(module.__dict__)) for module in changes]
         values = {module: _values(type(module), after, chosen) for module, (_, after) in changes.items()}
         for module, own in values.items():
-            put(module, own)
+            put_numbers(module, own)
         try:
             if same():
                 return values
@@ -120,7 +130,7 @@ def _values(
     return {key: values for key, values in found.items() if values}
 
 
-def put(module: Any, values: Mapping[str, Any]) -> None:
+def put_numbers(module: Any, values: Mapping[str, Any]) -> None:
     """Set `attributes` of a module, and of its `config`, which other modules share."""
     for name, value in values.get("attributes", {}).items():
         setattr(module, name, value)
@@ -128,3 +138,122 @@ def put(module: Any, values: Mapping[str, Any]) -> None:
         module.config = copy.copy(module.config)
         for name, value in values[CONFIG].items():
             setattr(module.config, name, value)
+
+
+#: entries that may count heads
+COUNTS = re.compile(r"head|kv")
+#: the length of a context vector, which many types read although their configs leave it out
+SIZE = "head_dim"
+#: entries by layer, read by few types
+BY_LAYER = "per_layer_config"
+#: most configs that are tried
+MOST_CONFIGS = 32
+#: numbers that an entry may be (`Numbers.all`)
+KINDS = len(Numbers(1, 1, 1).all())
+#: an entry: names of the config inside others, and its own
+Path = tuple[str, ...]
+
+
+def set_config_numbers(
+    model: PreTrainedModel,
+    rows: Mapping[int, tuple[Numbers, Numbers]],
+    same: Callable[[PreTrainedModel], bool],
+) -> bool:
+    """Let the config of a model without some heads say so, by its own numbers; return whether it can.
+
+    Parameters
+    ----------
+    model : without some heads; its config has the numbers of before
+    rows : of each row that has heads, its numbers before and after
+    same : whether a model computes what it should
+    """
+    old = model.config.to_dict()
+    for entries in itertools.islice(_entries(old, rows), MOST_CONFIGS):
+        new = copy.deepcopy(old)
+        for path, value in entries.items():
+            _inside(new, path)[path[-1]] = value
+        before = logging.get_verbosity()
+        try:
+            logging.set_verbosity(logging.CRITICAL)  # configs say what they cannot be
+            if not same(_made(model, type(model.config).from_dict(new))):
+                continue
+        except Exception:  # of whatever code the model has
+            continue
+        finally:
+            logging.set_verbosity(before)
+        for path, value in entries.items():
+            config = model.config
+            for name in path[:-1]:
+                config = getattr(config, name)
+            setattr(config, path[-1], value)
+        return True
+    return False
+
+
+def _entries(old: dict[str, Any], rows: Mapping[int, tuple[Numbers, Numbers]]) -> Iterator[dict[Path, Any]]:
+    """Yield entries that may be right, those with the most changes first."""
+    layers = {int(layer): own for layer, own in old.get(BY_LAYER, {}).items()}
+    meanings: dict[Path, list[int | None]] = {}
+    for path, value in _numbers(old):
+        own = {row: layers.get(row, {}).get(path[-1], value) for row in rows}
+        fitting = [i for i in range(KINDS) if all(rows[row][0].all()[i] == n for row, n in own.items())]
+        if fitting and COUNTS.search(path[-1]):
+            meanings[path] = [*fitting, None]
+    sizes = {after.size for _, after in rows.values()}
+    for chosen in sorted(itertools.product(*meanings.values()), key=lambda each: each.count(None)):
+        counted = {path: i for path, i in zip(meanings, chosen, strict=True) if i is not None}
+        entries = _said(
+            layers,
+            {path: {row: after.all()[i] for row, (_, after) in rows.items()} for path, i in counted.items()},
+        )
+        if not entries:
+            continue
+        if len(sizes) == 1:
+            yield entries | {(*path[:-1], SIZE): size for path in counted for size in sizes}
+        yield entries
+
+
+def _said(
+    layers: Mapping[int, Mapping[str, Any]], numbers: Mapping[Path, Mapping[int, int]]
+) -> dict[Path, Any]:
+    """Return the entries of a config for numbers of rows, given its own by layer; empty if none can be."""
+    entries: dict[Path, Any] = {}
+    by_layer = {layer: dict(own) for layer, own in layers.items()}
+    for path, own in numbers.items():
+        name = path[-1]
+        if len({*own.values()}) == 1:
+            entries[path] = next(iter(own.values()))
+            for each in by_layer.values():
+                each.pop(name, None)
+        elif len(path) == 1:
+            for row, number in own.items():
+                by_layer.setdefault(row, {})[name] = number
+        else:
+            return {}
+    return entries | ({(BY_LAYER,): by_layer} if by_layer != layers else {})
+
+
+def _numbers(config: dict[str, Any], inside: Path = ()) -> Iterator[tuple[Path, int]]:
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _numbers(value, (*inside, name))
+        elif type(value) is int:
+            yield (*inside, name), value
+
+
+def _inside(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    for name in path[:-1]:
+        config = config[name]
+    return config
+
+
+def _made(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+    """Return a model of a config with the weights of another; raise if they do not fit."""
+    config._attn_implementation = model.config._attn_implementation
+    with torch.device("meta"):
+        made = type(model)(config)
+    made.load_state_dict(model.state_dict(), assign=True)
+    for name, buffer in model.named_buffers():  # also those that are not in the state
+        owner, _, own = name.rpartition(".")
+        setattr(made.get_submodule(owner), own, buffer)
+    return made

@@ -15,15 +15,14 @@ from torch import nn
 from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.models.attention.gate_checks import first
+from headspec.models.attention.head_parameters import Slice, head_slices
+from headspec.models.attention.interface import evaluating, unfused
 from headspec.models.attention.probe_inputs import check_model
-from headspec.models.attention.replaced import Grouped
-from headspec.models.attention.sites import KEPT, Site, by_columns
-from headspec.models.export import config_numbers, head_numbers, position_biases, structure
+from headspec.models.attention.sites import KEPT, Grouped, Site, by_columns
+from headspec.models.export import head_numbers, structure
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.export.structure import Change
 from headspec.models.gates import HeadGates
-from headspec.models.head_parameters import Slice, head_slices
-from headspec.models.modes import evaluating, unfused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -87,7 +86,7 @@ def remove_heads(
         raise EncoderError(f"these heads of this {kind} cannot be removed: {error}") from None
     kept = {site.name: np.flatnonzero(~heads[site.rows[0], : site.heads]).tolist() for site in gates.sites}
     whole = not structure.of(smaller.config).get("modules") and all(kept.values())
-    if changes and whole and config_numbers.set_if_possible(smaller, numbers, same):
+    if changes and whole and head_numbers.set_config_numbers(smaller, numbers, same):
         changes = {}
     structure.note(smaller, kept, changes, tied)
     return smaller
@@ -101,10 +100,10 @@ def _remove(
     Returns changes of modules by name, and numbers of each row before and after.
     """
     model, slices = gates.model, head_slices(gates, "qkvo")
-    parts = {site.attention: head_numbers.parts(site.attention) for site in gates.sites}
+    parts = {site.attention: head_numbers.number_parts(site.attention) for site in gates.sites}
     with (
-        head_numbers.noted(itertools.chain(*parts.values())) as read,
-        position_biases.noted(gates.sites) as biases,
+        head_numbers.noted_numbers(itertools.chain(*parts.values())) as read,
+        structure.noted_biases(gates.sites) as biases,
     ):
         _outputs(model, gates)
     names = {module: name for name, module in model.named_modules()}
@@ -120,7 +119,7 @@ def _remove(
                 structure.merge(changes, name, change)
             by_part |= dict.fromkeys(parts[site.attention], (before, after))
         by_row |= dict.fromkeys(site.rows, (before, after))
-    for module, values in head_numbers.settle(by_part, read, same).items():
+    for module, values in head_numbers.settle_numbers(by_part, read, same).items():
         structure.merge(changes, names[module], values)
     return changes, by_row
 

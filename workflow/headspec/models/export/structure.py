@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from headspec.models.attention.replaced import Constant, Grouped
-from headspec.models.export import head_numbers, position_biases
+from headspec.models.attention.sites import Constant, Grouped, Site
+from headspec.models.export import head_numbers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+@contextmanager
+def noted_biases(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
+    """Note the arguments of each attention module in the block that have a part for each head."""
+    found: dict[nn.Module, set[str]] = {}
+
+    def note(heads: int, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        (_, states), *others = inspect.signature(module.forward).bind(*args, **kwargs).arguments.items()
+        found[module] |= {name for name, value in others if _by_head(value, heads, states)}
+
+    with ExitStack() as stack:
+        for site in sites:
+            found[site.attention] = set()
+            hook = functools.partial(note, site.heads)
+            handle = site.attention.register_forward_pre_hook(hook, with_kwargs=True)
+            stack.callback(handle.remove)
+        yield found
+
+
+def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
+    """Return whether an argument is (batch, heads, tokens, tokens) or ([batch *] heads, tokens, tokens)."""
+    if not isinstance(value, torch.Tensor) or heads == 1:
+        return False
+    if value.dim() == 4:
+        return value.shape[1] == heads
+    sizes = (heads, heads * len(states))
+    return value.dim() == 3 and value.shape[0] in sizes and value.shape != states.shape  # as of a residual
+
+
+def select_biases(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
+    """Pass an attention only the `kept` heads' parts of these arguments; `heads` counts all heads."""
+    if arguments:
+        hook = functools.partial(_selected, arguments, heads, kept.tolist())
+        attention.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def _selected(
+    arguments: set[str], heads: int, kept: list[int], attention: nn.Module, args: tuple, kwargs: dict
+) -> tuple[tuple, dict]:
+    call = inspect.signature(attention.forward).bind(*args, **kwargs)
+    for name in arguments & call.arguments.keys():
+        value = call.arguments[name]
+        if isinstance(value, torch.Tensor):
+            whole = value if value.dim() == 4 else value.unflatten(0, (-1, heads))
+            call.arguments[name] = whole[:, kept] if value.dim() == 4 else whole[:, kept].flatten(0, 1)
+    return call.args, call.kwargs
+
 
 #: the key in config.json
 KEY = "headspec"
@@ -45,9 +97,9 @@ def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
             model.set_submodule(name, Constant(module, change["constant"]))
         elif "key_heads" in change:
             model.set_submodule(name, Grouped(inner, change["key_heads"]))
-        head_numbers.put(module, change)
+        head_numbers.put_numbers(module, change)
         for names, heads, kept in change.get("biases", []):
-            position_biases.select(module, set(names), heads, np.array(kept))
+            select_biases(module, set(names), heads, np.array(kept))
 
 
 def _resize(layer: nn.Module) -> None:

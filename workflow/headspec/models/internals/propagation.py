@@ -30,8 +30,8 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
+from headspec.models.attention.interface import unfused
 from headspec.models.gates import HeadGates
-from headspec.models.modes import unfused
 
 Rules = Literal["constant_attention", "attnlrp"]
 

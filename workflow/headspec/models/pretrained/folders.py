@@ -1,15 +1,26 @@
-"""The folder of a model's files: `listed` at a local path, or in the cache of the hub."""
+"""The folder of a model's files, at a local path or in the hub's cache, and its version.
+
+The version of a hub model is its commit; a model that the config describes has none. Other versions are
+hashes of the files that are loaded, and of no others: see `model_files`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config import hub
-from headspec.config.sources import locate
-from headspec.errors import EncoderError
-from headspec.models.pretrained import listed
-from headspec.models.pretrained.listed import CONFIG, INDEX, Part, weight_files, weight_map
+from headspec.config.sections.model import Model
+from headspec.config.sources import COMMIT, distribution, locate
+from headspec.errors import ChangedError, DataError, EncoderError, StorageError
+from headspec.models.pretrained import model_files
+from headspec.models.pretrained.model_files import CONFIG, INDEX, Part, weight_files, weight_map
+from headspec.provenance import files, hashes
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -25,19 +36,19 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
     path = located(model, key, planning)
     found = files_of(path, model, key, part)
     if path.is_file():
-        return listed.linked(found) / path.name
+        return model_files.linked(found) / path.name
     if CONFIG not in found:
         places = [*path.glob("*.gguf"), *path.glob(f"*/{CONFIG}")]
         names = sorted(place.relative_to(path).as_posix().removesuffix(f"/{CONFIG}") for place in places)
         hint = f". Did you mean '{model.source}/{names[0]}'?" if names else ""
         raise EncoderError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
-    return listed.linked(found)
+    return model_files.linked(found)
 
 
 def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
     """Return `listed.files` of the model that is at `path`."""
     try:
-        return listed.files(path, part)
+        return model_files.files(path, part)
     except EncoderError as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
 
@@ -51,9 +62,9 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
-    patterns = [*listed.DESCRIBING]
+    patterns = [*model_files.DESCRIBING]
     if not planning:
-        patterns += [*listed.WEIGHING, *listed.tokenizer_names()]
+        patterns += [*model_files.WEIGHING, *model_files.tokenizer_names()]
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     except errors.RepositoryNotFoundError:
@@ -135,3 +146,93 @@ def tensors(path: Path) -> dict[str, list[int]]:
     if files and not shapes:
         raise EncoderError(f"{files[-1].name} has no tensors; expected the weights of a model")
     return shapes
+
+
+def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
+    """Return the version of the `listed` files of a model: of its weights or its tokenizer.
+
+    EncoderError if a hub model's commit is unknown and its tables in `results` could belong to another
+    version.
+    """
+    if not model.source:
+        return ""
+    if model.source.startswith("hub:"):
+        revision = hub_commit(model.source)
+        if not revision and results and any(results.rglob("*.parquet")):
+            raise EncoderError(
+                f"{key}.source: the commit of '{model.source}' is unknown, because it is not in the cache "
+                "and the hub does not answer. There are results, which another commit would outdate; "
+                "expected a connection, the cache (HF_HOME), or a commit as the revision"
+            )
+        return revision
+    path, digest = located(model, key), hashlib.sha256()
+    for name, file in sorted(files_of(path, model, key, part).items()):
+        digest.update(f"{name if file != path else ''} {hashes.sha256(file)}\n".encode())
+    package = distribution(model.source) if model.source.startswith("package:") else ""
+    return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
+
+
+@contextmanager
+def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[None]:
+    """Check that this part of a model, when it is loaded in this block, has its `planned` version.
+
+    ChangedError if its files were replaced; files of hub models, in folders named by commits, are not.
+    """
+    if not model.source or model.source.startswith("hub:"):
+        yield
+        return
+    before = folder(model, key, part)
+    if version(model, key, part) != planned:
+        raise replaced_error(model, key)
+    yield
+    if folder(model, key, part) != before:
+        raise replaced_error(model, key)
+
+
+def replaced_error(model: Model, key: str) -> ChangedError:
+    """Return the error for a model of which a job finds another version than it was planned with."""
+    return ChangedError(
+        f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
+        "which plans with what is there now"
+    )
+
+
+@functools.cache
+def hub_commit(source: str) -> str:
+    """Return the commit of a hub model: the one in `source`, else in the cache, else on the hub.
+
+    Downloads do not change it. Without cache and connection, it is the one last stored here, else unknown
+    ("").
+    """
+    seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
+    model = Model.from_params({"source": source})
+    name, revision = hub_name(model)
+    if revision and COMMIT.fullmatch(revision):
+        return revision
+    path = cached(model)
+    if path:
+        _remember(seen, path.name)
+        return path.name
+    from huggingface_hub import HfApi
+
+    try:
+        latest = str(HfApi().model_info(name, revision=revision, timeout=10).sha)
+    except Exception:  # the errors of huggingface_hub have no common base class
+        return _read(seen)
+    _remember(seen, latest)
+    return latest
+
+
+def _read(seen: Path) -> str:
+    try:
+        files.verify(seen)
+        return seen.read_text().split()[0]
+    except (DataError, OSError):
+        return ""
+
+
+def _remember(seen: Path, value: str) -> None:
+    # without it, the commit is looked up again
+    with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
+        temporary.write_text(f"{value}\n{files.PLACEHOLDER}\n")
+        files.embed_sha256(temporary)

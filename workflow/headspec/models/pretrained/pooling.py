@@ -10,7 +10,7 @@ from headspec.errors import EncoderError, listing
 from headspec.models.architectures import CONTINUES, WRITES, family
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import tensors
-from headspec.models.pretrained.listed import MODULES, TOKENIZER, pooling_file, read
+from headspec.models.pretrained.model_files import MODULES, TOKENIZER, pooling_file, read
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from headspec import plugins
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.models.architectures import writes
-from headspec.models.pretrained import sizes
+from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import check_model
-from headspec.models.pretrained.described import content, is_described
+from headspec.models.pretrained.config_json import config_of, is_described
 from headspec.models.pretrained.folders import present
-from headspec.models.pretrained.listed import has_vocabulary
+from headspec.models.pretrained.model_files import has_vocabulary
 from headspec.tasks.parts import load_part
 from headspec.tasks.registry import kind
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
     """Raise EncoderError if a model with local files cannot learn `tasks`, or nothing uses its heads."""
-    config = content(model, key) or {}
+    config = config_of(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
     if model.heads and writes(config):
@@ -50,7 +50,7 @@ def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
 
 def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
     """Raise EncoderError if `gates.attention` names `kinds` that a model does not have."""
-    config = content(model, key) or {}
+    config = config_of(model, key) or {}
     if kinds and not writes(config):
         raise EncoderError(
             f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
@@ -61,7 +61,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 def _check_tokenizer(path: Path, model: Model, key: str) -> None:
     """Raise EncoderError if a tokenizer that could read a file that is not `listed` cannot be loaded."""
     if not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
-        from headspec.models.tokens.tokenization import tokenizer  # slow to import
+        from headspec.models.tokenization import tokenizer  # slow to import
 
         tokenizer(model, key)
 
@@ -72,7 +72,7 @@ def check_languages(study: Study) -> None:
     problems = []
     for (key, model), (name, task) in itertools.product(study.models.items(), written.items()):
         if present(model, f"models.{key}"):
-            from headspec.models.tokens.tokenization import tokenizer  # slow to import
+            from headspec.models.tokenization import tokenizer  # slow to import
 
             try:
                 begun = tokenizer(model, f"models.{key}")
@@ -93,7 +93,7 @@ def check_models(study: Study) -> None:
                 check_model(path, model, key)
                 _check_tokenizer(path, model, key)
             elif is_described(model):
-                sizes.check(model, key)
+                checks.check_sizes(model, key)
             if path or is_described(model):
                 check_tasks(model, key, study.learnt)
                 check_attention(model, key, study.gates.attention)

@@ -17,12 +17,11 @@ from headspec.config.runs import ALL
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
+from headspec.models import tokenization
 from headspec.models.batching import Examples
-from headspec.models.export.folder import export
-from headspec.models.export.onnx_file import installed
+from headspec.models.export.folder import check_onnx_installed, export
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import versions
-from headspec.models.tokens import tokenization
+from headspec.models.pretrained import folders
 from headspec.provenance import files
 from headspec.tasks.parts import type_of
 from headspec.tasks.registry import KINDS
@@ -59,7 +58,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
     HeadspecError before the model is loaded if something is missing or does not fit, or after the export if
     the exported model does not compute the same.
     """
-    installed()
+    check_onnx_installed()
     run, place = _run(path)
     if prompts([place["method"]]):
         raise HeadspecError(
@@ -168,7 +167,7 @@ def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]
     """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params."""
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
     key, settings = f"models.{model}", Model.from_params(source)
-    if repr(versions.version(settings, key, "tokenizer")) not in params:
+    if repr(folders.version(settings, key, "tokenizer")) not in params:
         raise ChangedError(
             f"{key}.source: the tokenizer of '{settings.source}' is not the one of the run any more"
         )

@@ -8,8 +8,8 @@ import pandas as pd
 from headspec.config.methods import NAMED
 from headspec.config.values import MEAN
 from headspec.statistics.dissociation.scores import CHANCE
+from headspec.statistics.intervals import decisive, of_seeds
 from headspec.statistics.resampling import SIGNIFICANCE
-from headspec.statistics.verdicts import decisive, of_seeds
 
 CASES = ("double", "single", "inverted", "none", CHANCE)
 AT_CHANCE = "†"

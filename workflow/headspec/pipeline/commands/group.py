@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from headspec import tables
 from headspec.errors import HeadspecError, MissingError, listing, nearest
-from headspec.plots import gains as gains_plot
 from headspec.plots.drawing.style import save
+from headspec.plots.gains import draw_gains
 from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import features, measured_gains
 from headspec.statistics.grouping.partition import Partition, Value
@@ -228,9 +228,7 @@ def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:
 
 def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path: Path) -> None:
     metrics = {task: pairs.metrics[task] for task in (*pairs.tasks, *pairs.unlearnt)}
-    figure = gains_plot.draw(
-        frames["gains"], frames.get("gain_predictions"), metrics, pairs.group_names(chosen)
-    )
+    figure = draw_gains(frames["gains"], frames.get("gain_predictions"), metrics, pairs.group_names(chosen))
     save(figure, [path], DPI)
 
 

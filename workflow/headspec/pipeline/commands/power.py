@@ -5,8 +5,8 @@ from pathlib import Path
 from headspec import tables
 from headspec.config.values import MEAN
 from headspec.errors import HeadspecError
+from headspec.statistics.comparison import examples_needed, power, seeds_needed
 from headspec.statistics.intervals import Components
-from headspec.statistics.training.power import examples_needed, power, seeds_needed
 
 NAME, COLUMN = 44, 10
 NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")

@@ -24,7 +24,7 @@ from headspec.pipeline.commands.findings import (
     shown_means,
 )
 from headspec.pipeline.current import Results, other_versions
-from headspec.statistics.verdicts import decisive, of_seeds
+from headspec.statistics.intervals import decisive, of_seeds
 
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
 D = f"{'D %':>6}   {'[  low,   high]'}  "

@@ -1,4 +1,4 @@
-"""Every head by its role and its importance for each task."""
+"""Every head by its role and its importance, and the increase of the loss without it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from headspec.attention import Layers, existing
-from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
-from headspec.plots.drawing.kinds import divide
-from headspec.plots.drawing.style import KEY, PAGE, legend, styled
-from headspec.statistics.atlas.majority import majority
+from headspec.plots.atlas.maps import Floats, head_map, number_heads, panels, rows_of
+from headspec.plots.drawing.heat_maps import divide, layer_name
+from headspec.plots.drawing.marks import name_points
+from headspec.plots.drawing.style import KEY, PAGE, key, legend, styled
+from headspec.statistics.atlas.roles import majority_roles
 
 #: role: look; `area` makes markers of different shapes equally large
 ROLES: dict[str, dict[str, Any]] = {
@@ -35,7 +36,7 @@ BESIDE = 0.3
 
 
 @styled
-def draw(
+def draw_roles(
     heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
     """A panel per task with a marker per head, whose area is the share of the largest importance.
@@ -53,11 +54,11 @@ def draw(
     height = max(min(max(side, LEAST), TALLEST / (rows * layers)) * layers, 0.6)
     figure, grid = panels((rows, columns), len(tasks), width + BESIDE, height + 0.4, 0.5)
     diameter = min(0.85 * 72 * side, 72 * height / layers - ROOM, LARGEST)
-    shown = majority(roles)
+    shown = majority_roles(roles)
     every = pd.MultiIndex.from_arrays(np.nonzero(existing(shares[tasks[0]])), names=shown.index.names)
     shown = shown.reindex(every).fillna({"role": "none"})
     for axes, task in zip(grid, tasks, strict=True):
-        _draw_heads(axes, shares[task], shown, diameter)
+        _draw_head_roles(axes, shares[task], shown, diameter)
         axes.set_title(task)
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
@@ -74,7 +75,7 @@ def draw(
     return figure
 
 
-def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
+def _draw_head_roles(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
     """Draw a marker per head, role by role; `diameter` of share 1 is in points."""
     for role, look in ROLES.items():
         chosen = roles.index[roles["role"] == role]
@@ -109,3 +110,86 @@ def _name_relations(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: fl
             placed.append(box)
         else:
             text.remove()
+
+
+#: measure: what replaces the output of a head
+REPLACED = {"ablation": "replaced by zero", "mean_ablation": "replaced by its mean"}
+#: whether an interval excludes 0: (legend entry, colour)
+LOOKS = {True: ("interval excludes 0", "black"), False: ("interval includes 0", "0.65")}
+#: how many heads are named at most
+NAMED = 5
+#: height of a panel without title and labels, in inches
+PANEL_HEIGHT = 1.15
+
+
+@styled
+def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
+    """Heads sorted by the increase, a panel per task, zero- beside mean-ablation.
+
+    Values and interval ends are means over seeds, so that intervals are no narrower than one of the mean.
+    """
+    kinds = [kind for kind in REPLACED if kind in set(heads["measure"])]
+    width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE
+    n = len(tasks) * len(kinds)
+    figure, grid = panels(rows_of(n, 2), n, width, PANEL_HEIGHT + 0.45, 0.25)
+    drawn: list[tuple[Axes, pd.DataFrame]] = []
+    for i, task in enumerate(tasks):
+        row = grid[i * len(kinds) : (i + 1) * len(kinds)]
+        heads_of = {kind: _by_effect(heads, task, kind) for kind in kinds}
+        for axes in row[1:]:
+            axes.sharey(row[0])
+            axes.tick_params(labelleft=False)
+        for axes, (kind, rows) in zip(row, heads_of.items(), strict=True):
+            _draw_ablated(axes, rows)
+            axes.set_title(task, loc="left")
+            axes.set_title(REPLACED[kind], loc="right", fontsize="small", color="0.3")
+            axes.set_xlabel("heads, sorted")
+        row[0].set_ylabel("increase of loss")
+        drawn += zip(row, heads_of.values(), strict=True)
+    legend(figure)
+    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
+    for axes, rows in drawn:
+        _name_strongest(axes, rows, attention)
+    return figure
+
+
+def _by_effect(heads: pd.DataFrame, task: str, kind: str) -> pd.DataFrame:
+    """Means over seeds, the largest first; index (layer, head), columns value, ci_low, ci_high."""
+    rows = heads[(heads["task"] == task) & (heads["measure"] == kind)]
+    means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
+    return means.sort_values("value", ascending=False, kind="stable")
+
+
+def _draw_ablated(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw values and intervals of sorted heads, in black if they differ from 0."""
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.grid(axis="y")
+    ranks = np.arange(len(rows))
+    pitch = 72 * (PAGE / 2 - 0.6) / len(rows)  # points from head to head
+    differs = ((rows["ci_low"] > 0) | (rows["ci_high"] < 0)).to_numpy()
+    for which, (label, colour) in LOOKS.items():
+        chosen, ordered = rows[differs == which], ranks[differs == which]
+        line = min(1.0, 0.6 * pitch)
+        axes.vlines(ordered, chosen["ci_low"], chosen["ci_high"], color=colour, linewidth=line)
+        look: dict[str, Any] = {
+            "color": colour,
+            "markersize": float(np.clip(pitch, 1.4, 3)),
+            "markeredgewidth": 0.5,
+        }
+        if not which:
+            look |= {"markerfacecolor": "white"}
+        axes.plot(ordered, chosen["value"], "o", **look)
+        if len(chosen):
+            key(axes, label, linestyle="none", marker="o", **look | {"markersize": 3})
+    axes.set_xlim(-0.03 * len(rows) - 0.5, 1.02 * len(rows) - 0.5)
+    axes.set_xticks([])
+
+
+def _name_strongest(axes: Axes, rows: pd.DataFrame, attention: Layers | None) -> None:
+    """Write layer.head above the intervals of the strongest heads that differ from 0."""
+    ranks = np.arange(len(rows))
+    ends = np.stack([ranks, rows["ci_high"]], axis=-1)
+    intervals = np.hstack([np.stack([ranks, rows["ci_low"]], axis=-1), ends])
+    strongest = ranks[rows["ci_low"] > 0][:NAMED]
+    names = [f"{layer_name(layer, attention)}.{head}" for layer, head in rows.index[strongest]]
+    name_points(axes, ends[strongest], names, intervals)

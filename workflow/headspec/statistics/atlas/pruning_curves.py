@@ -14,8 +14,7 @@ from headspec.config.values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units
-from headspec.statistics.predictions import Predictions, task_predictions
-from headspec.statistics.resampling import permuted_scores
+from headspec.statistics.resampling import Predictions, permuted_scores, task_predictions
 from headspec.tasks.metrics import bootstrap_counts, score
 
 Floats = NDArray[np.float64]

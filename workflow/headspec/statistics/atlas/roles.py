@@ -1,4 +1,4 @@
-"""Roles of heads: positional, syntactic, rare word (Voita et al. 2019).
+"""Roles of heads: positional, syntactic, rare word (Voita et al. 2019), from where they attend to most.
 
 A head has a role if its largest weight shows it more often than chance and the dependence of words in a
 sentence explain: one-sided tests on effective numbers of cases (see `proportions`), corrected by Holm over
@@ -7,17 +7,55 @@ all heads of the role, and for syntactic roles over heads x relations x directio
 and in 13 % where half of a sentence's words are hit or missed together.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from headspec.errors import DataError
-from headspec.statistics.atlas.attended import Attended
 from headspec.statistics.atlas.proportions import effective_cases, exact_interval, exceeding, exceeding_pairs
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+
+@dataclass
+class Attended:
+    """Places (tokens or words) that heads attend to most, for all places of all sentences in order."""
+
+    offsets: NDArray[np.int32]  # (places, heads), to the place attended to most; 0 is itself
+    layer: NDArray[np.int64]  # (heads,)
+    head: NDArray[np.int64]  # (heads,)
+    sentence: NDArray[np.int64]  # (places,), from 0
+    place: NDArray[np.int64]  # (places,), from 0 in each sentence
+    length: NDArray[np.int64]  # (places,), number of places in the sentence
+
+    @classmethod
+    def from_table(cls, table: pd.DataFrame, unit: str) -> Attended:
+        """Read the column `unit` (`tokens` or `words`) of the table 'attended', sorted by its keys."""
+        places = table[["layer", "head"]].drop_duplicates()
+        heads = len(places)
+        lengths = table[unit].str.len().to_numpy()[::heads]
+        parts = np.split(np.concatenate(table[unit].tolist()), np.cumsum(lengths)[:-1] * heads)
+        offsets = [part.reshape(heads, length) for part, length in zip(parts, lengths, strict=True)]
+        return cls(
+            np.ascontiguousarray(np.concatenate(offsets, axis=-1).T),
+            places["layer"].to_numpy(),
+            places["head"].to_numpy(),
+            np.repeat(np.arange(len(lengths)), lengths),
+            np.concatenate([np.arange(length) for length in lengths]),
+            np.repeat(lengths, lengths),
+        )
+
+    @property
+    def causal(self) -> bool:
+        """Whether no head ever attends to later places, as in decoders."""
+        return not (self.offsets > 0).any()
+
 
 ROLES = Schema(
     {"layer": INT, "head": INT, "role": TEXT, "relation": TEXT, "direction": TEXT, "offset": INT, "hits": INT,
@@ -237,3 +275,19 @@ def one_role(frame: pd.DataFrame) -> pd.DataFrame:
     every = frame[["layer", "head"]].drop_duplicates().sort_values(["layer", "head"])
     joined = every.merge(first[columns], how="left", on=["layer", "head"])
     return joined.assign(role=joined["role"].fillna(NONE)).reset_index(drop=True)
+
+
+def majority_roles(roles: pd.DataFrame) -> pd.DataFrame:
+    """Role of each head in more than half of the seeds, else none, and its most frequent relation.
+
+    `roles` are rows of 'head_roles' of one model, mixture and method; the index is (layer, head).
+    """
+    heads = ["layer", "head"]
+    counts = roles.groupby([*heads, "role"]).size().rename("n").reset_index("role")
+    shown = counts.loc[2 * counts["n"] > roles.groupby(heads).size().loc[counts.index], "role"]
+    shown = shown.reindex(roles.groupby(heads).size().index, fill_value="none")
+    related = roles.dropna(subset="relation").join(shown.rename("shown"), on=heads)
+    related = related[related["role"] == related["shown"]]
+    rates = related.groupby([*heads, "relation"])["rate"].agg(["size", "mean"])
+    best = rates.sort_values(["size", "mean"]).reset_index("relation").groupby(heads)["relation"].last()
+    return pd.DataFrame({"role": shown, "relation": best.reindex(shown.index)})

@@ -10,10 +10,19 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import PrunedPredictions
-from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.predictions import Predictions, task_predictions, unique_keys
-from headspec.statistics.resampling import p_value, paired_differences
-from headspec.statistics.verdicts import TESTED, corrected
+from headspec.statistics.intervals import (
+    TESTED,
+    corrected,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
+from headspec.statistics.resampling import (
+    Predictions,
+    p_value,
+    paired_differences,
+    task_predictions,
+    unique_keys,
+)
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import scores
 

@@ -16,8 +16,8 @@ from headspec.statistics.dissociation.resampled import (
     resample_runs,
 )
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
-from headspec.statistics.processes import mapped
-from headspec.statistics.verdicts import TESTED, corrected
+from headspec.statistics.intervals import TESTED, corrected
+from headspec.statistics.resampling import map_in_processes
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 #: key columns that all tables share
@@ -131,7 +131,7 @@ def dissociation_tables(
         _mixture_tables, fraction=fraction, resamples=resamples, confidence=confidence, distinct=distinct,
         seed=seed,
     )  # fmt: skip
-    parts = list(mapped(tables, by_mixture(evaluations), processes))
+    parts = list(map_in_processes(tables, by_mixture(evaluations), processes))
     result = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
         if parts

@@ -20,8 +20,7 @@ from headspec.statistics.dissociation.resampled import (
     resample_runs,
 )
 from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.processes import mapped
-from headspec.statistics.resampling import holm
+from headspec.statistics.resampling import holm, map_in_processes
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 CONTRASTS = Schema(
@@ -94,7 +93,7 @@ def contrasts(
     found: dict[tuple[str, str], dict[str, _Mean]] = {}  # of mixtures, by model and method
     tasks_of: dict[str, frozenset[str]] = {}
     rows = []
-    for run, by_method in mapped(means, by_mixture(evaluations), processes):
+    for run, by_method in map_in_processes(means, by_mixture(evaluations), processes):
         tasks_of[run.mixture] = frozenset(run.tasks)
         for method, mean in by_method.items():
             found.setdefault((run.model, method), {})[run.mixture] = mean

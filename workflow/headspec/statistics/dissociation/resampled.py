@@ -19,8 +19,7 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.intervals import Interval, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.predictions import Predictions, task_predictions
-from headspec.statistics.resampling import Units, p_value, permuted_scores
+from headspec.statistics.resampling import Predictions, Units, p_value, permuted_scores, task_predictions
 from headspec.tasks import metrics
 from headspec.tasks.metrics import bootstrap_counts
 
@@ -32,7 +31,7 @@ class PrunedPredictions:
     """Predictions of one run under pruning.
 
     Every task is evaluated on the same examples without pruning, and with the heads of every task pruned, at
-    every fraction. `grouped` has, for tasks whose examples share texts (`headspec.data.shared_texts`), the
+    every fraction. `grouped` has, for tasks whose examples share texts (`headspec.data.overlap`), the
     source of the texts and the group of each example by its number.
     """
 

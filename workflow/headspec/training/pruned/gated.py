@@ -11,12 +11,12 @@ import pandas as pd
 import torch
 
 from headspec.attention import as_array, existing
-from headspec.gates.learnt import LearntGates, Settled
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import shared_map, top_heads
+from headspec.learnt_gates import LearntGates, Settled
 from headspec.progress import log
 from headspec.seeds import derive
-from headspec.statistics.gates.targets import missed
+from headspec.statistics.budgets import missed
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.training.loop import Gating, Trainer
 

@@ -14,9 +14,9 @@ import torch
 from headspec.config.pruning_methods import PruningMethod
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
-from headspec.gates.learnt import LearntGates, Partial, learnt_gates
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
+from headspec.learnt_gates import LearntGates, Partial, learnt_gates
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.encoders import draw

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from headspec.models.head_parameters import Slice
+from headspec.models.attention.head_parameters import Slice
 from headspec.training.updates import Updates, clip, gradient
 from headspec.training.variants.own import Own
 

@@ -10,13 +10,13 @@ import numpy as np
 from torch import nn
 
 from headspec.errors import ConfigError
-from headspec.models.head_parameters import Slice, head_slices
+from headspec.models.attention.head_parameters import Slice, head_slices
 from headspec.progress import log
 from headspec.seeds import derive
-from headspec.training.adapting import insert
+from headspec.training.iat import Restriction
 from headspec.training.loop import Trainer
+from headspec.training.trainable import insert
 from headspec.training.updates import Updates
-from headspec.training.variants.owned import Restriction
 
 
 def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from headspec.models.head_parameters import Slice, head_slices
+from headspec.models.attention.head_parameters import Slice, head_slices
+from headspec.training.iat import Restriction, all_own_every_head
 from headspec.training.loop import Trainer
 from headspec.training.updates import Updates, clip, gradient
-from headspec.training.variants.owned import Restriction, plain
 
 #: a slice's moments (n,) and step count in an optimizer; empty before its first step
 Moments = dict[str, torch.Tensor]
@@ -123,7 +123,7 @@ class Own(Restriction):
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        if not plain(self.heads, run.model.gates.exists):
+        if not all_own_every_head(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
             run.updates = self.updates(run.updates, slices, self.heads)

@@ -10,9 +10,9 @@ from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
 from headspec.progress import log
 from headspec.seeds import derive
+from headspec.training.iat import owned_heads
 from headspec.training.loop import Gating, Trainer
 from headspec.training.variants.own import Moments, Own, OwnHeads
-from headspec.training.variants.owned import owned_heads
 
 
 class ChangingHeads(OwnHeads):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.values import as_text
-from headspec.data.sources import cells
+from headspec.data.sources import columns
 from headspec.errors import DataError, shown
 from headspec.tasks.kinds.texts.data import Texts
 
@@ -42,7 +42,7 @@ def stated(cell: Any) -> list[Answer]:
     """
     if isinstance(cell, str):
         try:
-            cell = cells.literal(cell)
+            cell = columns.literal(cell)
         except ValueError:
             raise ValueError(f"it has {shown(cell)}, expected answers as JSON") from None
     several = [cell] if isinstance(cell, Mapping) else cell

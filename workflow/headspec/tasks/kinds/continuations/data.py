@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.values import as_text
-from headspec.data.sources import columns
+from headspec.data.sources.columns import check_plain
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts
 from headspec.tasks.metrics import Metric
@@ -72,7 +72,7 @@ class AnswerPairs(Pairs):
         """Return rows labelled by both answers, which `continuations.data.answers` reads."""
         texts, names = self.texts(frame, task, key, where), self.columns(task)
         for name in names:
-            columns.check_plain(frame[name], f"{key}.label", where)
+            check_plain(frame[name], f"{key}.label", where)
         # text stays unstripped, because spaces before an answer are part of it
         pairs = frame[names].map(lambda value: value if isinstance(value, str) else as_text(value))
         pairs = pairs.where(frame[names].notna(), "")

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.language.head import log_probabilities
-from headspec.models.tokens.continuations import NONE
+from headspec.models.batching import NO_CONTINUATION
+from headspec.models.language import log_probabilities
 from headspec.tasks.task_heads import Gold, Predicted, Targets, TaskHead, unless_broken
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Continuations(Targets):
     """The continuations of the texts of a batch, k each, of which `right` (batch,) is right.
 
-    `targets` (batch, k, tokens) are their tokens, then `NONE`; `places` of tokens predict them.
+    `targets` (batch, k, tokens) are their tokens, then `NO_CONTINUATION`; `places` of tokens predict them.
     """
 
     right: torch.Tensor
@@ -39,7 +39,7 @@ class Continuations(Targets):
     ) -> Continuations:
         """Return the targets of texts of these `lengths`."""
         shape = (len(lengths), len(continuations[0]), max(len(c) for each in continuations for c in each))
-        places, targets = np.zeros(shape, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
+        places, targets = np.zeros(shape, dtype=np.int64), np.full(shape, NO_CONTINUATION, dtype=np.int64)
         for row, (length, each) in enumerate(zip(lengths, continuations, strict=True)):
             start = length
             for i, tokens in enumerate(each):
@@ -77,7 +77,7 @@ class Likelihoods(TaskHead):
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
         """Return log-likelihoods, (batch, k) float32."""
         assert model.head is not None
-        real = targets.targets != NONE
+        real = targets.targets != NO_CONTINUATION
         found = log_probabilities(model.head, states[real], targets.targets[real])
         summed = torch.zeros(real.shape, device=found.device).masked_scatter(real, found).sum(-1)
         return summed + self.bias

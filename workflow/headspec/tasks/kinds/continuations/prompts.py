@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError, shown
-from headspec.models.tokens.continued import around, special_tokens
+from headspec.models.tokenization import around, special_tokens
 from headspec.tasks.kinds.continuations.data import CLASSES, answers
 from headspec.tasks.kinds.texts.counts import Counts
 from headspec.tasks.kinds.texts.prompts import Prompts

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headspec import per_example
 from headspec.errors import EncoderError
 from headspec.models.architectures import CONTINUES, WRITES
-from headspec.models.tokens.continued import special_tokens
+from headspec.models.tokenization import special_tokens
 from headspec.seeds import derive
 from headspec.tables import INT
 from headspec.tasks.kinds.texts.counts import Counts, mean

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headspec.models.tokens import tokenization
+from headspec.models import tokenization
 from headspec.tasks.kinds.texts.wording import Wording, conversation
 
 if TYPE_CHECKING:

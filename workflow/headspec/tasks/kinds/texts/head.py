@@ -20,7 +20,7 @@ from headspec.tasks.task_heads import Predicted, TaskHead, small, unless_broken
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headspec.models.language.head import LanguageHead
+    from headspec.models.language import LanguageHead
     from headspec.models.multitask import MultiTask
 
 

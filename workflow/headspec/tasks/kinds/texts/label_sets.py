@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.values import as_text
-from headspec.data.sources import cells, columns
+from headspec.data.sources import columns
 from headspec.errors import DataError, shown
 from headspec.tasks.data import check_varied
 from headspec.tasks.kinds.texts.data import Texts
@@ -99,7 +99,7 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
         raise DataError(columns.unlabelled_message(missing, stored, task, key, where) + none)
     bracketed = stored.map(lambda cell: isinstance(cell, str) and BRACKETS.fullmatch(cell) is not None)
     try:
-        listed = stored.astype(object).where(~bracketed, cells.parse_lists(stored[bracketed]))
+        listed = stored.astype(object).where(~bracketed, columns.parse_lists(stored[bracketed]))
     except ValueError as error:
         raise DataError(f"{key}.label: {where}: {error} in column '{task.label}'") from None
     separator = getattr(task, "separator", None)  # which a plugin's kind may lack

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError, HeadspecError, shown
-from headspec.models.tokens import empty
-from headspec.models.tokens.continued import around, following, special_tokens
+from headspec.models import tokenization
+from headspec.models.tokenization import around, following, special_tokens
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, Wording, conversation
 from headspec.tasks.prompts import Prompt, Prompting
 
@@ -107,7 +107,7 @@ class Prompts(Prompting):
 
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         frame, truncated = super().encode(table, classes)
-        empty.check(frame["example"], frame["input_ids"], f"{self.key}.prompt")
+        tokenization.check_not_empty(frame["example"], frame["input_ids"], f"{self.key}.prompt")
         return frame, truncated
 
     def content_free(self) -> list[Prompt]:
@@ -209,7 +209,7 @@ class Prompts(Prompting):
             rows = prepared.validation
             without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
             try:
-                empty.check(without, [()] * len(without), f"{self.key}.prompt")
+                tokenization.check_not_empty(without, [()] * len(without), f"{self.key}.prompt")
             except EncoderError as error:
                 yield error
         if task.calibration and not task.shots:

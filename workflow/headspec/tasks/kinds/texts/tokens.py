@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from headspec import per_example
-from headspec.models.tokens.continued import once, special_tokens
+from headspec.models.tokenization import once, special_tokens
 from headspec.tasks.kinds.texts.label_names import indicators
 from headspec.tasks.tokens import Encoding
 

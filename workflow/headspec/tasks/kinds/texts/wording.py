@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headspec.data.stratify import stratified_order
+from headspec.data.prepare import stratified_order
 from headspec.tasks.kinds.continuations import data as continuations
 
 #: separates a demonstration from the next prompt

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from headspec import characters, per_example
 from headspec.errors import EncoderError, listing, nearest
+from headspec.models import vocabulary
 from headspec.models.architectures import WRITES
-from headspec.models.tokens import vocabulary
 from headspec.tables import INT, TEXT
 from headspec.tasks.kinds.texts.counts import Counts
 from headspec.tasks.kinds.translation.kind import UNSPACED

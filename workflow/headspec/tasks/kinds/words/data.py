@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.data.sources.cells import list_items, parse_lists
+from headspec.data.sources.columns import list_items, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
 from headspec.tasks.data import Data

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headspec.data.sources.cells import SPACES, list_items
+from headspec.data.sources.columns import SPACES, list_items
 
 WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
 #: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headspec.data.sources.cells import list_items, one_per_word
+from headspec.data.sources.columns import list_items, one_per_word
 from headspec.tasks.kinds.words import bio
 from headspec.tasks.kinds.words.units import Units, matched
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headspec import per_example
 from headspec.errors import DataError
-from headspec.models.tokens.words import with_words
+from headspec.models.word_tokens import with_words
 from headspec.progress import log
 from headspec.tables import INT, TEXT
 from headspec.tasks.kinds.words.units import NONE, gold_counts, parsed, word_task

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from headspec.data.sources.cells import list_items
-from headspec.data.sources.trees import problem
+from headspec.data.sources.columns import list_items
+from headspec.data.sources.treebank import tree_problem
 from headspec.tasks.kinds.words.units import Units
 
 #: label of words left out before spans are compared
@@ -151,7 +151,7 @@ class Dependencies:
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """Read the number of each word's head, from 1, or 0 for the root, and its relation."""
         heads, relations = map(list_items, cells)
-        if clause := problem(list(words), heads, relations):
+        if clause := tree_problem(list(words), heads, relations):
             raise ValueError(clause)
         return [
             (word, int(head) - 1 if int(head) else word, relation)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headspec.tasks.parts import load_part
 
-#: index of labels missing in training, and word of tokens outside words, as in `headspec.models.tokens.words`
+#: index of labels missing in training, and word of tokens outside words, as in `headspec.models.word_tokens`
 NONE = -1
 
 Unit = tuple[Any, ...]

@@ -1,0 +1,140 @@
+"""Passes through a model, which are the costs of a stage's jobs.
+
+In `headspec.cost.stages`, a function per stage, decorated by `stage`, lists the passes of a job. Rules read
+them during planning, so nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from headspec.config.variants import Variant
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study
+    from headspec.pipeline.layout import Layout
+
+
+#: kinds of pass: operations per example, relative to a forward pass
+PASSES = {"train": 3, "importance": 2, "prune": 1}
+#: settings that reduce the passes of a task
+TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
+
+
+class Load(NamedTuple):
+    """Examples of a task that pass through the model in a job, once per epoch and mask."""
+
+    kind: str  #: of `PASSES`
+    task: str
+    examples: float
+
+
+@dataclass(frozen=True)
+class StageJob:
+    """A job of a stage that runs a model, with training and validation examples of each task."""
+
+    study: Study
+    layout: Layout
+    wildcards: Mapping[str, str]
+    n_train: Mapping[str, int]
+    n_validation: Mapping[str, int]
+    #: number of heads of the model by name
+    heads: Callable[[str], int]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.layout.mixtures.get(self.wildcards.get("mixture", ""), ()))
+
+    @property
+    def method(self) -> str:
+        return self.wildcards.get("method", "")
+
+    @property
+    def variant(self) -> Variant:
+        variants = self.layout.variants
+        return variants.get(self.method, variants["tuned"])
+
+    def trained(self, part: float) -> list[Load]:
+        """Return this fraction of the run's training."""
+        sizes = {task: self.n_train[task] for task in self.tasks}
+        expected = expected_examples(self.study, sizes, self.variant.sampling)
+        return [Load("train", task, part * n) for task, n in expected.items()]
+
+    def validated(self, times: float = 1, most: int | None = None, kind: str = "prune") -> list[Load]:
+        """Return `times` passes over each task's validation examples, or the first `most` of them."""
+        sizes = {task: self.n_validation[task] for task in self.tasks}
+        return [Load(kind, task, times * min(most or n, n)) for task, n in sizes.items()]
+
+
+def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
+    """Return the expected training examples of each task over all epochs (`headspec.training.schedule`)."""
+    training = study.training
+    if sampling == "proportional":
+        return {task: float(training.epochs * n) for task, n in sizes.items()}
+    steps = np.array([-(-n // training.batch_size) for n in sizes.values()])
+    epochs = np.arange(training.epochs)
+    powers = 1 - 0.8 * epochs / max(training.epochs - 1, 1)
+    if sampling == "sqrt":
+        powers = np.full(training.epochs, 0.5)
+    weights = steps[None] ** powers[:, None]  # (epochs, tasks)
+    drawn = steps.sum() * (weights / weights.sum(1, keepdims=True)).sum(0)
+    return {task: d * n / s for (task, n), d, s in zip(sizes.items(), drawn, steps, strict=True)}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Costs of a stage that runs a model.
+
+    Attributes
+    ----------
+    loads : passes of a job
+    reduced_by : kind of pass: the setting that reduces it
+    copies : copies of the weights in memory. Without training, they are read twice; training has four
+        (weights, gradients, two moments), and a fifth for the words in use; a state to continue from, or the
+        encoder to start again from, comes on top
+    adapted : copies in a run that trains adapters, which are a hundredth of the weights
+    batch : section with the batch size of its training
+    gpus : `one`, `all` of its model with a process for each, or those with `layers` of a prompted model
+    writes : whether it writes translations, after any training
+    under_masks : whether it evaluates by `headspec.heads.pruning.under_masks`
+    vectors : tasks whose vectors of training examples, on which frozen runs learn, a job holds
+    held : bytes that a job holds beside weights and activations
+    keeps : what it leaves on the disk beside models and tables: vectors, or the state of a training
+    """
+
+    loads: Callable[[StageJob], Iterable[Load]]
+    reduced_by: Mapping[str, str]
+    copies: int
+    adapted: int | None = None
+    batch: Literal["", "training", "transfer"] = ""
+    gpus: Literal["one", "all", "layers"] = "one"
+    writes: bool = False
+    under_masks: bool = False
+    vectors: Literal["", "task", "mixture"] = ""
+    held: Callable[[Study], float] = lambda study: 0.0
+    keeps: Literal["", "vectors", "state"] = ""
+
+    @property
+    def backward(self) -> bool:
+        """Return whether there is a backward pass, for which activations are kept."""
+        return not {*self.reduced_by} <= {"prune"}
+
+
+#: stage: its costs
+STAGES: dict[str, Stage] = {}
+
+
+def stage(
+    reduced_by: Mapping[str, str], copies: int, also: Iterable[str] = (), **settings: Any
+) -> Callable[[Callable], Callable]:
+    """Register a function as the passes of the stage with its name, and of those in `also` (see `Stage`)."""
+
+    def register(loads: Callable) -> Callable:
+        STAGES.update(dict.fromkeys([loads.__name__, *also], Stage(loads, reduced_by, copies, **settings)))
+        return loads
+
+    return register

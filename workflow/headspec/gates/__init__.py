@@ -1,1 +1,0 @@
-"""Gates on heads that learn which heads to keep."""

@@ -1,0 +1,116 @@
+"""Attention weights, one layer at a time, and vectors of texts, of an unmodified model."""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from headspec.errors import EncoderError
+from headspec.models.attention.interface import evaluating, unfused
+from headspec.models.attention.sites import Site
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.gates import HeadGates, Receiver
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.tables import INT, TEXT, Schema
+
+
+@contextmanager
+def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
+    """Give every row's attention weights to `receive` during forward passes within the block.
+
+    Weights are taken after the softmax: a token's weights sum to 1, and padding has weight 0; the weights of
+    padding itself mean nothing. The model runs unfused, because fused attention has no weights, and without
+    dropout. Types that compute attention themselves return weights only with `output_attentions`; hooks take
+    them out of the outputs of modules, so that the model does not collect all layers. EncoderError, at the
+    forward pass, if the model does not give its weights.
+    """
+    model: Any = gates.model
+    first = next(model.parameters()).device  # layers may be on several
+    own = [site for site in gates.sites if site.own]
+
+    def take(site: Site, module: Any, args: tuple, output: Any) -> Any:
+        index = next((i for i, part in enumerate(output) if _is_map(part, site)), None)
+        if index is None:
+            raise EncoderError(
+                f"the attention of this {model.config.model_type} cannot be captured: no weights"
+            )
+        receive(site.rows[0], output[index].to(first))
+        return type(output)([*output[:index], None, *output[index + 1 :]])
+
+    def asked(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        return args, kwargs | {"output_attentions": True}
+
+    with ExitStack() as stack:
+        for site in own:
+            # before the hooks of transformers, which collect the weights of all layers
+            hook = site.attention.register_forward_hook(functools.partial(take, site), prepend=True)
+            stack.callback(hook.remove)
+        if own:
+            stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
+        stack.enter_context(unfused(model))
+        stack.enter_context(evaluating(model))
+        stack.enter_context(gates.received(lambda row, weights: receive(row, weights.to(first))))
+        yield
+
+
+def _is_map(output: Any, site: Site) -> bool:
+    """Return whether an output of attention is (batch, heads, tokens, tokens)."""
+    return isinstance(output, torch.Tensor) and output.dim() == 4 and output.shape[1] == site.heads
+
+
+REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
+"""Table `representations`: a row for each text.
+features/{model}/{task}.parquet, similarity/{model}/text.parquet,
+similarity/{model}/seed{seed}/sentences.parquet, similarity/{model}/seed{seed}/stimuli.parquet
+
+task: task whose text it is, or whose model made the vector
+example: example, sentence or stimulus; null for a mean over texts
+vector: as wide as the model
+"""
+
+
+@torch.no_grad()
+def vectors(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Return the text vectors that classifiers receive, (n, hidden) float32; NumericalError if not finite."""
+    model.to(device.name).eval()
+    with device.cast():
+        values = examples.values(lambda batch: model.vectors(batch).float(), rows, device, progress)
+    require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
+    return values
+
+
+def representations(
+    models: Iterable[tuple[str, MultiTask]], texts: Examples, device: Device, n_models: int = 1
+) -> pd.DataFrame:
+    """Return a table 'representations': vectors of the same texts by the model of each task in turn."""
+    progress, rows = Progress(n_models * len(texts), "texts"), np.arange(len(texts))
+    frames = []
+    for task, model in models:
+        values = vectors(model, task, texts, rows, device, progress)
+        frames.append(pd.DataFrame({"task": task, "example": texts.example, "vector": list(values)}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def task_means(
+    model: MultiTask, examples: Mapping[str, Examples], rows: Mapping[str, np.ndarray], device: Device
+) -> pd.DataFrame:
+    """Return a table 'representations' of mean vectors of each task's `rows` (TextEmb of Vu et al. 2020)."""
+    progress = Progress(sum(map(len, rows.values())), "texts")
+    by_task = (vectors(model, task, examples[task], some, device, progress) for task, some in rows.items())
+    means = [values.mean(axis=0, dtype=float) for values in by_task]
+    return pd.DataFrame({"task": list(rows), "example": None, "vector": means}).astype({"example": "Int32"})

@@ -1,0 +1,266 @@
+"""Language models: logits of some tokens, rows that begin with the same tokens, layers on several GPUs."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+from headspec.errors import EncoderError
+from headspec.models.pretrained import from_pretrained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from headspec.models.multitask import MultiTask
+
+
+def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
+    """Return the GPU of each module of the encoder: whole layers, in about equal shares.
+
+    `memory` is free bytes by GPU, by default of this process's GPUs. EncoderError, with `key`, if weights do
+    not fit.
+    """
+    import torch
+    from accelerate import infer_auto_device_map
+    from accelerate.utils import get_balanced_memory
+
+    encoder = model.encoder
+    parts = model.gates.sites[0].name.split(".")
+    number = next(i for i, part in enumerate(parts) if part.isdecimal())
+    layer = [type(encoder.get_submodule(".".join(parts[: number + 1]))).__name__]
+    if memory is None:
+        balanced = get_balanced_memory(encoder, no_split_module_classes=layer)
+        memory = {gpu: balanced[gpu] for gpu in range(torch.cuda.device_count())}
+    found = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
+    if left := [name for name, place in found.items() if place not in memory]:
+        size = sum(tensor.numel() * tensor.element_size() for tensor in encoder.state_dict().values())
+        raise EncoderError(
+            f"{key}.gpus: got {len(memory)}, which have no room for '{left[0]}' and what "
+            f"follows; the weights have {size / 1e9:,.1f} GB. Expected more GPUs, or `dtype: bf16`"
+        )
+    return found
+
+
+def dispatch_layers(model: MultiTask, devices: Mapping[str, int]) -> None:
+    """Put each module of the encoder on its device for good; inputs, outputs and heads on the first GPU."""
+    from accelerate import dispatch_model
+
+    encoder: Any = model.encoder
+    dispatch_model(encoder, {**devices}, main_device=next(iter(devices.values())), force_hooks=True)
+    encoder._apply = lambda fn, recurse=True: encoder
+
+
+class _Prefix(DynamicLayer):
+    """Keys and values of the prefix in a layer; a row's own tokens follow, and are not kept."""
+
+    def __init__(self, read: DynamicLayer) -> None:
+        super().__init__()
+        self.lazy_initialization(read.keys, read.values)
+        self.keys, self.values = read.keys, read.values  # (1, heads, prefix, size)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = len(key_states)
+        keys, values = (each.expand(rows, -1, -1, -1) for each in (self.keys, self.values))
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+
+@torch.no_grad()
+def can_share_prefix(encoder: PreTrainedModel) -> bool:
+    """Return whether `shared_prefix_output` works for an encoder, by its kinds of layers and on a few tokens.
+
+    Layers with a sliding window are masked in both passes. Layers that keep a state instead of keys and
+    values (Mamba, convolutions), or share the keys of another layer, are not supported.
+    """
+    kinds = {type(layer) for layer in DynamicCache(config=encoder.config).layers}
+    if kinds - {DynamicLayer, DynamicSlidingWindowLayer}:
+        return False
+    ids = torch.arange(2 * TOKENS, device=encoder.device).reshape(2, -1)
+    ids[:, : TOKENS // 2] = ids[0, : TOKENS // 2]
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    whole = encoder(**inputs, use_cache=False).last_hidden_state
+    return near(shared_prefix_output(encoder, TOKENS // 2, inputs).last_hidden_state, whole, encoder)
+
+
+def shared_prefix_output(
+    encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]
+) -> BaseModelOutput:
+    """Return the output of ``encoder(**inputs)`` up to rounding, if it is `can_share_prefix`.
+
+    All rows must have the same gates, share the first `prefix` tokens and have more; modules of the encoder
+    see the prefix as a row of its own. `inputs` are ``input_ids`` (batch, tokens) and ``attention_mask``
+    (batch, tokens), or (batch, 1, tokens, tokens) with ``position_ids`` (batch, tokens).
+    ``last_hidden_state`` is (batch, tokens, hidden).
+    """
+    read = DynamicCache()  # without the config: layers with a sliding window would drop what rows need
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    name = cache_name(encoder)
+    begun = encoder(input_ids=ids[:1, :prefix], use_cache=True, **{name: read}).last_hidden_state
+    own = {"input_ids": ids[:, prefix:], "attention_mask": mask if mask.dim() == 2 else mask[:, :, prefix:]}
+    if "position_ids" in inputs:
+        own["position_ids"] = inputs["position_ids"][:, prefix:]
+    cache = Cache(layers=[_Prefix(layer) for layer in read.layers])
+    states = encoder(**own, use_cache=True, **{name: cache}).last_hidden_state
+    return BaseModelOutput(last_hidden_state=torch.cat([begun.expand(len(ids), -1, -1), states], dim=1))
+
+
+def cache_name(model: PreTrainedModel) -> str:
+    """Return the argument and output of keys and values of earlier tokens, renamed in transformers 5.24."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
+#: number of tokens on which a head is compared with its model
+TOKENS = 8
+#: largest relative difference of equal numbers, in float32 and with weights in bfloat16
+TOLERANCE, HALF_TOLERANCE = 1e-4, 2**-6
+#: most logits at once, so that memory does not grow with the vocabulary
+LOGITS = 2**26
+#: errors of code that needs more of an encoder than its last states
+UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+
+
+class LanguageHead(nn.Module):
+    """The head of a causal or masked language model: states (n, hidden) to logits (n, tokens), float32.
+
+    Models transform states before the output embedding, and logits after it. So the model's own code runs,
+    with an encoder that returns the given states and shared weights. It runs in float32 even under autocast:
+    in bfloat16, logits between 16 and 32 are multiples of an eighth, and two answers often have the same.
+    `bias`, (tokens,), is added to the logits of a restricted head; it is 0 unless calibrated.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        output = model.get_output_embeddings()
+        (self.place,) = (name for name, module in model.named_modules() if module is output)
+        shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+        self.model: Any = copy.deepcopy(model, {**shared, id(model.base_model): _States()})
+        self.bias: nn.Parameter | None = None
+
+    @property
+    def tokens(self) -> nn.Linear:
+        """Return the output embedding, a row for every token."""
+        found: Any = self.model.get_submodule(self.place)
+        return found
+
+    def restricted(self, tokens: Sequence[int]) -> LanguageHead:
+        """Return a head for only some tokens, with weights of its own."""
+        output = self.tokens
+        head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
+        rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
+        with torch.no_grad():
+            rows.weight.copy_(output.weight[list(tokens)])
+            rows.bias.copy_(output.bias[list(tokens)] if output.bias is not None else 0)
+        head.model.set_submodule(self.place, rows)
+        for module in head.model.modules():  # some have the bias of the output embedding a second time
+            if output.bias is not None and getattr(module, "bias", None) is output.bias:
+                module.register_parameter("bias", None)
+        head.bias = nn.Parameter(torch.zeros_like(rows.bias))
+        return head
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        self.model.base_model.states = states[:, None].float()
+        unread = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
+        with torch.autocast(states.device.type, enabled=False):
+            logits = self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
+        return logits if self.bias is None else logits + self.bias
+
+
+class _States(nn.Module):
+    """An encoder that returns given states."""
+
+    states: torch.Tensor | None = None
+
+    @property
+    def decoder(self) -> _States:
+        """Return itself, because some models call a part of their encoder (OPT)."""
+        return self
+
+    def forward(self, *_: Any, **__: Any) -> _Output:
+        given, self.states = self.states, None  # holding them would keep the graph of a batch in memory
+        return _Output([given])
+
+
+class _Output(tuple):
+    """The output of an encoder: its last states, and None for everything else that code may ask for."""
+
+    def __getattr__(self, name: str) -> torch.Tensor | None:
+        return self[0] if name == "last_hidden_state" else None
+
+
+def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of the token (n,) after each state (n, hidden), (n,) float32."""
+
+    def part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return -F.cross_entropy(head(states), tokens, reduction="none")
+
+    at_once = max(1, LOGITS // head.tokens.out_features)
+    if len(states) <= at_once:
+        return part(states, tokens)
+    parts = zip(states.split(at_once), tokens.split(at_once), strict=True)
+    return torch.cat([checkpoint(part, *given, use_reentrant=False) for given in parts])
+
+
+def half(model: PreTrainedModel) -> bool:
+    """Return whether a model has weights in bfloat16."""
+    return any(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
+
+
+def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
+    """Return whether two tensors that a model computes are equal, up to rounding."""
+    most = expected.abs().max() * (HALF_TOLERANCE if half(model) else TOLERANCE)
+    return found.shape == expected.shape and bool((found - expected).abs().max() <= most)
+
+
+@torch.no_grad()
+def check_head(model: PreTrainedModel, where: str) -> None:
+    """Raise EncoderError, naming `where`, if `LanguageHead` does not compute a model's logits."""
+    ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
+    inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
+    refused, kind = f"{where} cannot be prompted", type(model).__name__
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
+        own = model(**inputs).logits[0].float()
+    try:
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
+            states = model.base_model(**inputs).last_hidden_state[0]
+        head = LanguageHead(model)
+        pairs = [(head(states), own), (head.restricted(some.tolist())(states), own[:, some])]
+    except UNFIT as error:
+        raise EncoderError(
+            f"{refused}: the head of {kind} needs more than the last states of its encoder ({error})"
+        ) from None
+    if not all(near(found, expected, model) for found, expected in pairs):
+        raise EncoderError(
+            f"{refused}: from the last states of its encoder, its head makes other logits than {kind} returns"
+        )
+
+
+def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp32") -> PreTrainedModel:
+    """Load the causal or masked language model at `path`.
+
+    `where` is the config key of its source, and the source, for errors; `dtype` is "fp32" or "bf16" (by
+    `keep_half`). Raises EncoderError if it cannot be loaded, has no language-model head, or `LanguageHead`
+    differs from it.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    loading = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    try:
+        model, missing = from_pretrained.load(loading, path, dtype)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise EncoderError(f"{where} cannot be loaded as a language model: {error}") from None
+    if missing:
+        raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
+    check_head(model.eval(), where)
+    return model

@@ -1,1 +1,0 @@
-"""Prompted language models: heads for answers, shared prefixes, several GPUs."""

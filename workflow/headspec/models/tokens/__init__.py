@@ -1,1 +1,0 @@
-"""Conversion of texts, words and answers to rows of tokens, and back."""

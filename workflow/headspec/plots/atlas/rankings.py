@@ -1,0 +1,279 @@
+"""Rankings of heads: agreement of measures, pruning curves, and which ranking to believe."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.transforms import blended_transform_factory
+from numpy.typing import NDArray
+
+from headspec.config.methods import METHODS
+from headspec.config.values import MEAN, RANDOM
+from headspec.plots.atlas.maps import panels, rows_of
+from headspec.plots.drawing.marks import mark_chance
+from headspec.plots.drawing.style import (
+    COLOURS,
+    MARKERS,
+    PAGE,
+    SIGNED,
+    in_order,
+    interval_label,
+    key,
+    legend,
+    number,
+    styled,
+)
+from headspec.statistics.chance import task_chances
+from headspec.statistics.intervals import decisive, of_seeds
+from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.tasks.metrics import metric
+
+#: side of a cell in inches, at most, and the least one with room for small print
+CELL, ROOM = 0.55, 0.36
+
+
+@styled
+def draw_agreement(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+    """A matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
+
+    Cells show the mean over tasks with its range in small print; for one task, its value and interval.
+    """
+    shown = {*agreement["measure_a"], *agreement["measure_b"]}
+    measures = [measure for measure in labels if measure in shown]
+    names = [labels[measure] for measure in measures]
+    label_width = 0.15 + 0.053 * max(map(len, names))
+    side = min(CELL, (PAGE - label_width) / len(measures))
+    extent = side * len(measures)
+    size = (max(label_width + extent, 3.2), extent + label_width + 0.2)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    values = np.full((len(measures), len(measures)), np.nan)
+    place = {measure: index for index, measure in enumerate(measures)}
+    for pair, rows in agreement.groupby(["measure_a", "measure_b"]):
+        first, second = sorted(place[str(measure)] for measure in pair)
+        for column, cell in (("spearman", (second, first)), ("top_overlap", (first, second))):
+            values[cell] = rows[column].mean()
+            _write_agreement(axes, cell, rows, column, small=side >= ROOM)
+    axes.imshow(values, cmap=SIGNED, vmin=-1, vmax=1)
+    axes.set_facecolor("0.9")  # of the diagonal
+    axes.set_xticks(range(len(measures)), names, rotation=90)
+    axes.set_yticks(range(len(measures)), names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    figure.suptitle("below the diagonal: Spearman; above: overlap of top heads", fontsize="medium")
+    return figure
+
+
+def _write_agreement(axes: Axes, cell: tuple[int, int], rows: pd.DataFrame, column: str, small: bool) -> None:
+    """Write the value into a cell (row, column), and the interval or range if `small` print has room."""
+    row, col = cell
+    axes.text(
+        col, row, number(rows[column].mean()), ha="center", va="bottom" if small else "center",
+        fontsize=6.5 if small else 5.5,
+    )  # fmt: skip
+    if small:
+        bounds = rows[column] if len(rows) > 1 else rows[[f"{column}_low", f"{column}_high"]].iloc[0]
+        text = f"{number(bounds.min())}, {number(bounds.max())}".replace("0.", ".")
+        axes.text(col, row + 0.1, text, ha="center", va="top", fontsize=4)
+
+
+#: in the titles of panels, if there are both orders
+FIRST = {"top": "top heads first", "bottom": "bottom heads first"}
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+#: look of the mean over random orders
+RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
+
+
+@styled
+def draw_pruning_curves(
+    curves: pd.DataFrame,
+    cumulative: pd.DataFrame,
+    tasks: Sequence[str],
+    metrics: Mapping[str, str],
+    labels: Mapping[str, str],
+    places: Mapping[str, int],
+) -> Figure:
+    """A panel per task and order: metric (mean over seeds) as all heads are pruned; a line per ranking."""
+    unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
+    chance = task_chances(unpruned, metrics)
+    orders = [order for order in FIRST if (curves["order"] == order).any()]
+    shown = list(itertools.product(tasks, orders))
+    shape = rows_of(len(shown), most=3 if len(orders) == 1 else 2)
+    figure, grid = panels(shape, len(shown), min(4.8, PAGE / shape[1]), 2.05, 0.6)
+    for axes, (task, order) in zip(grid, shown, strict=True):
+        panel = curves[(curves["task"] == task) & (curves["order"] == order)].sort_values("fraction")
+        _lines(axes, panel, labels, places)
+        axes.axhline(100 * chance[task], color="black", linestyle=":", linewidth=0.8, label="chance")
+        axes.set_title(task if len(orders) == 1 else f"{task}, {FIRST[order]}")
+        axes.set_xlabel("heads pruned (%)")
+        axes.set_ylabel(f"{metric(metrics[task]).name} (%)")
+        axes.set_xlim(-2, 102)
+        axes.grid(axis="y")
+    legend(figure)
+    return figure
+
+
+def ranking_look(place: int) -> dict[str, Any]:
+    """Colour, marker and line style of a ranking in every figure; after the last marker, hollow ones."""
+    colour = COLOURS[place % len(COLOURS)]
+    return {
+        "color": colour,
+        "marker": MARKERS[place % len(MARKERS)],
+        "markerfacecolor": colour if place // len(MARKERS) % 2 == 0 else "white",
+        "linestyle": LINES[place % len(LINES)],
+    }
+
+
+def _lines(axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]) -> None:
+    """Draw the curve of every ranking, and the range of the random orders."""
+    drawn = set(panel["ranking"])
+    for i, ranking in enumerate(ranking for ranking in labels if ranking in drawn):
+        rows = panel[panel["ranking"] == ranking]
+        x, y = 100 * rows["fraction"], 100 * rows["value"]
+        if ranking == RANDOM:
+            axes.plot(x, y, label="random order, mean", **RANDOM_LINE)
+            low, high = 100 * rows["draws_low"], 100 * rows["draws_high"]
+            axes.fill_between(
+                x, low, high, color="0.85", linewidth=0, zorder=1, label="range of random orders"
+            )
+        else:
+            # markers of neighbours in turn, so that they do not hide one another
+            axes.plot(x, y, label=labels[ranking], markevery=(i % 2, 2), **ranking_look(places[ranking]))
+
+
+#: column of the table: title of its panel, and factor to the unit there
+PANELS = {
+    "ablation_spearman": ("ablation\n(Spearman)", 1),
+    "ablation_size_spearman": ("ablation size\n(Spearman)", 1),
+    "area": ("area under pruning\ncurve (%)", 100),
+    "dissociation": ("dissociation D (%)", 100),
+}
+#: height of all rows in inches for which rows of many rankings move closer together
+ROWS_HEIGHT = 8.5
+LINELESS: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.8}
+#: columns that name a row
+KEYS = ["model", "mixture", "ranking"]
+
+
+@styled
+def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str]) -> Figure:
+    """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
+
+    Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
+    A marker is filled if the value differs from 0, or the area from that of random orders.
+    """
+    means = belief[belief["task"] == MEAN]
+    methods = [method for method in METHODS if method in set(means["method"])]
+    blocks = {
+        (model, mixture): _sorted(rows[rows["mixture"] == mixture], methods)
+        for model, rows in means.groupby("model")
+        for mixture in in_order(rows["mixture"], mixtures)
+    }
+    headings = [f"{model}, {mixture}" for model, mixture in blocks]
+    lines = sum(1 + len(rankings) for rankings in blocks.values())
+    row_height = max(0.12, min(max(0.17, 0.1 * len(methods)), ROWS_HEIGHT / lines))
+    size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + row_height * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    hollow = False
+    rows = _name_rows(figure, panels[0], blocks, headings, labels)
+    for axes, (column, (label, factor)) in zip(panels, PANELS.items(), strict=True):
+        axes.set_xlabel(label)
+        if column != "area":
+            axes.axvline(0, color="black", linewidth=0.6)
+        for lane, method in enumerate(methods):
+            shift = 0.8 * ((lane + 0.5) / len(methods) - 0.5)
+            results = _results(means[means["method"] == method], column, factor)
+            ys = np.array([rows[key] for key in results[KEYS].itertuples(index=False, name=None)]) + shift
+            _draw_results(axes, results, ys, method, interval_label(means))
+            hollow |= not results["clear"].all()
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        axes.margins(x=0.08)
+    random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
+    _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
+    here = "" if of_seeds(means, "difference_p").all() else " in these runs"
+    if hollow:
+        look = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
+        key(panels[0], f"hollow: no clear difference{here}", **look)
+    legend(figure)
+    return figure
+
+
+def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
+    """Columns of a panel for one method: value, low, high, clear (whether a marker is filled), at chance."""
+    low, high = means[f"{column}_low"], means[f"{column}_high"]
+    p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
+    apart = (low > 0) | (high < 0)
+    clear = decisive(means, p) < SIGNIFICANCE if p else apart
+    if column == "dissociation":
+        clear &= apart
+    nothing, dissociates = means["unpruned_at_chance"].eq(True), column == "dissociation"
+    shown = means[[*KEYS, "ci_over"]].assign(
+        value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,
+        at_chance=means["at_chance"].eq(True) & dissociates, unpruned_at_chance=nothing & dissociates,
+    )  # fmt: skip
+    return shown.dropna(subset="value")
+
+
+def _sorted(rows: pd.DataFrame, methods: Sequence[str]) -> list[str]:
+    """Rankings of a block by area under the first of `methods` that has them."""
+    order = rows["method"].map(list(methods).index)
+    first = rows.assign(order=order).sort_values("order", kind="stable").drop_duplicates("ranking")
+    return list(first.sort_values(["order", "area"])["ranking"])
+
+
+def _name_rows(
+    figure: Figure,
+    axes: Axes,
+    blocks: Mapping[Any, list[str]],
+    headings: Sequence[str],
+    labels: Mapping[str, str],
+) -> dict[tuple[str, ...], int]:
+    """Write the names of rankings and headings of blocks; return y by model, mixture, ranking."""
+    rows: dict[tuple[str, ...], int] = {}
+    y = 0
+    for (block, rankings), heading in zip(blocks.items(), headings, strict=True):
+        text = figure.text(
+            0.01, y, heading, fontweight="bold", va="center",
+            transform=blended_transform_factory(figure.transFigure, axes.transData),
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+        )  # fmt: skip
+        text.set_in_layout(False)
+        rows |= {(*block, ranking): y + 1 + i for i, ranking in enumerate(rankings)}
+        y += 1 + len(rankings)
+    axes.set_yticks(list(rows.values()), [labels[ranking] for *_, ranking in rows])
+    axes.set_ylim(y - 0.4, -0.6)
+    return rows
+
+
+def _draw_results(
+    axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str, interval: str
+) -> None:
+    """Draw values and intervals of one method, and marks where values are at chance."""
+    if results.empty:
+        return
+    look = METHODS[method].marker
+    axes.hlines(ys, results["low"], results["high"], color="black", label=interval)
+    clear = results["clear"].to_numpy(dtype=bool)
+    for chosen, fill in ((clear, look["color"]), (~clear, "white")):
+        axes.plot(results["value"][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look)
+    key(axes, method, **LINELESS, **look)
+    mark_chance(axes, results, ys)
+
+
+def _mark_random(
+    axes: Axes, random: pd.DataFrame, rows: Mapping[tuple[str, ...], int], blocks: Mapping[Any, list[str]]
+) -> None:
+    """Draw a line through each block at the area of random orders."""
+    for model, mixture, value in random[["model", "mixture", "area"]].itertuples(index=False):
+        ys = [rows[model, mixture, ranking] for ranking in blocks[model, mixture]]
+        axes.vlines(
+            100 * value, min(ys) - 0.5, max(ys) + 0.5, color="0.5", linestyle=(0, (4, 2)), linewidth=0.7,
+            zorder=1, label="random",
+        )  # fmt: skip

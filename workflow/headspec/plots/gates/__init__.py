@@ -1,1 +1,0 @@
-"""Figures of methods that prune to a number of heads."""

@@ -1,1 +1,0 @@
-"""Figures of training: IAT against plain training, and few-shot transfer."""

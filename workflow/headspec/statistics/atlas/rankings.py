@@ -1,0 +1,305 @@
+"""Rankings of heads compared: pruning curves and areas, dissociation, and which ranking to believe."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.values import BOTTOM, IMPORTANCE, MEAN, RANDOM, TOP
+from headspec.errors import DataError
+from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
+from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
+from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
+from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.intervals import (
+    TESTED,
+    Orders,
+    corrected,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
+from headspec.statistics.resampling import p_value
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+Floats = NDArray[np.float64]
+
+#: order: top or bottom heads of the ranking first; random orders stand beside both
+ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT, "order": TEXT}
+SCHEMAS = {
+    # draws_low, draws_high: range of the random orders, else null
+    "pruning_curves": Schema(
+        ROW | {"fraction": FLOAT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
+        | {"draws_low": FLOAT, "draws_high": FLOAT},
+        keys=7,
+    ),
+    # against: null for the area itself, else the ranking whose area is subtracted; small areas mean that
+    # pruning in this order hurts soon; task and metric "mean": the mean over tasks
+    "pruning_areas": Schema(
+        ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL | TESTED,
+        keys=7,
+    ),
+    # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
+    "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
+}  # fmt: skip
+"""Table `pruning_curves`: a row for each task, ranking and fraction.
+tables/pruning_curves.parquet
+
+Table `pruning_areas`: a row for each mixture, method, task, ranking, order and against.
+tables/pruning_areas.parquet
+
+against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
+value: [area](atlas.md#which-measure-to-believe) under the pruning curve, a mean of the metric; or a
+    difference of areas
+
+Table `ranking_dissociation`: a row for each ranking, mixture and task.
+tables/ranking_dissociation.parquet
+"""
+
+
+def _with_mean(values: Floats) -> Floats:
+    """Append the mean over tasks to (..., k)."""
+    return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
+
+
+def _interval_rows(
+    tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
+) -> list[dict[str, Any]]:
+    """Rows for `tasks` (task: its metric), from `values` (S, draws, k) and `bootstrap` (resamples, S, k)."""
+    orders = Orders.estimate(values) if values.shape[1] > 1 else None
+    low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
+    columns = zip(tasks.items(), values.mean(axis=(0, 1)), low, high, strict=True)
+    return [
+        {"task": task, "metric": metric, "value": value, "ci_low": a, "ci_high": b, "ci_over": over}
+        for (task, metric), value, a, b in columns
+    ]
+
+
+def _curve_rows(
+    seeds: list[Curve], fractions: list[float], tasks: dict[str, str], confidence: float
+) -> list[dict[str, Any]]:
+    rows = []
+    for i, fraction in enumerate(fractions):
+        values = np.stack([curve.values[:, i] for curve in seeds])
+        bootstrap = np.stack([curve.bootstrap[:, i] for curve in seeds], axis=1)
+        found = _interval_rows(tasks, values, bootstrap, confidence)
+        if values.shape[1] > 1:
+            ends = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+            for row, low, high in zip(found, *ends, strict=True):
+                row |= {"draws_low": low, "draws_high": high}
+        rows += [row | {"fraction": fraction} for row in found]
+    return rows
+
+
+def _area_rows(
+    name: str,
+    by_ranking: dict[str, list[Curve]],
+    fractions: list[float],
+    tasks: dict[str, str],
+    confidence: float,
+) -> list[dict[str, Any]]:
+    """Rows of the area of a ranking, and of its differences from the baselines."""
+    weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
+
+    def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
+        values = np.stack([weights @ curve.values for curve in seeds])
+        bootstrap = np.stack([weights @ curve.bootstrap for curve in seeds], axis=1)
+        return _with_mean(values), _with_mean(bootstrap)
+
+    values, bootstrap = areas(curves)
+    rows = _interval_rows(tasks, values, bootstrap, confidence)
+    for other in (RANDOM, IMPORTANCE):
+        if other not in by_ranking or name in (RANDOM, other):
+            continue
+        base, base_bootstrap = areas(by_ranking[other])
+        difference, resampled = values - base, bootstrap - base_bootstrap  # from every random order
+        if other == IMPORTANCE:
+            null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
+        else:
+            null = Orders.estimate(difference).null(resampled)
+        here = p_value(difference.mean(axis=(0, 1)), null)
+        orders = Orders.estimate(difference) if difference.shape[1] > 1 else None
+        seeds = p_over_seeds_and_examples(difference.mean(axis=1), resampled, orders)
+        compared = _interval_rows(tasks, difference, resampled, confidence)
+        for row, p, p_seeds in zip(compared, here, seeds, strict=True):
+            rows.append(row | {"against": other, "p_value": float(p), "p_seeds": float(p_seeds)})
+    return rows
+
+
+def pruning_curves(
+    evaluations: Iterable[PrunedPredictions], resamples: int, confidence: float, seed: int
+) -> dict[str, pd.DataFrame]:
+    """Return the tables `pruning_curves` and `pruning_areas`, combined over seeds.
+
+    The area under the curve of metric against fraction pruned is by the trapezoid rule, divided by the range
+    of fractions: a mean of the metric. With top heads first, a small area means that the ranking finds heads
+    that matter; with bottom heads first, a large one that it finds heads that do not. Intervals of `random`,
+    and of paired differences from it, also cover orders.
+
+    p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
+    are for the expected area of all random orders, for these models (see `intervals.Orders`). p_seeds covers
+    other seeds, against `random` also orders. Both are corrected over rankings compared with the same one in
+    a model, mixture, method and order, separately for the mean and for all tasks.
+
+    `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
+    rankings, fractions or examples of a task are incomplete, or differ between seeds.
+    """
+    groups: dict[tuple[tuple[str, ...], str], list[ResampledCurves]] = defaultdict(list)
+    metrics: dict[tuple[str, ...], dict[str, str]] = {}
+    for evaluation in evaluations:
+        run = evaluation.run
+        key: tuple[str, ...] = (run.model, run.mixture, run.method)
+        metrics[key] = {task: evaluation.metrics[task] for task in run.tasks}
+        for order, ordered in _by_order(evaluation):
+            groups[key, order].append(sample(ordered, resamples, seed))
+    rows: dict[str, list[dict[str, Any]]] = {"pruning_curves": [], "pruning_areas": []}
+    for (key, order), seeds in groups.items():
+        by_ranking, tasks = _aligned(seeds), metrics[key]
+        for ranking, curves in by_ranking.items():
+            names = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "order": order}
+            tables = {
+                "pruning_curves": _curve_rows(curves, seeds[0].fractions, tasks, confidence),
+                "pruning_areas": _area_rows(ranking, by_ranking, seeds[0].fractions, tasks, confidence),
+            }
+            for name, found in tables.items():
+                rows[name] += [names | {"n_seeds": len(seeds)} | row for row in found]
+    result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
+    areas = result["pruning_areas"]
+    return result | {"pruning_areas": corrected(areas, _family(areas, "against", "order"))}
+
+
+def _by_order(evaluation: PrunedPredictions) -> Iterator[tuple[str, PrunedPredictions]]:
+    """Yield predictions with top heads pruned first, and with bottom heads, each with the random orders."""
+    frame = evaluation.read()
+    for name in (TOP, BOTTOM):
+        chosen = frame["order"] == name
+        if chosen.any():
+            yield name, replace(evaluation, stored=frame[chosen | frame["order"].isna()])
+
+
+def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
+    """Columns that are equal in rows whose p-values are corrected together."""
+    return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
+
+
+def _aligned(seeds: list[ResampledCurves]) -> dict[str, list[Curve]]:
+    """Return the curves of all seeds by ranking; DataError if these differ in more than predictions."""
+    first = seeds[0]
+    for other in seeds[1:]:
+        pairs = {
+            "examples": (other.examples, first.examples),
+            "fractions": (other.fractions, first.fractions),
+            "rankings": (set(other.curves), set(first.curves)),
+        }
+        for what, (here, there) in pairs.items():
+            if here != there:
+                raise DataError(
+                    f"{other.run.path}/cumulative.parquet: {what} differ from those of {first.run.path}"
+                )
+    return {ranking: [one.curves[ranking] for one in seeds] for ranking in first.curves}
+
+
+def ranking_dissociation(
+    evaluations: Sequence[PrunedPredictions],
+    fraction: float,
+    resamples: int,
+    confidence: float,
+    distinct: float,
+    seed: int,
+) -> pd.DataFrame:
+    """Return the table `ranking_dissociation`: D when a task's pruned heads are the top ones of a ranking.
+
+    Only rankings that differ between tasks have D. p is corrected over rankings, as in `pruning_curves`,
+    which describes `evaluations` (of at least two tasks); for other parameters see `dissociation_tables`.
+    """
+    frames = []
+    names = {name for e in evaluations for name in e.read().dropna(subset="pruned_for")["ranking"].unique()}
+    for ranking in sorted(names):
+        pruned = (replace(e, stored=_as_predictions(e.read(), ranking, fraction)) for e in evaluations)
+        tables = dissociation_tables(pruned, resamples, confidence, distinct, fraction, seed)
+        frames.append(tables["combined"].assign(ranking=ranking))
+    columns = list(SCHEMAS["ranking_dissociation"].columns)
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    table = pd.concat(frames, ignore_index=True)[columns]
+    return corrected(table, _family(table))
+
+
+def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:
+    """Return rows of one ranking as the table `predictions` of dissociation."""
+    rows = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
+    plain = rows[(rows["fraction"] == 0) & (rows["pruned_for"] == rows["task"])]
+    return pd.concat([plain.assign(pruned_for="none"), rows[rows["fraction"] == fraction]])
+
+
+#: measures of what happens without a head, which the others are compared with
+TRUTHS = ("ablation", "ablation_size")
+AGREEMENT_COLUMNS = [
+    f"{statistic}{end}" for statistic in ("spearman", "top_overlap") for end in ("", "_low", "_high")
+]
+AREAS = {"value": "area", "ci_low": "area_low", "ci_high": "area_high"}
+DIFFERENCES = {"value": "difference", "ci_low": "difference_low", "ci_high": "difference_high",
+              "p_holm": "difference_p_holm", "p_seeds_holm": "difference_p_seeds_holm"}  # fmt: skip
+DISSOCIATIONS = {"dissociation": "dissociation", "ci_low": "dissociation_low",
+                "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
+                "p_seeds_holm": "dissociation_p_seeds_holm",
+                "at_chance": "at_chance", "unpruned_at_chance": "unpruned_at_chance"}  # fmt: skip
+BELIEF_KEY = [*KEY, "task", "ranking"]
+
+BELIEF = Schema(
+    dict.fromkeys(BELIEF_KEY, TEXT) | {"n_seeds": INT}
+    | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT_COLUMNS}
+    | dict.fromkeys([*AREAS.values(), *DIFFERENCES.values(), *DISSOCIATIONS.values()], FLOAT)
+    | {"at_chance": FLAG, "unpruned_at_chance": FLAG, "ci_over": TEXT},
+    keys=5,
+)  # fmt: skip
+"""Table `belief`: a row for each mixture, task and ranking.
+tables/belief.parquet
+
+ablation_spearman, ablation_size_spearman: rank correlation over heads with that measure
+ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads
+area: under the pruning curve
+difference: area less the mean of random orders
+difference_p_holm, dissociation_p_holm: corrected p of these runs
+difference_p_seeds_holm, dissociation_p_seeds_holm: corrected p for other seeds; null with one or two
+dissociation: D by the ranking; null if all tasks share it
+ci_over: of the area; the difference also over orders
+"""
+
+
+def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `belief`: agreement, pruning areas (top heads first) and dissociation of rankings.
+
+    Agreement of the task `mean` and the ends of its interval are means over tasks: the interval is no
+    narrower than one of the mean.
+    """
+    areas = areas[areas["order"] == TOP]
+    own = areas[areas["against"].isna()].rename(columns=AREAS)
+    against = areas[areas["against"] == RANDOM].rename(columns=DIFFERENCES)
+    parts = [
+        against[[*BELIEF_KEY, *DIFFERENCES.values()]],
+        dissociation.rename(columns=DISSOCIATIONS)[[*BELIEF_KEY, *DISSOCIATIONS.values()]],
+        *(_with_truth(agreement, truth) for truth in TRUTHS),
+    ]
+    table = own[[*BELIEF_KEY, "n_seeds", *AREAS.values(), "ci_over"]]
+    for part in parts:
+        table = table.merge(part, how="left", on=BELIEF_KEY)
+    return table[list(BELIEF.columns)]
+
+
+def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
+    """Agreement of every other measure with `truth`, by task and as the mean over tasks."""
+    columns = [*KEY, "task", *AGREEMENT_COLUMNS]
+    sides = [
+        agreement.loc[agreement[side] == truth, [*columns, other]].rename(columns={other: "ranking"})
+        for side, other in (("measure_a", "measure_b"), ("measure_b", "measure_a"))
+    ]
+    by_task = pd.concat(sides, ignore_index=True)
+    means = by_task.groupby([*KEY, "ranking"], as_index=False)[AGREEMENT_COLUMNS].mean().assign(task=MEAN)
+    names = {column: f"{truth}_{column}" for column in AGREEMENT_COLUMNS}
+    return pd.concat([by_task, means], ignore_index=True)[[*BELIEF_KEY, *AGREEMENT_COLUMNS]].rename(
+        columns=names
+    )

@@ -1,0 +1,179 @@
+"""Pruning methods compared with importance and with the whole model, dynamic with static pruning."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import PrunedRun
+from headspec.config.values import IMPORTANCE, MEAN, WHOLE
+from headspec.seeds import derive
+from headspec.statistics.comparison import (
+    Key,
+    Predicted,
+    differences,
+    mean_over_tasks,
+    predicted,
+    unlearnt,
+    values_of,
+)
+from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.kept_heads import DRAWN_AS, SET_KEYS
+from headspec.statistics.resampling import holm
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import bootstrap_counts, resampled_scores
+
+#: fraction of the heads by which the number of open ones may be off its target
+TOLERANCE = 0.05
+
+
+class Counts(NamedTuple):
+    """Heads of a run, mean over its sets."""
+
+    heads: float  # number kept
+    open_heads: float = np.nan  # number expected to be open by the gates as learnt; nan without a target
+    missed: float = np.nan  # share of the sets whose `open_heads` missed the target (`TOLERANCE`)
+
+
+def missed(expected: float, target: float, heads: int) -> bool:
+    """Whether the number of heads `expected` to be open misses its target, among `heads` that learn."""
+    return abs(expected - target) > TOLERANCE * heads
+
+
+def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
+    """Return the heads that a run keeps in the end, from its table 'gates_of_run'.
+
+    Gates have a target if they have a probability of being open and learn for one number of heads, not
+    `open_ended`.
+    """
+    last = gates[gates["step"] == gates["step"].max()]
+    sets = last.groupby("task", dropna=False)
+    kept = sets["kept"].sum()
+    if open_ended or last["open_probability"].isna().any():
+        return Counts(float(kept.mean()))
+    open_heads, learning = sets["open_probability"].sum(), sets["score"].count()
+    off = [missed(*numbers) for numbers in zip(open_heads, kept, learning, strict=True)]
+    return Counts(float(kept.mean()), float(open_heads.mean()), float(np.mean(off)))
+
+
+BUDGETS = Schema(
+    SET_KEYS
+    | {"metric": TEXT, "against": TEXT, "heads": FLOAT, "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT,
+       "value": FLOAT, "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
+       "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+    keys=10,
+)  # fmt: skip
+"""Table `budgets`: a row for each mixture, way, fraction, penalty, task, metric and against.
+tables/budgets.parquet
+
+against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
+    own number where fraction is null; null for `whole`
+heads: number of heads kept, mean over seeds and tasks
+open_heads: expected number of heads that learnt gates leave open; null without a target
+missed: share of the sets of gates that [missed](gates.md#results) their target by over 5 % of the heads
+value: mean over seeds
+"""
+
+Floats = NDArray[np.float64]
+Kept = tuple[str, float | None, float | None]  # pruning method, fraction, penalty
+
+#: pruning method: another that it is compared with, as its authors did
+PAIRED = {"dynamic": "static"}
+
+
+def budgets(
+    runs: Sequence[PrunedRun],
+    read: Callable[[PrunedRun], pd.DataFrame],
+    heads: Mapping[PrunedRun, Counts],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """Return the table `budgets`.
+
+    A task is scored on the examples that all methods have: rankings by validation examples leave theirs out.
+    p_holm corrects over methods, numbers of heads, tasks and metrics that are compared with the same method
+    in the same runs, separately over means over tasks. `heads` has how many heads each run keeps, and how
+    many its gates leave open. Draws depend on `seed` and on the names of model, mixture, method and scope.
+    """
+    groups: dict[tuple[str, ...], list[PrunedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.run.model, run.run.mixture, run.run.method, run.scope), []).append(run)
+    rows: list[dict[str, Any]] = []
+    for key, group in groups.items():
+        drawn = derive(seed, "budgets", *key[:3], DRAWN_AS[key[3]])
+        names = dict(zip(SET_KEYS, key, strict=False))
+        rows += [names | row for row in _rows(group, read, heads, metrics, resamples, confidence, drawn)]
+    result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
+    kind = result["task"] == MEAN
+    family = result.groupby(["model", "mixture", "method", "scope", "against", kind], dropna=False)
+    return result.assign(p_holm=family["p_value"].transform(holm))
+
+
+def _rows(
+    group: list[PrunedRun],
+    read: Callable[[PrunedRun], pd.DataFrame],
+    heads: Mapping[PrunedRun, Counts],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the runs of all seeds on one mixture, by one method."""
+    frames = {run: read(run) for run in group}
+    examples = (frame[["task", "example"]].drop_duplicates() for frame in frames.values())
+    common = functools.reduce(pd.merge, examples)
+    by_method: dict[Kept, dict[str, Predicted]] = {}
+    numbers: dict[Kept, dict[str, float]] = {}
+    for key in dict.fromkeys((run.pruning_method, run.fraction, run.penalty) for run in group):
+        same = [run for run in group if (run.pruning_method, run.fraction, run.penalty) == key]
+        by_method[key] = predicted((run.run, frames[run].merge(common)) for run in same)
+        means = np.mean([heads[run] for run in same], axis=0).tolist()
+        numbers[key] = Counts(*means)._asdict()
+    nothing = {key: unlearnt(by_task, metrics) for key, by_task in by_method.items()}
+    for (method, fraction, penalty), by_task in by_method.items():
+        values = values_of(by_task, metrics)
+        intervals = _value_intervals(by_task, metrics, values, resamples, confidence, seed)
+        own = method, fraction, penalty
+        others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
+        if paired := PAIRED.get(method):
+            others.append((paired, fraction, penalty))
+        compared: list[tuple[str | None, Kept, dict[Key, dict[str, Any]]]] = [
+            (other[0], other, differences(by_task, by_method[other], metrics, resamples, confidence, seed))
+            for other in others
+            if other in by_method and other[0] != method
+        ]
+        for against, other, compared_values in compared or [(None, own, {})]:
+            for (task, metric), per_seed in values.items():
+                low, high, _ = intervals[task, metric]
+                yield {
+                    "way": method, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
+                    "against": against, **numbers[own], "n_seeds": len(per_seed),
+                    "value": per_seed.mean(), "value_low": float(low), "value_high": float(high),
+                    **compared_values.get((task, metric), {}),
+                    "unpruned_at_chance": nothing[own][task, metric] and nothing[other][task, metric],
+                }  # fmt: skip
+
+
+def _value_intervals(
+    by_task: Mapping[str, Predicted],
+    metrics: Mapping[str, Sequence[str]],
+    values: Mapping[Key, Floats],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[Key, tuple[Floats, Floats, str]]:
+    """Intervals of the mean over seeds of each metric."""
+    samples = {}
+    for task, predictions in by_task.items():
+        rng = np.random.default_rng(derive(seed, "values", task))
+        weights = bootstrap_counts(len(predictions.label), resamples, rng)
+        for metric in metrics[task]:
+            scored = resampled_scores(metric, predictions.label, predictions.prediction, weights)
+            samples[task, metric] = scored
+    samples[MEAN, MEAN] = mean_over_tasks(samples)
+    return {key: over_seeds_and_examples(values[key], samples[key], confidence) for key in values}

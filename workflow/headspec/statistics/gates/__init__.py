@@ -1,1 +1,0 @@
-"""Numbers of heads compared, and what sets of kept heads have in common."""

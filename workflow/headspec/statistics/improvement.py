@@ -1,0 +1,265 @@
+"""Improvement by IAT: every training method compared with plain multi-task training, also in dissociation."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec import per_example
+from headspec.config.runs import REWARMED, Run, Variant
+from headspec.config.values import MEAN
+from headspec.seeds import derive
+from headspec.statistics.chance import learnt_nothing
+from headspec.statistics.comparison import compare, predicted
+from headspec.statistics.dissociation.resampled import (
+    PrunedPredictions,
+    ResampledDissociation,
+    combine,
+    resample_run,
+)
+from headspec.statistics.intervals import (
+    FEWEST,
+    clear_of_seeds,
+    components,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
+from headspec.statistics.resampling import holm, p_value
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import score
+
+IAT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "rate_share": FLOAT,
+     "unpruned_at_chance": FLAG},
+    keys=7,
+)  # fmt: skip
+"""Table `iat`: a row for each run, task and metric.
+tables/iat.parquet
+"""
+IMPROVEMENT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
+     "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+     "p_holm": FLOAT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT, "sd_seeds": FLOAT, "sd_examples": FLOAT,
+     "sd_both": FLOAT, "rate_share": FLOAT, "unpruned_at_chance": FLAG},
+    keys=5,
+)  # fmt: skip
+"""Table `improvement`: a row for each mixture, method, task and metric.
+tables/improvement.parquet
+
+against: method compared with; null for plain training
+p_seeds: p for other seeds and examples; null with one or two seeds
+p_seeds_holm: `p_seeds` [corrected](statistics.md#p_value) over the study
+sd_seeds: standard deviation of the difference between seeds, with infinitely many examples
+sd_examples: the same between sets of as many examples
+sd_both: the same of the interaction of seed and examples
+"""
+
+Floats = NDArray[np.float64]
+
+#: the method of training a task alone
+SINGLE = "single"
+#: key columns of the table `improvement`, apart from the seed
+ROW = ["model", "mixture", "method", "task", "metric"]
+
+
+def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
+    """Return the variant named `method`, or one for training a task alone."""
+    alone = Variant(method=method, base=method, sampling=variants[0].sampling)
+    return next(v for v in [*variants, alone] if v.method == method)
+
+
+def iat_scores(
+    runs: Iterable[tuple[Run, pd.DataFrame]],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
+    shares: Mapping[str, float],
+) -> pd.DataFrame:
+    """Return the table `iat` from runs and their tables `evaluation`; `shares` has `rate_share` by method."""
+    rows = []
+    for run, predictions in runs:
+        variant = variant_of(run.method, variants)
+        for task, answers in predictions.groupby("task", sort=False):
+            label, prediction = per_example.labels_and_predictions(answers)
+            for metric in metrics[str(task)]:
+                value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
+                rows.append(
+                    (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
+                    + (variant.heads, variant.alpha, variant.delta, shares.get(run.method), nothing)
+                )
+    return pd.DataFrame(rows, columns=list(IAT.columns))
+
+
+def against(variants: Sequence[Variant]) -> dict[str, str]:
+    """Return the method that each method is compared with.
+
+    A method that branches off from plain training is compared with it; with rewarmed learning rates, also
+    with its branch that has them. Plain training with another sampling, and training each task alone, are
+    compared with the first of `variants`, which has no comparison itself.
+    """
+    plain = variants[0].method
+    rewarmed = {(v.base, v.delta): v.method for v in variants if v.heads == REWARMED}
+    others = {}
+    for v in variants[1:]:
+        base = v.base if v.heads == REWARMED else rewarmed.get((v.base, v.delta), v.base)
+        others[v.method] = base if v.heads else plain
+    return others | {SINGLE: plain}
+
+
+def by_seed(
+    table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
+) -> pd.DataFrame:
+    """Value of every seed for tasks and the leaderboard mean, and its difference from the compared method.
+
+    The table is `iat`; the runs of a mixture's tasks alone form its method `single`; `variants` begin with
+    plain training. Columns are `ROW`, seed, value, against, difference, and nothing and other_nothing:
+    whether the models of any seed learnt nothing.
+    """
+    frames = []
+    for mixture, tasks in mixtures.items():
+        alone = (table["method"] == SINGLE) & table["mixture"].isin(tasks)
+        together = (table["method"] != SINGLE) & (table["mixture"] == mixture)
+        frames.append(table[alone | together].assign(mixture=mixture))
+    frame = pd.concat(frames)[[*ROW, "seed", "value", "unpruned_at_chance"]]
+    marks = frame.pop("unpruned_at_chance").eq(True)
+    frame["nothing"] = marks.groupby([frame[name] for name in ROW]).transform("any")
+    run = ["model", "mixture", "method", "seed"]
+    by_task = frame.groupby([*run, "task"]).agg({"value": "mean", "nothing": "all"})
+    means = by_task.groupby(run).agg({"value": "mean", "nothing": "all"}).reset_index()
+    frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
+    others = frame.rename(columns={"method": "against", "value": "other", "nothing": "other_nothing"})
+    frame["against"] = frame["method"].map(against(variants))
+    frame = frame.merge(others, how="left", on=["model", "mixture", "against", "seed", "task", "metric"])
+    return frame.assign(difference=frame["value"] - frame["other"]).drop(columns="other")
+
+
+def improvement(
+    table: pd.DataFrame,
+    runs: Sequence[Run],
+    read: Callable[[Run], pd.DataFrame],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """Return the table `improvement`: every method in the table `iat` compared with another (see `against`).
+
+    p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
+    the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
+    model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
+    p_seeds_holm: corrected over the study, for means of variants of IAT, and for all other rows.
+
+    `variants` begin with plain training. `read` returns the table `evaluation` of a run, for one model and
+    mixture at a time. Draws depend on `seed` and on the names of model, mixture, method and task.
+    """
+    mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
+    others = against(variants)
+    distributions: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
+    for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
+        by_method = {}
+        for method in (variants[0].method, *others):
+            names = mixtures[mixture] if method == SINGLE else (mixture,)
+            by_method[method] = predicted(
+                (run, read(run))
+                for run in runs
+                if run.model == model and run.method == method and run.mixture in names
+            )
+        for method, other in others.items():
+            method_seed = derive(seed, "improvement", model, mixture, method)
+            comparison = compare(by_method[method], by_method[other], metrics, resamples, method_seed)
+            distributions |= {(model, mixture, method, *key): value for key, value in comparison.items()}
+    shares = table.groupby(["model", "mixture", "method"])["rate_share"].mean().to_dict()
+    rows: list[dict[str, Any]] = []
+    for key, seeds in by_seed(table, mixtures, variants).groupby(ROW):
+        row: dict[str, Any] = dict(zip(ROW, key, strict=True))
+        variant = variant_of(row["method"], variants)
+        row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
+        row |= {"n_seeds": len(seeds), "value": seeds["value"].mean(), "rate_share": shares.get(key[:3])}
+        row["unpruned_at_chance"] = bool(seeds[["nothing", "other_nothing"]].iloc[0].dropna().all())
+        if key in distributions:
+            row["against"] = others[row["method"]]
+            row |= _tested(seeds["difference"].to_numpy(), *distributions[key], confidence)
+        rows.append(row)
+    result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
+    family = result["method"].where(result["task"] != MEAN, MEAN)
+    groups = result.groupby(["model", "mixture", family])
+    whole_study = result.groupby((result["task"] == MEAN) & result["heads"].notna())
+    result["p_holm"] = groups["p_value"].transform(holm)
+    result["p_seeds_holm"] = whole_study["p_seeds"].transform(holm)
+    return result
+
+
+def clear(improvement: pd.DataFrame) -> pd.Series:
+    """Whether each difference is clear for other seeds, has an interval without 0, and a side that learnt."""
+    outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
+    learnt = ~improvement["unpruned_at_chance"].eq(True)
+    return outside & learnt & clear_of_seeds(improvement)
+
+
+def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
+    """Columns of `improvement` about the mean of S `differences`, with samples and null from `compare`."""
+    mean = float(differences.mean())
+    low, high, over = over_seeds_and_examples(differences, samples, confidence)
+    row = {"difference": mean, "ci_low": low, "ci_high": high, "ci_over": over}
+    row["p_value"] = float(p_value(mean, null))
+    row["p_seeds"] = float(p_over_seeds_and_examples(differences, samples))
+    if len(differences) >= FEWEST:
+        parts = components(differences, samples)._asdict()
+        row |= {f"sd_{name}": float(sd) for name, sd in parts.items()}
+    return row
+
+
+SPECIALIZATION = Schema(
+    {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG,
+     "unpruned_at_chance": FLAG},
+    keys=3,
+)  # fmt: skip
+"""Table `specialization`: a row for each mixture and task.
+tables/specialization.parquet
+
+before: D after plain training
+after: D after IAT
+difference: after less before
+"""
+
+
+def specialization(
+    evaluations: Iterable[PrunedPredictions],
+    before: str,
+    fraction: float,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """Return the table `specialization`: dissociation after IAT, minus dissociation by the method `before`.
+
+    Importance is estimated again in each model: the heads pruned are those that matter after IAT, not those
+    that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
+    method. Both have the same seeds; only one run's predictions are in memory at a time.
+    """
+    samples: dict[tuple[str, str], dict[bool, dict[int, ResampledDissociation]]] = defaultdict(
+        lambda: {True: {}, False: {}}
+    )
+    for evaluation in evaluations:
+        run = evaluation.run
+        sampled = resample_run(evaluation, [fraction], resamples, confidence, seed, permutations=0)
+        samples[run.model, run.mixture][run.method == before][run.seed] = sampled.at(0).with_mean()
+    rows = []
+    for (model, mixture), methods in samples.items():
+        seeds = sorted(methods[True])
+        old, new = (combine([methods[is_before][s] for s in seeds]) for is_before in (True, False))
+        combine([old, new])  # raises if their examples differ
+        low, high, over = over_seeds_and_examples(new.d - old.d, new.bootstrap - old.bootstrap, confidence)
+        nothing = old.unpruned_at_chance | new.unpruned_at_chance
+        for i, task in enumerate([*old.run.tasks, MEAN]):
+            rows.append(
+                (model, mixture, task, len(seeds), old.mean[i], new.mean[i], new.mean[i] - old.mean[i])
+                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i], nothing[i])
+            )
+    return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))

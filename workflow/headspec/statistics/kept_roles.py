@@ -1,0 +1,148 @@
+"""Roles of the kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.attention import as_array, existing
+from headspec.config.runs import ALL, PrunedRun, Run
+from headspec.seeds import derive
+from headspec.statistics.atlas.roles import NONE
+from headspec.statistics.kept_heads import NUMBERS, SET_KEYS, numbers, within_layers
+from headspec.statistics.resampling import holm, p_value
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+KEPT_ROLES = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "scope": TEXT,
+     "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
+     "role_after": TEXT},
+    keys=11,
+)  # fmt: skip
+ROLE_COUNTS = Schema(
+    SET_KEYS
+    | {"role": TEXT, "heads": FLOAT, "n_seeds": INT}
+    | dict.fromkeys(
+        ("before", "kept", "kept_least", "kept_most", "kept_by_layer", "p_value", "p_holm", "after", "moved"),
+        FLOAT,
+    ),
+    keys=9,
+)  # fmt: skip
+"""Table `kept_roles`: a row for each run, way, fraction, penalty, task, layer and head.
+tables/kept_roles.parquet
+
+role: in the trained run, before any head is closed
+role_after: after the further training, `none` if closed; null for methods not in `gates.keep_models`
+
+Table `role_counts`: a row for each mixture, way, fraction, penalty, task and role.
+tables/role_counts.parquet
+
+heads: number of heads kept, without cross-attention, mean over seeds
+before: heads with the role in the trained run
+kept: how many of them are kept
+kept_by_layer: how many by chance within layers
+after: heads with the role after the further training; null as `role_after`
+moved: how many of them lacked it before
+"""
+
+#: enough for Holm's correction over some hundred tests
+PERMUTATIONS = 20_000
+
+
+def kept_roles(
+    gates: Mapping[PrunedRun, pd.DataFrame],
+    before: Mapping[Run, pd.DataFrame],
+    after: Mapping[tuple[PrunedRun, str], pd.DataFrame],
+) -> pd.DataFrame:
+    """Return the table `kept_roles` from 'gates_of_run' of every run that is pruned to a number of heads.
+
+    Roles are from `headspec.statistics.atlas.roles.one_role`: `before` of every run; `after`, if its model
+    was saved, of the same model trained without the heads that the set (a task, or `all`) does not keep.
+    """
+    frames = []
+    for pruned, table in gates.items():
+        last = table[table["step"] == table["step"].max()]
+        heads_with_roles = last.merge(before[pruned.run][["layer", "head", "role"]], on=["layer", "head"])
+        for task, set_rows in heads_with_roles.groupby("task", dropna=False):
+            roles = after.get((pruned, ALL if pd.isna(task) else str(task)))
+            then = None
+            if roles is not None:
+                found = set_rows.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
+                then = np.where(set_rows["kept"], found, NONE)
+            run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
+            columns = {
+                "way": pruned.pruning_method,
+                "scope": pruned.scope,
+                **numbers(pruned),
+                "role_after": then,
+            }
+            frames.append(set_rows.assign(**run, **columns))
+    frame = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))
+    return frame[list(KEPT_ROLES.columns)]
+
+
+def role_counts(
+    frame: pd.DataFrame, roles: Sequence[str], seed: int, draws: int = PERMUTATIONS
+) -> pd.DataFrame:
+    """Return the table `role_counts`, which counts `roles` in the table 'kept_roles'.
+
+    Seeds of one pretrained model keep similar heads with similar roles. So heads are permuted within their
+    layers in the same way in all seeds, which keeps what the seeds have in common.
+    """
+    rows = []
+    for model, model_rows in frame.groupby("model", sort=False):
+        heads = model_rows.drop_duplicates(["layer", "head"]).set_index(["layer", "head"])
+        exists = existing(as_array(heads["kept"]))
+        rng = np.random.default_rng(derive(seed, "roles of kept heads", str(model)))
+        order = within_layers(exists, draws, rng)
+        for key, group in model_rows.groupby([*SET_KEYS], dropna=False, sort=False):
+            rows += [
+                dict(zip(SET_KEYS, key, strict=True)) | row for row in _rows(group, roles, order, exists)
+            ]
+    result = pd.DataFrame(rows, columns=list(ROLE_COUNTS.columns))
+    return result.assign(p_holm=result.groupby([*SET_KEYS][:4])["p_value"].transform(holm))
+
+
+def _rows(
+    group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`."""
+    ordered = group.sort_values(["seed", "layer", "head"])
+    n, saved = group["seed"].nunique(), group["role_after"].notna().all()
+    role, then = (np.full((n, *exists.shape), None, dtype=object) for _ in range(2))
+    kept = np.zeros((n, *exists.shape), dtype=bool)
+    for values, name in ((role, "role"), (kept, "kept"), (then, "role_after")):
+        values[:, exists] = ordered[name].to_numpy().reshape(n, -1)
+    for name in roles:
+        has, has_then = role == name, then == name
+        by_seed = (has & kept).sum(axis=(1, 2))
+        expected, null = by_layer(has, kept, order, exists)
+        varies = null.min() < null.max()
+        yield {
+            "role": name, "heads": kept.sum() / n, "n_seeds": n, "before": has.sum() / n,
+            "kept": by_seed.mean(), "kept_least": by_seed.min(), "kept_most": by_seed.max(),
+            "kept_by_layer": expected,
+            "p_value": float(p_value(by_seed.mean() - expected, null - expected)) if varies else np.nan,
+            "after": has_then.sum() / n if saved else np.nan,
+            "moved": (has_then & ~has).sum() / n if saved else np.nan,
+        }  # fmt: skip
+
+
+def by_layer(
+    has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_], exists: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.float64]]:
+    """Number of kept heads with a role, mean over seeds, if heads are permuted within their layers.
+
+    Return its expectation over all permutations and its values (draws,) for those in `order`, which are from
+    `within_layers` and the same in all seeds. `has` (the role) and `kept` are (seeds, layers, heads),
+    `exists` is (layers, heads).
+    """
+    together = np.einsum("slh,slk->lhk", has.astype(int), kept.astype(int))  # with the role at h, kept at k
+    layer, head = np.nonzero(has.any(axis=0))
+    null = together[layer, head, order[:, layer, head]].sum(axis=1) / len(has)
+    heads = exists.sum(axis=1)[exists.any(axis=1)]
+    common = np.lcm.reduce(heads)  # sums of whole numbers are exact
+    expected = together.sum(axis=(1, 2))[exists.any(axis=1)] @ (common // heads)
+    return expected / common / len(has), null

@@ -1,1 +1,0 @@
-"""Similarity of tasks against their dissociation."""

@@ -1,1 +1,0 @@
-"""Methods of training compared: IAT and transfer."""
