@@ -17,10 +17,9 @@ from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
 from headspec.learnt_gates import learnt_gates
 from headspec.tasks.metrics import metric, score
 from headspec.tasks.registry import KINDS as TYPES
-from headspec.training import trainable
+from headspec.training import pruned_run, trainable
+from headspec.training.gated import Sets
 from headspec.training.iat import CHOICES, owned_heads
-from headspec.training.pruned import pruned_run
-from headspec.training.pruned.gated import Sets
 from headspec.training.schedule import learning_rate, schedule
 
 

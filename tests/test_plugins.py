@@ -20,8 +20,8 @@ from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
 from headspec.tasks.registry import FOLDERS
-from headspec.training.pruned.gated import Sets
-from headspec.training.pruned.kept_heads import plugged as chosen_by
+from headspec.training.gated import Sets
+from headspec.training.pruned_run import kept_by_plugin as chosen_by
 from support.running.studies import CONFIG, TOKEN
 
 IMPORTS = "from headspec.plugins import head_measure, similarity_measure, pruning_method\n"

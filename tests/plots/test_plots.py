@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots import brain_encoding, curves, dissociation, importance
+from headspec.plots import curves, dissociation, importance, similarity
 from headspec.plots.drawing import marks, style
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, SMALL, assert_readable, frame, labelled, made, outlines, words
@@ -273,7 +273,7 @@ def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
     for seed, summary in summaries.items():
         predicted = summary["subject"].str[1:].astype(int) <= summary["task"].map(SMALL.index)
         summary["p_value"] = np.where(predicted, 0.01 + 0.02 * seed, 0.2 - 0.17 * seed)
-    axes = brain_encoding.draw_brain_encoding(seeds, summaries, SMALL[::-1]).axes[0]
+    axes = similarity.draw_brain_encoding(seeds, summaries, SMALL[::-1]).axes[0]
     assert [text for text in words(axes.texts) if "/" in text] == ["2/5", "1/5"]
     assert words(axes.get_yticklabels()) == [*SMALL[::-1], "other subjects"]
     r = pd.concat(seeds.values()).query("task == @SMALL[1]").groupby(["subject", "voxel"])["r"].mean()
@@ -284,5 +284,5 @@ def test_encoding_boxes_are_quantiles_over_voxels_and_dots_are_means():
     best = seeds[0][seeds[0]["task"] == SMALL[0]].groupby("subject")["ceiling"].mean()
     np.testing.assert_allclose(dots[-1].get_xdata(), best)
     alone = seeds[0].query("subject == 's0'").assign(ceiling=np.nan)
-    axes = brain_encoding.draw_brain_encoding({0: alone}, {0: summaries[0]}, SMALL).axes[0]
+    axes = similarity.draw_brain_encoding({0: alone}, {0: summaries[0]}, SMALL).axes[0]
     assert words(axes.get_yticklabels()) == SMALL and len(axes.patches) == 2

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from headspec.attention import CROSS, DECODER
+from headspec.head_arrays import CROSS, DECODER
 from headspec.models.batching import Batch, Examples
 from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask

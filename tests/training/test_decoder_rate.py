@@ -8,9 +8,9 @@ import torch
 
 from headspec.config.sections.training import Training
 from headspec.models.multitask import MultiTask
+from headspec.training.gated import Fixed, Sets
 from headspec.training.iat import End
 from headspec.training.loop import Setup, trainer
-from headspec.training.pruned.gated import Fixed, Sets
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own

@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from headspec.attention import spread
+from headspec.head_arrays import spread
 from headspec.heads.ranking import top_heads
 from headspec.registry import require
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import attention, per_example
+from headspec import head_arrays, per_example
 from headspec.errors import DamageError
 from headspec.provenance import files
 from headspec.provenance.files import atomic
@@ -80,7 +80,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 def inherited(paths: Any) -> dict[str, Any]:
     """Return the entry `attention` in footers of tables; nothing for models with one kind of attention."""
-    found: dict[str, attention.Layers] = {}
+    found: dict[str, head_arrays.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
             metadata = pq.read_schema(path).metadata or {}
@@ -127,7 +127,7 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
     columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
     if schema.has_heads:
-        frame = attention.to_layers(frame, footer.get("attention", {}))
+        frame = head_arrays.to_layers(frame, footer.get("attention", {}))
     frame = frame.assign(**{name: None for name in schema.stored.columns if name not in frame})
     stored = pa.schema(
         list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
@@ -161,7 +161,7 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
         if column.null_count < len(column)
     }
     frame = table.drop_columns([*listed]).to_pandas().assign(**given)
-    return attention.to_rows(frame, written.get("attention", {})) if "attention" in frame else frame
+    return head_arrays.to_rows(frame, written.get("attention", {})) if "attention" in frame else frame
 
 
 def footer(path: str | Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.attention import KINDS, first_rows
+from headspec.head_arrays import KINDS, first_rows
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import importance
 from pages import kept

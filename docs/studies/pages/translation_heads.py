@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.attention import KINDS
 from headspec.config.pruning_methods import PRUNING_METHODS
+from headspec.head_arrays import KINDS
 from headspec.plots.kept_heads import draw_kept_kinds
 from pages.kept import config, markdown, points, table
 

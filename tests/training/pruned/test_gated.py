@@ -14,15 +14,17 @@ from headspec.heads.ranking import top_heads
 from headspec.learnt_gates import learnt_gates
 from headspec.models.attention.head_parameters import head_slices
 from headspec.statistics.budgets import counts
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.loop import Setup, train, trainer
-from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise, last_kept
-from headspec.training.pruned.kept_heads import count_kept, drawn, ranked
-from headspec.training.pruned.pruned_run import (
+from headspec.training.pruned_run import (
     Plan,
+    count_kept,
     evaluation,
     finish,
+    first_of_ranking,
     learn,
     learning_steps,
+    random_kept,
     starting_model,
 )
 from support.tiny import CPU, HEADS, LAYERS, by_family
@@ -237,29 +239,29 @@ def test_gates_that_learn_once_end_as_if_learnt_for_a_number(tmp_path):
 
 
 def test_heads_of_another_method_are_kept():
-    copied = ranked(TOGETHER, MAPS, 4)
+    copied = first_of_ranking(TOGETHER, MAPS, 4)
     assert np.array_equal(plan("fresh", 4)[0].gating(None, copied).kept, copied)
 
 
 def test_ranked_heads_of_tasks_together_and_apart():
-    for kept, task in zip(ranked(APART, MAPS, 3), CLASSES, strict=True):
+    for kept, task in zip(first_of_ranking(APART, MAPS, 3), CLASSES, strict=True):
         assert MAPS[task][kept].min() > MAPS[task][~kept].max()
     together = sum(scores / scores.mean() for scores in MAPS.values())
-    (shared,) = ranked(TOGETHER, MAPS, 3)
+    (shared,) = first_of_ranking(TOGETHER, MAPS, 3)
     assert together[shared].min() > together[~shared].max()
 
 
 @pytest.mark.parametrize("by_layer", [False, True])
 def test_random_heads_differ_between_seeds_and_tasks(by_layer):
     """Else two tasks with the same random heads would seem to need the same ones."""
-    kept = [drawn(APART, MAPS, 5, by_layer, seed) for seed in range(20)]
-    first = ranked(APART, MAPS, 5)
+    kept = [random_kept(APART, MAPS, 5, by_layer, seed) for seed in range(20)]
+    first = first_of_ranking(APART, MAPS, 5)
     for of_seed in kept:
         assert of_seed.sum(axis=(1, 2)).tolist() == [5, 5]
         assert np.array_equal(of_seed.sum(axis=2), first.sum(axis=2)) or not by_layer
     assert by_layer or len({of_seed.tobytes() for of_seed in kept}) == 20
     alike = dict.fromkeys(CLASSES, np.arange(24.0).reshape(4, 6))
-    runs = [drawn(Sets([task], per_task=False), alike, 9, by_layer, 0) for task in CLASSES]
+    runs = [random_kept(Sets([task], per_task=False), alike, 9, by_layer, 0) for task in CLASSES]
     assert not np.array_equal(*runs)
 
 

@@ -12,10 +12,17 @@ from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.models import tokenization
 from headspec.tasks.metrics import score
+from headspec.training.gated import Sets
 from headspec.training.loop import Setup
-from headspec.training.pruned.gated import Sets
-from headspec.training.pruned.kept_heads import count_kept, fixed_layers
-from headspec.training.pruned.pruned_run import Plan, evaluation, finish, learning_steps, starting_model
+from headspec.training.pruned_run import (
+    Plan,
+    count_kept,
+    evaluation,
+    finish,
+    fixed_layers,
+    learning_steps,
+    starting_model,
+)
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import translator
 from support.two_tasks import never

@@ -85,7 +85,7 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
                                    {"pruned_run_and_keep": 2} | KEPT | ROLES_AFTER),
     "sentences of roles": ("gates", setting("atlas.sentences", 55),
                            {"attended": 1, "roles": 1} | ROLES_AFTER),
-    "gates that learn": ("gates", at_import("headspec/training/pruned/gated.py"), EVERY_PRUNED_RUN),
+    "gates that learn": ("gates", at_import("headspec/training/gated.py"), EVERY_PRUNED_RUN),
     "the list of pruning methods": ("gates", at_import("headspec/config/pruning_methods.py"), {}),
 }  # fmt: skip
 

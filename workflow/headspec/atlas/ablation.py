@@ -9,11 +9,10 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means
-from headspec.attention import existing, spread
+from headspec.head_arrays import existing, spread
 from headspec.heads.ablations import HalfMeans, aligned, each_replaced
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import require
+from headspec.models.devices import Device, require_finite
 from headspec.models.internals.resuming import Replacing, Resuming, ablating
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -90,7 +89,7 @@ def ablate(
         results = examples.values(batch_values, rows, held, progress, task)
     loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():
-        require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
+        require_finite(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
     shape, exists = (len(rows), len(measures), -1), model.gates.exists
     increase = spread((loss[:, 1:] - loss[:, :1]).reshape(shape), exists)
     by_value = np.moveaxis(prediction[:, 1:], -1, 0)
@@ -195,5 +194,5 @@ def resample_ablation(
 
     with ablating(model, task) as passes, device.cast():
         values = examples.values(batch_values, rows, device, None, task)
-    require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
+    require_finite(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
     return spread(values, model.gates.exists)

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from headspec.atlas.sample import sampled
-from headspec.attention import DECODER
+from headspec.head_arrays import DECODER
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device
 from headspec.models.internals.activations import attention_maps

@@ -7,10 +7,9 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.attention import CROSS, ENCODER, spread
+from headspec.head_arrays import CROSS, ENCODER, spread
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import require
+from headspec.models.devices import Device, require_finite
 from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -134,7 +133,7 @@ def attention_measures(
         values = _example_values(model, examples[task], rows, separators, device, progress)
         everywhere = [i for i, name in enumerate(MEASURES) if name not in OF_PLACES]
         names, what = examples[task].example[rows], f"attention weights, task '{task}'"
-        require(values[:, everywhere], what, names, device)
+        require_finite(values[:, everywhere], what, names, device)
         by_layer = spread(values, model.gates.exists)
         frames += [fold_means(task, name, by_layer[:, i]) for i, name in enumerate(MEASURES)]
     return pd.concat(frames, ignore_index=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from headspec.attention import as_array, existing, spread
 from headspec.config.values import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.errors import DataError, listing, nearest
+from headspec.head_arrays import as_array, existing, spread
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks

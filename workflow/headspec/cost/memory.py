@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from headspec.attention import CROSS, DECODER
 from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.cost.passes import Stage
 from headspec.cost.stages import stage_cost
 from headspec.errors import HeadspecError
+from headspec.head_arrays import CROSS, DECODER
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import config_of, heads_by_layer
 from headspec.tasks.registry import kind

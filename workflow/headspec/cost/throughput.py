@@ -22,12 +22,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from headspec.attention import SELF
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
 from headspec.cost import translated
 from headspec.cost.passes import PASSES
 from headspec.errors import HeadspecError
+from headspec.head_arrays import SELF
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.attention import as_array, first_rows
 from headspec.explorer.sources import HEAD_DIGITS, Columns, Run, Sources, json_list
+from headspec.head_arrays import as_array, first_rows
 from headspec.heads.ranking import importance_map
 from headspec.statistics.atlas.roles import majority_roles
 from headspec.statistics.intervals import decisive

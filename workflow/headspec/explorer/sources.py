@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from headspec import tables
-from headspec.attention import Layers
 from headspec.errors import MissingError
+from headspec.head_arrays import Layers
 
 Columns = dict[str, Any]
 #: significant digits of statistics, and of what there is one of for each head

@@ -16,8 +16,7 @@ from torch import nn
 from headspec.heads.ranking import fold_means
 from headspec.models.attention.interface import evaluating
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import require
+from headspec.models.devices import Device, require_finite
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -175,7 +174,7 @@ def by_batch(
         finally:
             model.gates.values = None
     exists = model.gates.exists
-    require(values[..., exists], f"{what}, task '{task}'", examples.example[rows], device)
+    require_finite(values[..., exists], f"{what}, task '{task}'", examples.example[rows], device)
     return np.where(exists, values, np.nan).astype(values.dtype, copy=False)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec import head_choice
-from headspec.attention import existing
 from headspec.config import values
 from headspec.errors import DataError
+from headspec.head_arrays import existing
 from headspec.heads.ranking import bottom_heads, prune_count, shared_map, top_heads
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema

@@ -9,8 +9,7 @@ import torch
 
 from headspec.heads.masks import Mask, draw_rows
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import require
+from headspec.models.devices import Device, require_finite
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
@@ -169,7 +168,7 @@ def under_masks(
     probabilities = values[:, width:].astype(np.float32)
     for mask, answers in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
-        require(answers, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
+        require_finite(answers, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
     by_mask = probabilities.reshape(len(rows), len(wanted), -1) if wanted else probabilities[:, None]
     written = texts[:, rows]
     return MaskedPredictions(predicted, by_mask.swapaxes(0, 1), None if (written == None).all() else written)  # noqa: E711

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec import head_choice
-from headspec.attention import as_array, existing
 from headspec.errors import DataError, listing, nearest
+from headspec.head_arrays import as_array, existing
 
 
 def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec import tables
-from headspec.attention import existing
 from headspec.config.runs import Run
+from headspec.head_arrays import existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.statistics.resampling import map_in_processes
 from headspec.tables import FLOAT, INT, TEXT, Schema

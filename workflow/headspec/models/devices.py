@@ -1,4 +1,4 @@
-"""The device of a stage: leased GPUs, threads, precision, batch sizes."""
+"""The device of a stage: leased GPUs, threads, precision, batch sizes; numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from filelock import FileLock, Timeout
 
+from headspec.errors import NumericalError
 from headspec.progress import log
 
 if TYPE_CHECKING:
     import torch
+
 
 GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
@@ -201,3 +204,44 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
     # matrix products in bf16 need more rows to be fast
     fewest = max(1, 24 // microbatches) if (name, precision) == ("cpu", "bf16") else 1
     return Device(name, autocast, max(1, tokens // microbatches), examples, fewest)
+
+
+def require_finite(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
+    """Raise NumericalError if `values`, (n, ...), of the numbered `examples` (n,) are not finite."""
+    invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if invalid.any():
+        count = f"{invalid.sum()} of {len(invalid)} examples, such as {examples[invalid][0]}"
+        raise unusable(f"{what}, of {count}", device)
+
+
+def unusable(what: str, device: Device) -> NumericalError:
+    """Return the error for a model whose output is not finite."""
+    precision = "precision: fp32 (now bf16) or " if device.autocast else ""
+    rate = "a smaller training.learning_rate, if training caused it"
+    return NumericalError(f"{what}: nan or infinite; try {precision}{rate}")
+
+
+def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
+    """Return index and problem of the first of `steps`, (loss, gradient norm), that is not finite."""
+    for number, (loss, norm) in enumerate(steps):
+        if not math.isfinite(loss):
+            return number, f"the loss is {loss}"
+        if not math.isfinite(norm):
+            return number, f"the loss is {loss:.3g}, but the norm of its gradient is {norm}"
+    return None
+
+
+def diverged(
+    where: str, what: str, key: str, rate: float, clip: float | None, device: Device, kept: str = ""
+) -> NumericalError:
+    """Return the error for training that diverged at step and task `where`, by the problem `what`.
+
+    `key` names the learning `rate`, `clip` is training.clip; `kept`, on the state to continue from, ends the
+    message.
+    """
+    remedies = [f"a smaller {key} (now {rate:g})"]
+    if clip is None:
+        remedies.append("training.clip: 1.0 (now null)")
+    if device.autocast:
+        remedies.append("precision: fp32 (now bf16)")
+    return NumericalError(f"{where}: {what}; try {' or '.join(remedies)}{kept}")

@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headspec import head_choice
-from headspec.attention import CROSS
 from headspec.errors import EncoderError
+from headspec.head_arrays import CROSS
 from headspec.models.attention import gate_checks
 from headspec.models.attention.interface import Attended, Attention, as_written, evaluating, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
@@ -40,7 +40,7 @@ class HeadGates:
     """Gates on every attention head of an unmodified model.
 
     Weights and code of the model stay the same. A row of heads is a layer; an encoder-decoder has the layers
-    of each kind of attention, one kind after the other (`headspec.attention`). A module that several layers
+    of each kind of attention, one kind after the other (`headspec.head_arrays`). A module that several layers
     share (ALBERT) has gates for each.
 
     Parameters

@@ -141,7 +141,7 @@ GROUPS = {
     "Dissociation": ("statistics.dissociation", "heads.reliability"),
     "Similarity": ("data.sources.sentences", "similarity", "statistics.correlation"),
     "Head atlas": ("data.sources.treebank", "atlas", "statistics.atlas"),
-    "Gates": ("training.pruned", "statistics.budgets", "statistics.kept_heads", "statistics.kept_roles"),
+    "Gates": ("training.gated", "statistics.budgets", "statistics.kept_heads", "statistics.kept_roles"),
     "Probes": ("probes", "statistics.probes", "statistics.grouping.gains"),
     "IAT and transfer": ("statistics.improvement", "statistics.transfer"),
     "Grouping": ("statistics.grouping",),

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from headspec.attention import Layers, existing
 from headspec.config.methods import METHODS
+from headspec.head_arrays import Layers, existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots.drawing.heat_maps import divide, draw_heads
 from headspec.plots.drawing.style import PAGE, heights, key, legend, mixture_panels, styled

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec.attention import KINDS, SELF, Layers, as_array, existing
 from headspec.config.values import WHOLE
+from headspec.head_arrays import KINDS, SELF, Layers, as_array, existing
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.heat_maps import divide, shade_gaps
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, key, legend, styled

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from headspec.models import finite
+from headspec.models import devices
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -92,7 +92,7 @@ def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray
 
     with torch.no_grad():
         values = examples.values(compute, rows, exact)
-    finite.require(values, f"losses of task '{task}'", rows, exact)
+    devices.require_finite(values, f"losses of task '{task}'", rows, exact)
     return float(values.mean(dtype=float))
 
 
@@ -169,7 +169,7 @@ def margins(
         gradients.append(sketch(slopes).cpu().numpy() / np.expm1(-clipped[-1]))  # of -log(exp(loss) - 1)
         progress.advance(1, task)
     found = np.stack(gradients).astype(float)
-    finite.require(found, f"gradients of the loss of task '{task}'", rows, exact)
+    devices.require_finite(found, f"gradients of the loss of task '{task}'", rows, exact)
     return Margins(-np.log(np.expm1(clipped)), found)
 
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import unusable
+from headspec.models.devices import Device, unusable
 from headspec.models.internals.squared_gradients import Squares
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.attention import existing
+from headspec.head_arrays import existing
 from headspec.heads import ranking
 from headspec.similarity.measures import Floats
 

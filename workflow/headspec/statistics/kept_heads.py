@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.attention import SELF, Layers, as_array, existing, first_rows
 from headspec.config.runs import PrunedRun
 from headspec.config.values import MEAN
+from headspec.head_arrays import SELF, Layers, as_array, existing, first_rows
 from headspec.seeds import derive
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
 from headspec.statistics.resampling import holm

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.attention import as_array, existing
 from headspec.config.runs import ALL, PrunedRun, Run
+from headspec.head_arrays import as_array, existing
 from headspec.seeds import derive
 from headspec.statistics.atlas.roles import NONE
 from headspec.statistics.kept_heads import NUMBERS, SET_KEYS, numbers, within_layers

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.attention import existing
 from headspec.errors import ConfigError
+from headspec.head_arrays import existing
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.multitask import MultiTask

@@ -16,8 +16,7 @@ import torch
 from headspec.config.sections.training import Training
 from headspec.errors import NumericalError
 from headspec.models.batching import Batch, Examples, put
-from headspec.models.devices import Device
-from headspec.models.finite import diverged, divergence
+from headspec.models.devices import Device, diverged, divergence
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import adapters
 from headspec.progress import Progress, log

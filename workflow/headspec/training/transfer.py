@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from headspec.config.sections.iat import Transfer
 from headspec.config.sections.training import Training
 from headspec.models.batching import Batch, Examples
-from headspec.models.devices import Device
-from headspec.models.finite import diverged, divergence, require
+from headspec.models.devices import Device, diverged, divergence, require_finite
 from headspec.models.internals.activations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -198,5 +197,5 @@ def predictions(model: MultiTask, task: str, examples: Examples, device: Device)
     """Return class indices, or scores for regression, (n,)."""
     pooled = torch.from_numpy(vectors(model, task, examples, np.arange(len(examples)), device))
     predicted = model.predictions(task, pooled.to(device.name)).cpu().numpy()
-    require(predicted, f"predictions of task '{task}'", examples.example, device)
+    require_finite(predicted, f"predictions of task '{task}'", examples.example, device)
     return predicted

@@ -6,7 +6,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.atlas.sample import HEAD_FOLDS, fold_means, sampled
-from headspec.models.finite import require
+from headspec.models.devices import require_finite
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
@@ -22,6 +22,6 @@ with stage(snakemake, f"measure {snakemake.output[0]}"):
         values = measure(model, task, examples, rows, job.device)
         exists = model.gates.exists
         plugins.check(values, (len(rows), *exists.shape), params.function)
-        require(values[:, exists], f"{name}, task '{task}'", examples.example[rows], job.device)
+        require_finite(values[:, exists], f"{name}, task '{task}'", examples.example[rows], job.device)
         frames.append(fold_means(task, name, np.where(exists, values, np.nan)))
     tables.write(snakemake.output[0], HEAD_FOLDS, pd.concat(frames), job.footer())

@@ -8,7 +8,7 @@ from headspec.atlas.attended import ATTENDED, attended
 from headspec.models import tokenization
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training.pruned.gated import Sets, last_kept
+from headspec.training.gated import Sets, last_kept
 
 snakemake: Snakemake
 wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.input

@@ -10,7 +10,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, resumable
-from headspec.training.pruned.pruned_run import learn, prepared
+from headspec.training.pruned_run import learn, prepared
 
 snakemake: Snakemake
 with stage(snakemake, f"learn {snakemake.output[0]}"):

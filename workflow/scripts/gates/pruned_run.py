@@ -17,8 +17,8 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
-from headspec.training.pruned.gated import GATES_OF_RUN, last_kept
-from headspec.training.pruned.pruned_run import evaluation, finish, prepared
+from headspec.training.gated import GATES_OF_RUN, last_kept
+from headspec.training.pruned_run import evaluation, finish, prepared
 
 snakemake: Snakemake
 params, files = snakemake.params, snakemake.input

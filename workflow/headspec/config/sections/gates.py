@@ -9,7 +9,7 @@ from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, One
 MethodName = Annotated[str, OneOf("headspec.config.pruning_methods:names", plugged=True)]
 Made = Annotated[str, OneOf("headspec.config.pruning_methods:PRUNING_METHODS", plugged=True)]
 Source = Annotated[str, OneOf("headspec.config.pruning_methods:sources", plugged=True)]
-Kind = Annotated[str, OneOf("headspec.attention:KINDS")]
+Kind = Annotated[str, OneOf("headspec.head_arrays:KINDS")]
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
 

@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from headspec.attention import CROSS, DECODER
 from headspec.errors import EncoderError
+from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
 from headspec.heads.any_model.batches import LABELS, Inputs, count
 from headspec.heads.any_model.losses import IGNORED, Loss

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
+from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import sequences
 

@@ -14,8 +14,7 @@ from headspec.errors import EncoderError
 from headspec.models.attention.interface import evaluating, unfused
 from headspec.models.attention.sites import Site
 from headspec.models.batching import Examples
-from headspec.models.devices import Device
-from headspec.models.finite import require
+from headspec.models.devices import Device, require_finite
 from headspec.models.gates import HeadGates, Receiver
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -90,7 +89,7 @@ def vectors(
     model.to(device.name).eval()
     with device.cast():
         values = examples.values(lambda batch: model.vectors(batch).float(), rows, device, progress)
-    require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
+    require_finite(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
     return values
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError, shown
+from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.architectures import RESERVED, writes
 from headspec.models.pretrained.folders import present
 from headspec.models.pretrained.model_files import read_json

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headspec import tables
-from headspec.attention import existing
 from headspec.config.methods import prompts
 from headspec.config.runs import ALL
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
+from headspec.head_arrays import existing
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.models import tokenization
 from headspec.models.batching import Examples
@@ -25,7 +25,7 @@ from headspec.models.pretrained import folders
 from headspec.provenance import files
 from headspec.tasks.parts import type_of
 from headspec.tasks.registry import KINDS
-from headspec.training.pruned.gated import Sets, last_kept
+from headspec.training.gated import Sets, last_kept
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from headspec.attention import Layers, existing
+from headspec.head_arrays import Layers, existing
 from headspec.plots.atlas.maps import Floats, head_map, number_heads, panels, rows_of
 from headspec.plots.drawing.heat_maps import divide, layer_name
 from headspec.plots.drawing.marks import name_points

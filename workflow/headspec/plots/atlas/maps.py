@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec.attention import Layers, as_array, existing
+from headspec.head_arrays import Layers, as_array, existing
 from headspec.plots.drawing.heat_maps import divide, number_layers, shade_gaps
 from headspec.plots.drawing.style import PAGE, SHADES, SIGNED, legend, styled
 from headspec.statistics.intervals import decisive

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from headspec import head_choice
-from headspec.attention import Layers, existing, first_rows
+from headspec.head_arrays import Layers, existing, first_rows
 from headspec.plots.drawing.style import SHADES, SIGNED
 
 MISSING = "0.85"  # grey, of heads that do not exist

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from headspec.attention import CROSS, DECODER, ENCODER
+from headspec.head_arrays import CROSS, DECODER, ENCODER
 from headspec.tasks.kinds.translation import decoding
 from headspec.tasks.kinds.translation.decoding import begun
 from headspec.tasks.kinds.translation.kind import UNSPACED

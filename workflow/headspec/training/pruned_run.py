@@ -11,25 +11,98 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec import plugins
 from headspec.config.pruning_methods import PruningMethod
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
-from headspec.heads.masks import Mask
+from headspec.errors import ConfigError
+from headspec.head_arrays import existing
+from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks
+from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.learnt_gates import LearntGates, Partial, learnt_gates
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.encoders import draw
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.registry import require
 from headspec.seeds import derive
 from headspec.tasks.parts import Classes
 from headspec.training.checkpoint import Checkpoint
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
 from headspec.training.loop import Setup, Trainer, trainer
-from headspec.training.pruned.gated import Fixed, Learning, Sets, Stepwise
-from headspec.training.pruned.kept_heads import count_kept, drawn, fixed_layers, plugged, ranked
 from headspec.training.schedule import branch_point, epoch_steps
+
+
+def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
+    """Return how many heads stay open if `fraction` of `heads` does, with all `fixed` others."""
+    return fixed + heads - prune_count(1 - fraction, heads)
+
+
+def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
+    """Return the layers whose heads never close, bool (layers,): those of a kind not in `kinds`, if given."""
+    return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
+
+
+def first_of_ranking(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, fixed: np.ndarray | bool = False
+) -> np.ndarray:
+    """Return the first `count` heads of each set, bool (sets, layers, heads).
+
+    `maps` has (layers, heads) per task; the largest values are kept first, and tasks with a common set share
+    a map (`shared_map`). Heads of the layers in `fixed`, bool (layers,), come before all others.
+    """
+    shared = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
+    return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in shared])
+
+
+def random_kept(
+    sets: Sets,
+    maps: dict[str, np.ndarray],
+    count: int,
+    by_layer: bool,
+    seed: int,
+    fixed: np.ndarray | bool = False,
+) -> np.ndarray:
+    """Return `count` random heads of each set, bool (sets, layers, heads); tasks have different heads.
+
+    With `by_layer`, each layer keeps as many as `first_of_ranking` keeps by the `maps`. Layers in `fixed`,
+    bool (layers,), keep all their heads.
+    """
+    first = first_of_ranking(sets, maps, count, fixed)
+    named = [sets.tasks(i) for i in range(len(sets.names))]
+    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
+    exists = existing(maps[named[0][0]])
+    if by_layer:
+        return np.stack([random_by_layer(of, exists, rng) for of, rng in zip(first, rngs, strict=True)])
+    kept = exists & np.reshape(fixed, (-1, 1))
+    return np.stack([kept | random_heads(exists & ~kept, count - int(kept.sum()), rng) for rng in rngs])
+
+
+def kept_by_plugin(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
+) -> np.ndarray:
+    """Return `count` heads of each set chosen by a plugin, bool (sets, layers, heads).
+
+    `source` names its function (`headspec.plugins.pruning_method`), which is given the heads that can close.
+    Layers in `fixed`, bool (layers,), keep all. Raises ConfigError if it does not return that many heads.
+    """
+    choose, kept = plugins.function(source), []
+    for i in range(len(sets.names)):
+        importance = shared_map([maps[task] for task in sets.tasks(i)])
+        kept_here = existing(importance) & fixed[:, None]
+        free, n = importance[~fixed], count - int(kept_here.sum())
+        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
+        plugins.check(chosen, free.shape, source)
+        if chosen.dtype != bool or chosen.sum() != n:
+            got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
+            raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
+        kept_here[~fixed] = chosen
+        kept.append(kept_here)
+    return np.stack(kept)
+
 
 #: values of `PruningMethod.chosen`
 CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
@@ -97,13 +170,16 @@ class Plan:
             )
         assert maps is not None
         if chosen == "ranked":
-            return Fixed(self.sets, ranked(self.sets, maps, count, self.fixed))
+            return Fixed(self.sets, first_of_ranking(self.sets, maps, count, self.fixed))
         if chosen == "plugged":
             assert self.pruning_method.function is not None
-            heads = plugged(self.sets, maps, count, self.pruning_method.function, self.seed, self.fixed)
+            heads = kept_by_plugin(
+                self.sets, maps, count, self.pruning_method.function, self.seed, self.fixed
+            )
             return Fixed(self.sets, heads)
         return Fixed(
-            self.sets, drawn(self.sets, maps, count, self.pruning_method.by_layer, self.seed, self.fixed)
+            self.sets,
+            random_kept(self.sets, maps, count, self.pruning_method.by_layer, self.seed, self.fixed),
         )
 
     def _learnt(self, kind: str) -> LearntGates:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.attention import as_array, existing
+from headspec.head_arrays import as_array, existing
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import shared_map, top_heads
 from headspec.learnt_gates import LearntGates, Settled

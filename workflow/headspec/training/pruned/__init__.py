@@ -1,1 +1,0 @@
-"""Training of runs whose heads are pruned to a number."""
