@@ -63,17 +63,16 @@ def test_learnt_gates_prune_as_they_rank(every_stage_finished, method, kept):
 
 
 HEADS_PY = "workflow/headspec/config/measures/heads.py"
-LAST = '"resample_ablation": HeadMeasure("resampled ablation", "resample_ablation"),'
+LAST = '"random": HeadMeasure("random", ranks=False),'
 
 
 def test_a_measure_made_from_another_table_is_a_module_and_a_line(every_stage_finished, tmp_path):
     copy = every_stage_finished.copy(tmp_path / "copy")
-    copy.replace(
-        HEADS_PY, LAST, LAST + '"last_layer": HeadMeasure("last layer", "last_layer", made_from="relevance"),'
-    )
+    made = 'made_from="relevance", function="headspec.atlas.last_layer:last_layer"'
+    copy.replace(HEADS_PY, LAST, LAST + f'"last_layer": HeadMeasure("last layer", "last_layer", {made}),')
     module = copy.path / "workflow" / "headspec" / "atlas" / "last_layer.py"
     module.write_text(
-        "def measure(heads):\n"
+        "def last_layer(heads):\n"
         "    heads = heads[heads['measure'] == 'importance']\n"
         "    return heads.assign(value=1.0 * heads['layer'])\n"
     )

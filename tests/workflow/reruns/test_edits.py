@@ -239,7 +239,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("the script of figures", at_import("scripts/plots/figure.py"), FIGURES, ""),
     ("dissociation's module", at_import(SCORES),
      STATISTICS | all_of("figure_matrix"), ""),
-    ("the features' module", at_import(f"{INTERNALS}/representations.py"), ONE_METHOD | FEATURES, "frozen"),
+    ("the features' module", at_import(f"{INTERNALS}/activations.py"), ONE_METHOD | FEATURES, "frozen"),
     ("a function that decides D", within(SCORES, "dissociation"), STATISTICS, ""),
     ("a function that a figure uses, too", within(SCORES, "relative"),
      STATISTICS | all_of("figure_matrix"), ""),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from support.data.treebanks import conllu, sentences
-from support.running.edits import at_import, setting
+from support.running.edits import at_import, setting, within
 from support.running.every_stage import TARGETS
 from support.running.studies import Folder
 
@@ -53,7 +53,7 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
     "IAT's module": ("iat", at_import("headspec/training/iat.py"),
                      {"branch": 2, "retrain": 5, "evaluate": 5} | AFTER_IAT),
     "a variant that the study lacks": ("iat", at_import("headspec/training/variants/rescored.py"), {}),
-    "comparison of methods": ("iat", at_import("headspec/statistics/improvement.py"),
+    "comparison of methods": ("iat", within("headspec/statistics/improvement.py", "improvement"),
                               {"improvement": 1}),
     "number of sentences": ("all", setting("similarity.max_sentences", 45),
                             {"sentences": 1, "tokenize_texts": 1, "representations": 1} | COMPARED),
@@ -61,7 +61,7 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
                 {"text_embedding": 1, "sensitivity": 4} | COMPARED),
     "nuisance regressors": ("all", setting("brain.nuisance", []), ENCODED),
     "responses": ("all", responses, ENCODED),
-    "a measure of affinity": ("all", at_import("headspec/similarity/gradient_affinity.py"),
+    "a measure of affinity": ("all", within("headspec/similarity/gradient_affinity.py", "grad_tag"),
                               {"sensitivity": 1} | COMPARED),
     "the permutation test": ("all", at_import("headspec/statistics/correlation.py"),
                              {"correlation": 1}),
