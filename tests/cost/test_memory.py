@@ -104,7 +104,9 @@ def test_a_model_that_is_not_here_counts_as_bert_large_and_a_stage_without_costs
     assert memory.sizes("hub:someone/far@main") == BERT_LARGE
     config = study(models={"far": {"source": "hub:someone/far@main", "max_length": 128}})
     assert requested(config, "train", model="far") > BERT_LARGE.parameters * 4 / 1e6
-    with pytest.raises(HeadspecError, match="stage 'layers': expected one of importance, .*in cost/stages.py"):
+    with pytest.raises(
+        HeadspecError, match="stage 'layers': expected one of importance, .*in cost/stages.py"
+    ):
         requested(config, "layers", model="far")
 
 

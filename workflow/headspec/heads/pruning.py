@@ -68,7 +68,7 @@ def in_predictions(mask: Mask) -> bool:
 def predictions(
     model: MultiTask, examples: dict[str, Examples], masks: list[Mask], device: Device
 ) -> dict[str, np.ndarray]:
-    """Return predictions of all examples under every mask, as in `evaluated`."""
+    """Return each task's predictions under every mask, (masks, n, ...), as in `evaluated`."""
     return {task: found.values for task, found in evaluated(model, examples, masks, device).items()}
 
 
@@ -180,7 +180,10 @@ def pruning_table(
     predicted: dict[str, np.ndarray],
     metrics: dict[str, list[str]],
 ) -> pd.DataFrame:
-    """Return the table `pruning`: every metric of every task under every mask."""
+    """Return the table `pruning`: every metric of every task under every mask.
+
+    `predicted` has each task's predictions, (masks, n) or (masks, n, values), masked where not evaluated.
+    """
     rows = []
     for i, mask in enumerate(masks):
         for task, task_examples in examples.items():

@@ -130,7 +130,7 @@ class Examples:
         return shared if shared >= LEAST_SHARED and not self.token_types else 0
 
     def vocabulary(self) -> np.ndarray:
-        """Return the distinct tokens, sorted."""
+        """Return the distinct tokens, sorted, (distinct,)."""
         return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
 
     def renumbered(self, vocabulary: np.ndarray) -> Examples:
@@ -140,6 +140,7 @@ class Examples:
         return other
 
     def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
+        """Return the examples `rows`, (batch,), padded to the longest of them."""
         lengths = self.lengths[rows]
 
         def padded(sequences: Sequence[Sequence[int]], fill: int = 0) -> torch.Tensor:
@@ -165,7 +166,10 @@ class Examples:
     def predicted(
         self, task: str, values: np.ndarray, texts: np.ndarray | None = None, rows: Rows = slice(None)
     ) -> pd.DataFrame:
-        """Return task, example, label and prediction of `rows`, and any predicted texts, as in tables."""
+        """Return task, example, label and prediction of `rows`, and any predicted texts, as in tables.
+
+        `values` are (len(rows),) or (len(rows), values), `texts` (len(rows),).
+        """
         columns = {"task": task, "example": self.example[rows]}
         columns |= per_example.columns("label", self.label[rows])
         return pd.DataFrame(columns | per_example.columns("prediction", values, texts))
@@ -213,7 +217,10 @@ class Examples:
 
 
 def _shares(words: list[np.ndarray]) -> np.ndarray:
-    """Return the share of each token in the state of a word, (batch, words, tokens)."""
+    """Return the share of each token in the state of a word, (batch, words, tokens).
+
+    `words` has the word of every token, (tokens,) each.
+    """
     counts = [int(numbers.max()) + 1 for numbers in words]
     shares = np.zeros((len(words), max(counts), max(map(len, words))), dtype=np.float32)
     for share, numbers, count in zip(shares, words, counts, strict=True):

@@ -84,7 +84,7 @@ def lookahead_affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> float:
-    """Mean loss in float32, because a step changes it by less than bfloat16 rounds."""
+    """Mean loss of `rows` (n,), a scalar in float32, as a step changes it by less than bfloat16 rounds."""
     exact = replace(device, autocast=None)
 
     def compute(batch: Batch) -> torch.Tensor:

@@ -153,13 +153,13 @@ class UpdateRule(Protocol):
 
 
 def clip(parameters: Iterable[torch.Tensor], max_norm: float | None, norm: torch.Tensor) -> None:
-    """Scale gradients of total norm `norm` down to `max_norm`; None leaves them unchanged."""
+    """Scale gradients of total norm `norm`, a scalar, down to `max_norm`; None leaves them unchanged."""
     if max_norm is not None:
         torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
 
 
 def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Return a parameter's gradient, or zeros if the loss does not depend on it."""
+    """Return a parameter's gradient, of its shape, or zeros if the loss does not depend on it."""
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 

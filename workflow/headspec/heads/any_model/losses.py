@@ -32,7 +32,10 @@ IGNORED = -100
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the cross-entropy of classes, or its mean over an example's labelled tokens."""
+    """Return the cross-entropy of classes, or its mean over an example's labelled tokens, (n,).
+
+    Logits are (n, [tokens,] classes), labels (n, [tokens]), or (n, [tokens,] 1); None if they are not.
+    """
     if labels.is_floating_point() or logits.shape[-1] == 1:
         return None
     if labels.dim() == logits.dim() and labels.shape[-1] == 1:
@@ -47,19 +50,28 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
 
 
 def next_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the cross-entropy of each token, predicted by the logits before it."""
+    """Return the cross-entropy of each token, predicted by the logits before it: its mean, (n,).
+
+    Logits are (n, tokens, vocabulary), labels (n, tokens); None if they are not.
+    """
     return cross_entropy(logits[:, :-1], labels[:, 1:]) if labels.dim() == 2 == logits.dim() - 1 else None
 
 
 def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the mean squared error over an example's scores."""
+    """Return the mean squared error over an example's scores, (n,).
+
+    Logits and labels are (n, [scores]); None if they differ in size.
+    """
     if labels.numel() != logits.numel():
         return None
     return (logits.float().view(len(labels), -1) - labels.float().view(len(labels), -1)).square().mean(1)
 
 
 def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the binary cross-entropy of several labels, each 0 or 1."""
+    """Return the binary cross-entropy of several labels, each 0 or 1: its mean, (n,).
+
+    Logits and labels are (n, labels); None if they differ in shape.
+    """
     if labels.shape != logits.shape:
         return None
     each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")

@@ -32,19 +32,19 @@ def word_counts(texts: Iterable[str]) -> Counter[str]:
 
 
 def length(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Characters in each text: nearly proportional to its words, but not constant for one-word stimuli."""
+    """Characters in each text, (n,): nearly as its words, but not constant for one-word stimuli."""
     return np.array([len(text) for text in stimuli["text"]], dtype=float)
 
 
 def position(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Position of each stimulus, from 0, in its passage or, without passages, among all stimuli."""
+    """Position of each stimulus, (n,), from 0, in its passage or, without passages, among all."""
     if stimuli["passage"].isna().all():
         return np.arange(len(stimuli), dtype=float)
     return np.asarray(stimuli.groupby("passage").cumcount(), dtype=float)
 
 
 def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Mean log frequency of each text's words; one is added to each count, so that none is 0."""
+    """Mean log frequency of each text's words, (n,); one is added to each count, so that none is 0."""
     total = sum(counts.values()) + 1
     logs = [[np.log((counts.get(word, 0) + 1) / total) for word in words_alone(t)] for t in stimuli["text"]]
     return np.array([np.mean(each) if each else -np.log(total) for each in logs])

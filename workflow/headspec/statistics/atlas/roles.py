@@ -128,7 +128,7 @@ def positional(tokens: Attended) -> pd.DataFrame:
 
     The first token of a sentence has none before it, and is no case for the position -1. The choice of a
     head's most frequent position needs no correction: at most one can reach the threshold, unless sentences
-    are hardly longer than `REACH`.
+    are hardly longer than `REACH`. Returns rows of the table `roles`.
     """
     tables = []
     for offset in range(-REACH, REACH + 1):
@@ -154,7 +154,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
     Any of several equally rare words is a hit; where all are equally frequent there is no case. The baseline
     is a random word. Any preference for content words exceeds it by `MARGIN`, so at least `MOSTLY` of the
-    words must also attend to the rarest one.
+    words must also attend to the rarest one. `frequency` is (places,); returns rows of the table `roles`.
     """
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
@@ -169,7 +169,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
-    """Least and greatest frequency of the words that each word sees, number of the rarest, number in all."""
+    """For each word, (places,): least and greatest frequency that it sees, number of the rarest, and of all."""
     parts: list[list[np.ndarray]] = []
     for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
         n = len(counts)
@@ -190,6 +190,8 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
     From a head, any of its dependents of the relation is a hit. The baseline is the best fixed offset for the
     relation and direction, chosen on the same cases, in its favour. A head's rate must exceed it by `MARGIN`,
     tested on the differences of hits case by case. In decoders, partners that follow are no cases.
+
+    `heads` (places,) have the number of each word's head, from 1, or 0 for the root; `relations` (places,).
     """
     dependents = np.flatnonzero(heads > 0)
     partners = dependents - words.place[dependents] + heads[dependents] - 1
