@@ -111,7 +111,7 @@ def test_what_a_plugin_imports_is_part_of_its_code(plugin, tmp_path):
     path = plugin(GOOD)
     assert plugins.roots([f"{path}:heads", None, "headspec.atlas.sample:specific"]) == [
         f"{tmp_path / path}:heads",
-        f"{Path(plugins.__file__).parent / 'atlas' / 'specific.py'}:measure",
+        f"{Path(plugins.__file__).parent / 'atlas' / 'sample.py'}:specific",
     ]
 
 

@@ -374,7 +374,7 @@ if STUDY.brain:
     FIGURES.append(
         Figure(
             "brain_encoding",
-            "brain_encoding.py:draw_brain_encoding",
+            "similarity.py:draw_brain_encoding",
             "brain encoding",
             "Similarity",
             ("model",),

@@ -70,7 +70,7 @@ def test_numbers_stay(model):
 
 def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
     """Layers stay when the model is moved; classifiers do not. Models that learn are not spread."""
-    monkeypatch.setattr(stage.spread, "device_map", lambda net, key: dict.fromkeys(halves(net), "cpu"))
+    monkeypatch.setattr(stage.language, "device_map", lambda net, key: dict.fromkeys(halves(net), "cpu"))
     for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
         net = copy.deepcopy(model)
         net.head = torch.nn.Linear(32, 97) if head else None

@@ -169,7 +169,7 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
-    """For each word, (places,): least and greatest frequency that it sees, number of the rarest, and of all."""
+    """For each word, (places,): least and greatest frequency that it sees, numbers of the rarest and all."""
     parts: list[list[np.ndarray]] = []
     for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
         n = len(counts)
