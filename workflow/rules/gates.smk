@@ -31,6 +31,7 @@ rule learn_gates:
         trains=job(settings.trains),
         method=job(pruned.method),
         gates=job(pruned.gates),
+        fraction=job(pruned.fraction),
         precision=STUDY.precision,
         code=code("gates/learn.py"),
     message:
@@ -68,6 +69,7 @@ rule pruned_run:
         trains=job(settings.trains),
         method=job(pruned.method),
         gates=job(pruned.gates),
+        fraction=job(pruned.fraction),
         samples=job(pruned.samples),
         beams=job(settings.beams),
         measured=job(pruned.measured),

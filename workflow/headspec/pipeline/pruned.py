@@ -5,8 +5,10 @@ from typing import Any
 from headspec.config.measures import heads as head_measures
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import PrunedRun, Run
+from headspec.config.sections.gates import Gates
 from headspec.config.study import plain
 from headspec.config.values import IMPORTANCE, WHOLE, named
+from headspec.errors import ConfigError, listing
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 
@@ -101,7 +103,7 @@ def method(job: Job) -> dict[str, Any]:
 
 
 def gates(job: Job) -> dict[str, Any]:
-    """Return the keys of the section that a pruning method uses."""
+    """Return the section, with defaults of the keys that a pruning method does not use."""
     method, values = job.pruning_method, plain(job.study.gates)
     used = {
         "epochs": True,
@@ -113,7 +115,18 @@ def gates(job: Job) -> dict[str, Any]:
     }
     others = {f"{OPEN}-{named(penalty)}": penalty for penalty in values["penalties"]}
     values["penalty"] = others.get(job.wildcards.kept, values["penalty"])
-    return {key: values[key] for key, is_used in used.items() if is_used}
+    return plain(Gates(**{key: values[key] for key, is_used in used.items() if is_used}))
+
+
+def fraction(job: Job) -> float | None:
+    """Return the fraction of heads to keep; None for those that an open-ended method leaves open."""
+    study, kept = job.study, job.wildcards.kept
+    if kept.startswith(OPEN):
+        return None
+    fractions = {named(each): each for each in (1.0, 1 - study.pruning.fraction, *study.gates.kept)}
+    if kept not in fractions:
+        raise ConfigError(f"no runs pruned to '{kept}' of their heads; expected one of {listing(fractions)}")
+    return fractions[kept]
 
 
 def samples(job: Job) -> int | None:

@@ -227,8 +227,8 @@ def prepared(
     sets, exists = Sets(params.tasks, wildcards.scope == "per_task"), model.gates.exists
     fixed = fixed_layers(model.gates, gates.attention)
     count = None
-    if not wildcards.kept.startswith("open"):
-        count = count_kept(float(wildcards.kept), int(exists[~fixed].sum()), int(exists[fixed].sum()))
+    if (fraction := params.get("fraction")) is not None:
+        count = count_kept(fraction, int(exists[~fixed].sum()), int(exists[fixed].sum()))
     samples = params.get("samples", 0)
     return model, setup, Plan(method, gates, samples, sets, exists, fixed, count, learning, job.seed)
 

@@ -33,8 +33,7 @@ def ranked_on(task: str, available: int) -> np.ndarray:
 
 with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     job, folder = ModelStage(snakemake), Path(snakemake.output.gates).parent
-    unused = {"learning": 1.0, "penalty": 1.0, "attention": []}
-    gates = Gates.from_params({**unused, **params.gates})
+    gates = Gates.from_params(params.gates)
     training = Training.from_params(params.training)
     held_out = job.examples(params.tasks, files.validation)
     maps = copied = None
@@ -44,7 +43,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
             maps = {task: half_maps(table, task, measured["measure"])[0] for task in params.tasks}
         else:
             maps = {task: importance_map(table, task) for task in params.tasks}
-    settings = ("tasks", "method", "gates", "samples")
+    settings = ("tasks", "method", "gates", "fraction", "samples")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
         model, setup, plan = prepared(job, files.tokens, gates, training)
         if files.get("copied"):
