@@ -143,3 +143,5 @@ def test_views_without_tables_are_empty_and_missing_numbers_null(results, tmp_pa
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)
+    with pytest.raises(KeyError, match="a view shows the table 'layers', which TABLES in"):
+        sources.table("layers")

@@ -2,37 +2,14 @@
 
 import yaml
 
+from headspec.explorer import sources
+
 
 rule explorer:
     input:
-        rules.dissociation.output,
-        rules.contrasts.output,
         run_tables(LAYOUT.mixed, "importance.parquet"),
         run_tables(LAYOUT.mixed, "pruning.parquet"),
-        rules.correlation.input.similarity if STUDY.similarity.measures else [],
-        rules.correlation.output if STUDY.similarity.measures else [],
-        [
-            rules.improvement.output.improvement,
-            rules.iat_dissociation.output,
-            rules.specialization.output,
-        ]
-        if "iat" in STUDY.methods and STUDY.iat.mixtures
-        else [],
-        [
-            rules.heads.output,
-            rules.single_heads.output,
-            rules.rankings.output.pruning_curves,
-            rules.belief.output,
-        ]
-        if "atlas" in STUDY.methods
-        else [],
-        rules.gate_tables.output if "gates" in STUDY.methods else [],
-        [result("tables/sharing.parquet"), rules.probe_tables.output]
-        if "probes" in STUDY.methods
-        else [],
-        [result("tables/gains.parquet"), rules.gain_predictions.output]
-        if "grouping" in STUDY.methods
-        else [],
+        [result(f"tables/{name}.parquet") for name in sources.asked(STUDY)],
     output:
         result("explorer.html"),
     log:

@@ -57,7 +57,7 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
 
 def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
     """Rows of a table by model, mixture and method; none if there is no such table."""
-    frame = sources.tables.get(table)
+    frame = sources.table(table)
     if frame is None:
         return {}
     return {(str(a), str(b), str(c)): rows for (a, b, c), rows in frame.groupby(GROUP)}

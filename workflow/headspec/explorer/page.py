@@ -68,7 +68,8 @@ def data(sources: Sources, config: str = "") -> dict[str, Any]:
     made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in sources.footers.values()}
     seeds = {run.seed for run in sources.runs}
     for name in ("dissociation", "heads"):
-        seeds |= set(sources.tables[name]["seed"].tolist()) if name in sources.tables else set()
+        frame = sources.table(name)
+        seeds |= set() if frame is None else set(frame["seed"].tolist())
     return {
         "study": sources.study,
         "views": views(sources),

@@ -1,5 +1,6 @@
 """Tables of a study that the explorer shows, and their numbers as JSON."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from headspec import tables
+from headspec.config.study import Study
 from headspec.errors import MissingError
 from headspec.head_arrays import Layers
 
@@ -49,13 +51,19 @@ def _column(column: pd.Series) -> Any:
     return {"values": json_list(values), "places": [int(place) if place >= 0 else None for place in places]}
 
 
-#: tables of a study that some view shows
-STUDY_TABLES = (
-    "agreement", "areas", "belief", "budgets", "combined", "contrasts", "correlation", "dissociation",
-    "fractions", "gain_prediction_scores", "gain_predictions", "gains", "gates", "head_roles", "heads",
-    "improvement", "probe_changes", "probes", "pruning_curves", "sharing", "similarity", "single_heads",
-    "specialization", "task_differences",
-)  # fmt: skip
+#: tables of a study that some view shows, by the target or section that asks for them
+TABLES = {
+    "all": ("areas", "combined", "contrasts", "dissociation", "fractions"),
+    "similarity": ("correlation", "similarity"),
+    "iat": ("improvement", "specialization"),
+    "atlas": (
+        "agreement", "belief", "head_roles", "heads", "pruning_curves", "single_heads", "task_differences",
+    ),
+    "gates": ("budgets", "gates"),
+    "probes": ("probe_changes", "probes", "sharing"),
+    "grouping": ("gain_prediction_scores", "gain_predictions", "gains"),
+}  # fmt: skip
+STUDY_TABLES = tuple(itertools.chain(*TABLES.values()))
 #: tables of a run that some view shows
 RUN_TABLES = ("importance", "pruning")
 
@@ -79,6 +87,12 @@ class Sources:
     runs: list[Run]
     footers: dict[str, dict[str, Any]]
 
+    def table(self, name: str) -> pd.DataFrame | None:
+        """Return a table of the study, None if it has none; KeyError for one that `TABLES` lacks."""
+        if name not in STUDY_TABLES:
+            raise KeyError(f"a view shows the table '{name}', which TABLES in {__name__} does not have")
+        return self.tables.get(name)
+
     @property
     def study(self) -> str:
         """Name of the study in the tables."""
@@ -92,6 +106,17 @@ class Sources:
             for footer in self.footers.values()
             for model, layers in footer.get("attention", {}).items()
         }
+
+
+def asked(study: Study) -> list[str]:
+    """Return the tables of a study that the page shows."""
+    has = {
+        "all": True,
+        "similarity": bool(study.similarity.measures),
+        "iat": "iat" in study.methods and bool(study.iat.mixtures),
+    }
+    targets = (name for name in TABLES if has.get(name, name in study.methods))
+    return [table for name in targets for table in TABLES[name]]
 
 
 def find_tables(results: Path) -> list[Path]:

@@ -69,7 +69,7 @@ def pruning(sources: Sources) -> Columns:
 
     `n` is the number of examples.
     """
-    metrics = sources.tables.get("dissociation")
+    metrics = sources.table("dissociation")
     frames = [
         run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
         for run in sources.runs
@@ -87,14 +87,14 @@ def pruning(sources: Sources) -> Columns:
 
 def similarity(sources: Sources) -> Columns:
     """Similarity of tasks, without single subjects."""
-    frame = sources.tables.get("similarity", pd.DataFrame(columns=["subject"]))
+    frame = sources.table("similarity")
     names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
-    return json_columns(frame[frame["subject"].isna()], names)
+    return {} if frame is None else json_columns(frame[frame["subject"].isna()], names)
 
 
 def improvement(sources: Sources) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task."""
-    frame = sources.tables.get("improvement")
+    frame = sources.table("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names.append("unpruned_at_chance")
     return {} if frame is None else json_columns(decided(frame), names)
@@ -102,14 +102,16 @@ def improvement(sources: Sources) -> Columns:
 
 def probes(sources: Sources) -> Columns:
     """Accuracy and selectivity of the best heads for all labels of a task."""
-    frame = sources.tables.get("probes", pd.DataFrame(columns=["label", "heads"]))
+    frame = sources.table("probes")
+    if frame is None:
+        return {}
     names = [*GROUP, "task", "n_seeds", *_bounded("accuracy"), "control", *_bounded("selectivity")]
     return json_columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
 
 
 def gains(sources: Sources) -> Columns:
     """What tasks gain in pairs."""
-    frame = sources.tables.get("gains")
+    frame = sources.table("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
     return (
         {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
@@ -118,7 +120,9 @@ def gains(sources: Sources) -> Columns:
 
 def gain_predictions(sources: Sources) -> Columns:
     """Predicted gains where one task is left out."""
-    frame = sources.tables.get("gain_predictions", pd.DataFrame(columns=["held_out", "predicted"]))
+    frame = sources.table("gain_predictions")
+    if frame is None:
+        return {}
     kept = (frame["held_out"] == 1) & frame["predicted"].notna()
     return json_columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
 
@@ -132,8 +136,8 @@ MADE: Mapping[str, Callable[[Sources], Any]] = {
 
 def views(sources: Sources) -> dict[str, Any]:
     """The parts of the page's data, empty where the study has no such tables."""
+    found = {name: sources.table(name) for name in TABLES}
     tables = {
-        name: json_columns(decided(sources.tables.get(name, pd.DataFrame())), names)
-        for name, names in TABLES.items()
+        name: {} if frame is None else json_columns(decided(frame), TABLES[name]) for name, frame in found.items()
     }
     return tables | {name: make(sources) for name, make in MADE.items()}
