@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 seen = 0
 
@@ -35,7 +36,7 @@ known, roots = set(), []
 
 
 def note(*what):
-    with open(f"{CALLED}/{os.getpid()}", "a") as file:
+    with open(f"{CALLED}/{os.getpid()}-{started}", "a") as file:
         file.write(json.dumps(what) + "\n")
 
 
@@ -69,5 +70,11 @@ def called(frame, event, argument):
     known.add(code)
 
 
+def trace():
+    global started
+    started = time.monotonic_ns()  # numbers of processes come again
+    sys.settrace(called)  # no calls of C, as a profiler would
+
+
 if CALLED:
-    os.register_at_fork(after_in_child=lambda: sys.settrace(called))  # no calls of C, as a profiler would
+    os.register_at_fork(after_in_child=trace)
