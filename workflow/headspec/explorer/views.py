@@ -134,10 +134,11 @@ MADE: Mapping[str, Callable[[Sources], Any]] = {
 }  # fmt: skip
 
 
+def _whole(frame: pd.DataFrame | None, names: list[str]) -> Columns:
+    return {} if frame is None else json_columns(decided(frame), names)
+
+
 def views(sources: Sources) -> dict[str, Any]:
     """The parts of the page's data, empty where the study has no such tables."""
-    found = {name: sources.table(name) for name in TABLES}
-    tables = {
-        name: {} if frame is None else json_columns(decided(frame), TABLES[name]) for name, frame in found.items()
-    }
+    tables = {name: _whole(sources.table(name), names) for name, names in TABLES.items()}
     return tables | {name: make(sources) for name, make in MADE.items()}
