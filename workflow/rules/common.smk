@@ -48,22 +48,11 @@ from headspec.config.runs import ALL
 from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
-from headspec.live import view
-from headspec.pipeline import (
-    compared,
-    files,
-    machine,
-    preflight,
-    probing,
-    pruned,
-    settings,
-    starts,
-    warm,
-)
+from headspec.live import starts, view
+from headspec.pipeline import compared, files, machine, preflight, probing, pruned, settings, warm
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION
+from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
 from headspec.pipeline.pruned import PRUNED_RUN
-from headspec.pipeline.layout import any_of, constraints
 from headspec.provenance import code_hash
 
 code_hash.make_importable()

@@ -1,1 +1,1 @@
-"""What a person sees while the workflow runs."""
+"""A run of the workflow: its start, and what a person sees of it."""
