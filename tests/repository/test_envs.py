@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from headspec.provenance import code_hash
+from headspec.provenance import code_hash, definitions
 from support.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENVS = sorted((ROOT / "envs").glob("*.yaml"))
+DEFINED = ast.FunctionDef | ast.ClassDef
 #: import name: distribution, where they differ
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "sklearn": "scikit-learn", "snakemake": ""}
 
@@ -83,14 +85,22 @@ def test_environments_have_the_locked_versions(path):
 
 
 def imported(paths: list[Path]) -> set[str]:
-    """Distributions that a script, modules, and what they reach import, also inside functions."""
+    """Distributions that a script and modules import: at the top of what they reach, or in its functions."""
+    graph, reached = code_hash.current(), defaultdict(set)
+    for node in {node for path in paths for node in graph.reached(code_hash.node_of(str(path)))}:
+        reached[node.path].add(node.name)
     names = set()
-    for file in code_hash.files(paths):
-        for node in ast.walk(ast.parse(Path(file).read_text())):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add((node.module or "").split(".")[0])
+    for file, found in reached.items():
+        for statement in ast.parse(Path(file).read_text()).body:
+            named = {*definitions.names(statement), definitions.WHOLE}
+            unused = isinstance(statement, DEFINED) and not found & named
+            if unused or (isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test)):
+                continue
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    names.add((node.module or "").split(".")[0])
     names -= {"headspec", *sys.stdlib_module_names}
     return {canonicalize_name(DISTRIBUTIONS.get(name, name)) for name in names} - {""}
 

@@ -12,7 +12,6 @@ from headspec.config.methods import NAMED
 from headspec.errors import MissingError, UnfinishedError
 from headspec.explorer.sources import Sources, find_tables, json_value, load_tables
 from headspec.explorer.views import views
-from headspec.pipeline import state
 from headspec.provenance.files import atomic
 from headspec.redaction import cleared
 
@@ -136,6 +135,8 @@ def write_explorer(results: Path, output: Path | None = None, trust: bool = Fals
     UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
     begun elsewhere are compared with their study, too, which runs its code.
     """
+    from headspec.pipeline import state  # what it imports is not in the environment of jobs
+
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text("utf-8", errors="replace") if config.exists() else ""
     own = state.select(results, find_tables(results), trust)
