@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from headspec.explorer.page import write_explorer
+from headspec.explorer.finished import write_explorer
 from headspec.explorer.sources import STUDY_TABLES
 
 TABLES = Path(__file__).parent.glob("*/tables/*.parquet")

@@ -15,7 +15,7 @@ import pytest
 from playwright import sync_api as playwright
 
 from headspec import tables
-from headspec.explorer.page import write_explorer
+from headspec.explorer.finished import write_explorer
 from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 

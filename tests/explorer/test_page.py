@@ -10,8 +10,9 @@ import pytest
 
 from headspec import tables
 from headspec.errors import MissingError
+from headspec.explorer.finished import write_explorer
 from headspec.explorer.heads import BOUNDED, GROUP, MEASURES, heads
-from headspec.explorer.page import data, harmless, write_explorer
+from headspec.explorer.page import data, harmless
 from headspec.explorer.sources import STUDY_TABLES, find_tables, load_tables
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.pipeline.commands import findings

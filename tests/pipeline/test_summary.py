@@ -12,7 +12,7 @@ import pytest
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.explorer.page import write_explorer
+from headspec.explorer.finished import write_explorer
 from headspec.pipeline import state
 from headspec.pipeline.commands import summary
 from headspec.pipeline.commands.debug import run_job

@@ -99,7 +99,7 @@ def explorer(
     trust: Trust = False,
 ) -> None:
     """Write a whole study as one page for the browser."""
-    from headspec.explorer.page import write_explorer
+    from headspec.explorer.finished import write_explorer
 
     _say(write_explorer(results, output, trust))
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headspec.config.methods import NAMED
-from headspec.errors import MissingError, UnfinishedError
-from headspec.explorer.sources import Sources, find_tables, json_value, load_tables
+from headspec.explorer.sources import Sources, json_value, load_tables
 from headspec.explorer.views import views
-from headspec.provenance.files import atomic
 from headspec.redaction import cleared
 
 #: in the order of the page
@@ -126,26 +124,3 @@ def _record_sha256(footer: dict[str, Any]) -> str:
     """First digits of the SHA-256 of the record of a table's job."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
-    """Write the page of the results of a study, by default beside them, and return its path.
-
-    Results that are outdated or of another config are left out. MissingError if there are none;
-    UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
-    begun elsewhere are compared with their study, too, which runs its code.
-    """
-    from headspec.pipeline import state  # what it imports is not in the environment of jobs
-
-    config, output = results / "config.yaml", output or results / "explorer.html"
-    text = config.read_text("utf-8", errors="replace") if config.exists() else ""
-    own = state.select(results, find_tables(results), trust)
-    said = "\n".join(filter(None, own[1:]))
-    if not own.finished:
-        raise MissingError(f"{results}: no table is finished\n{said}")
-    html = build_page(own.finished, text, said)
-    with atomic(output) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    if own.unfinished:
-        raise UnfinishedError(f"{output} is made of the results that are there\n{said}")
-    return output

@@ -20,7 +20,7 @@ from snakemake.settings.enums import Quietness
 from headspec.config import loading
 from headspec.cost import graph, memory
 from headspec.errors import HeadspecError, listing
-from headspec.explorer import page
+from headspec.explorer import finished
 from headspec.pipeline import preflight, records, state
 from headspec.pipeline.commands.report import opening
 from headspec.pipeline.current import DAMAGED, other_versions
@@ -116,7 +116,7 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
     """Make explorer and report again if they were made of an unfinished study."""
     if state.says_unfinished(results / "explorer.html"):
         with contextlib.suppress(HeadspecError):
-            page.write_explorer(results)
+            finished.write_explorer(results)
     report = results / "report.html"
     if state.says_unfinished(report):
         options = ["--cores", "1", "--quiet", "all", "--report", str(report)]

@@ -1,13 +1,10 @@
 """Predictions for the same examples, their resampling; intervals, p-values and their correction."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from headspec import per_example
 from headspec.errors import DataError
@@ -160,18 +157,3 @@ def holm(p: ArrayLike) -> Floats:
     steps = p[order] * np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-def map_in_processes(
-    function: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Iterator[Result]:
-    """Apply `function` to each of `items` in several processes; results are in order."""
-    if processes == 1:
-        yield from map(function, items)
-        return
-    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
-        yield from pool.map(function, items)

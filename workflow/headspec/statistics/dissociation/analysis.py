@@ -13,11 +13,11 @@ from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
     by_mixture,
     combine,
+    map_in_processes,
     resample_runs,
 )
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.intervals import TESTED, corrected
-from headspec.statistics.resampling import map_in_processes
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 #: key columns that all tables share

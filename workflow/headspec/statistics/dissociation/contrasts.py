@@ -17,10 +17,11 @@ from headspec.statistics.dissociation.resampled import (
     ResampledDissociation,
     by_mixture,
     combine,
+    map_in_processes,
     resample_runs,
 )
 from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.resampling import holm, map_in_processes
+from headspec.statistics.resampling import holm
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 CONTRASTS = Schema(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from headspec import tables
 from headspec.config.runs import Run
@@ -297,3 +299,18 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
         at_chance=np.any([one.at_chance for one in seeds], axis=0),
         unpruned_at_chance=np.any([one.unpruned_at_chance for one in seeds], axis=0),
     )
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_processes(
+    function: Callable[[Item], Result], items: Iterable[Item], processes: int
+) -> Iterator[Result]:
+    """Apply `function` to each of `items` in several processes; results are in order."""
+    if processes == 1:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
+        yield from pool.map(function, items)

@@ -1,0 +1,30 @@
+"""The explorer of finished results."""
+
+from pathlib import Path
+
+from headspec.errors import MissingError, UnfinishedError
+from headspec.explorer.page import build_page
+from headspec.explorer.sources import find_tables
+from headspec.pipeline import state
+from headspec.provenance.files import atomic
+
+
+def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
+    """Write the page of the results of a study, by default beside them, and return its path.
+
+    Results that are outdated or of another config are left out. MissingError if there are none;
+    UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
+    begun elsewhere are compared with their study, too, which runs its code.
+    """
+    config, output = results / "config.yaml", output or results / "explorer.html"
+    text = config.read_text("utf-8", errors="replace") if config.exists() else ""
+    own = state.select(results, find_tables(results), trust)
+    said = "\n".join(filter(None, own[1:]))
+    if not own.finished:
+        raise MissingError(f"{results}: no table is finished\n{said}")
+    html = build_page(own.finished, text, said)
+    with atomic(output) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    if own.unfinished:
+        raise UnfinishedError(f"{output} is made of the results that are there\n{said}")
+    return output
