@@ -11,7 +11,7 @@ others: gates reach several times 1. A projection, which replaces them here, kee
 """
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -134,9 +134,9 @@ class LearntGates(Protocol):
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
         """Return the gates without noise for `scores`; with `count` None, open gates are kept."""
 
-    def state_dict(self) -> dict: ...
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: dict) -> object: ...
+    def load_state_dict(self, state: dict[str, Any]) -> object: ...
 
 
 class L0(nn.Module):
@@ -248,10 +248,10 @@ class Partial:
         probability = None if learnt.probability is None else whole(learnt.probability)
         return Settled(whole(learnt.kept) == 1, whole(learnt.gate), probability, scored)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         return self.gates.state_dict()
 
-    def load_state_dict(self, state: dict) -> object:
+    def load_state_dict(self, state: dict[str, Any]) -> object:
         return self.gates.load_state_dict(state)
 
 

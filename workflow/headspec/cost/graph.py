@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headspec.config.study import Study
 from headspec.data.planned import Planned
@@ -54,7 +54,7 @@ def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
         listed = None
 
 
-def _in_order(rules: Iterable, jobs: Iterable) -> list[PlannedJob]:
+def _in_order(rules: Iterable[Any], jobs: Iterable[Any]) -> list[PlannedJob]:
     """Return Snakemake's jobs as planned jobs."""
     place = {rule.name: i for i, rule in enumerate(rules)}
     ours = [

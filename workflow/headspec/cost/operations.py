@@ -12,8 +12,7 @@ import pandas as pd
 
 from headspec.config.methods import prompts
 from headspec.cost import graph, workload
-from headspec.cost.passes import PASSES, Load, StageJob
-from headspec.cost.stages import STAGES
+from headspec.cost.passes import PASSES, STAGES, Load, StageJob
 from headspec.cost.workload import Extent
 from headspec.pipeline import preflight
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from headspec.config.variants import Variant
+from headspec.config.runs import Variant
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
@@ -130,10 +130,10 @@ STAGES: dict[str, Stage] = {}
 
 def stage(
     reduced_by: Mapping[str, str], copies: int, also: Iterable[str] = (), **settings: Any
-) -> Callable[[Callable], Callable]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the passes of the stage with its name, and of those in `also` (see `Stage`)."""
 
-    def register(loads: Callable) -> Callable:
+    def register(loads: Callable[..., Any]) -> Callable[..., Any]:
         STAGES.update(dict.fromkeys([loads.__name__, *also], Stage(loads, reduced_by, copies, **settings)))
         return loads
 

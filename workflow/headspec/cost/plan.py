@@ -11,8 +11,7 @@ from headspec.cost import graph, memory, throughput
 from headspec.cost.graph import PlannedJob
 from headspec.cost.memory import NUMBER_BYTES
 from headspec.cost.operations import operations
-from headspec.cost.passes import PASSES
-from headspec.cost.stages import STAGES
+from headspec.cost.passes import PASSES, STAGES
 from headspec.cost.throughput import Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing

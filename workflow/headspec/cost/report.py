@@ -78,8 +78,9 @@ def counted(
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
     from headspec.cost import memory, remembered, workload
+    from headspec.cost.passes import PASSES
     from headspec.cost.plan import Plan, several
-    from headspec.cost.throughput import PASSES, Speed, find_speed
+    from headspec.cost.throughput import Speed, find_speed
 
     extent = workload.study_extent(study, planned)
     if rate:

@@ -176,7 +176,7 @@ class HeadGates:
 
     def _watch(self, stack: ExitStack) -> None:
         stack.enter_context(as_written())
-        takers: dict[nn.Module, Callable[..., tuple | None]] = {}
+        takers: dict[nn.Module, Callable[..., tuple[Any, ...] | None]] = {}
         for site in self.sites:
             if site.own:
                 assert site.output is not None
@@ -188,7 +188,7 @@ class HeadGates:
             if shared:
                 takers[module] = functools.partial(self._begin, shared)
 
-        def take(module: nn.Module, args: tuple) -> Any:
+        def take(module: nn.Module, args: tuple[Any, ...]) -> Any:
             return takers[module](args) if module in takers else None
 
         if takers:  # a hook of a module would be copied with it
@@ -246,7 +246,7 @@ class HeadGates:
         with self._gating(closed=values):
             yield self
 
-    def _begin(self, shared: list[Site], args: tuple) -> None:
+    def _begin(self, shared: list[Site], args: tuple[Any, ...]) -> None:
         first = self._now("first", 0)
         for site in shared:
             self._calls[site.name] = sum(row < first for row in site.rows)
@@ -292,7 +292,7 @@ class HeadGates:
             self._ends[CROSS] = before + tokens
         self._ends[layer] = self._ends.get(CROSS, tokens)
 
-    def _project(self, site: Site, args: tuple) -> tuple | None:
+    def _project(self, site: Site, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the arguments of a W_O whose heads are gated."""
         layer, given = self._row(site), self._now("given", {})
         context = args[0].unflatten(-1, (site.heads, site.size))

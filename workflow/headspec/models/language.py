@@ -192,7 +192,7 @@ class _States(nn.Module):
         return _Output([given])
 
 
-class _Output(tuple):
+class _Output(tuple[Any, ...]):
     """The output of an encoder: its last states, and None for everything else that code may ask for."""
 
     def __getattr__(self, name: str) -> torch.Tensor | None:

@@ -131,7 +131,7 @@ def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
     _describe(folder, description, job)
 
 
-def _description(folder: Path) -> dict:
+def _description(folder: Path) -> dict[str, Any]:
     """Return the content of classifiers.json, after checking all files of the model."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():

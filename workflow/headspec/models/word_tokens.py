@@ -25,7 +25,7 @@ NO_WORD = -1
 
 def with_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], max_length: int | None = None
-) -> tuple[dict[str, list], list[np.ndarray]]:
+) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
     """Tokenize sentences, joined by spaces; return fields of the tokenizer, and each token's word or -1.
 
     Tokens belong to the word of their last character that is not a space, because they may start with one.

@@ -171,7 +171,7 @@ def text_sources(job: Job, runs: list[Run]) -> dict[str, str]:
 @cache
 def _shared_texts(layout: Layout) -> dict[str, str]:
     """Return the task whose texts each other task shares."""
-    first: dict[tuple, str] = {}  # the first task of a source
+    first: dict[tuple[Any, ...], str] = {}  # the first task of a source
     shared = {}
     for name, each in layout.study.tasks.items():
         if not each.pairs_of and (source := first.setdefault((each.source, each.subset), name)) != name:

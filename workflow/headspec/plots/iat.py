@@ -72,7 +72,7 @@ def with_panel(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataF
     means = means[~elsewhere]
     heads, rows = list(labels), means.to_dict("index")
 
-    def place(index: Any) -> tuple:
+    def place(index: Any) -> tuple[Any, ...]:
         row = rows[index]
         rank = len(heads) if pd.isna(row["heads"]) else heads.index(row["heads"])
         return rank == len(heads), row["method"] == "single", row["sampling"] != sampling, rank

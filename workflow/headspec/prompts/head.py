@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
 
 
 @torch.no_grad()
-def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: Device) -> None:
+def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence[Any]], device: Device) -> None:
     """Divide the probabilities of a task's classes by their means after prompts without content.
 
     Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtract the logarithms of these means

@@ -131,7 +131,7 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
     return result.assign(p_holm=family["p_value"].transform(holm))
 
 
-def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple]:
+def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Rows of all pairs within each of `members`, and of their mean."""
     rows, nulls = [], []
     orders: dict[str, NDArray[np.int_]] = {}

@@ -83,7 +83,9 @@ def transfer_summary(
     return pd.DataFrame(table, columns=list(TRANSFER_SUMMARY.columns))
 
 
-def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:
+def _compared(
+    grids: Mapping[Any, Floats], mixture: str, tasks: Sequence[str]
+) -> Iterator[tuple[str, str, Floats]]:
     """Method, source, and values (seeds, draws) of each encoder that is compared for a mixture."""
     alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
     for (method, source), grid in grids.items():

@@ -8,7 +8,7 @@ gives the sums in all samples. `METRICS` of a kind of task has them by name.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,7 +42,7 @@ class Metric:
     """
 
     name: str
-    summed: Callable[[Floats, Floats], tuple[NDArray, NDArray]]
+    summed: Callable[[Floats, Floats], tuple[NDArray[Any], NDArray[Any]]]
     value: Callable[[Floats, Floats], Floats]
     blind: Callable[[Floats], Floats]
     several: bool = False
@@ -171,7 +171,9 @@ def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tup
     return found, label, predictions
 
 
-def _columns(summed_label: NDArray, summed_predictions: NDArray, weights: NDArray) -> NDArray:
+def _columns(
+    summed_label: NDArray[Any], summed_predictions: NDArray[Any], weights: NDArray[Any]
+) -> NDArray[Any]:
     """Return summands, (n, a + sets * b), in float32 if its sums are exact, which takes half the time."""
     (n, a), (sets, _, b) = summed_label.shape, summed_predictions.shape
     total = float(weights.sum(axis=1, dtype=float).max())
@@ -184,7 +186,7 @@ def _columns(summed_label: NDArray, summed_predictions: NDArray, weights: NDArra
     return columns.T
 
 
-def _sums_are_exact(values: NDArray, total: float) -> bool:
+def _sums_are_exact(values: NDArray[Any], total: float) -> bool:
     """Return whether sums of `values` with whole weights, at most `total` in all, are exact in float32."""
     if not values.size:
         return True
@@ -192,7 +194,7 @@ def _sums_are_exact(values: NDArray, total: float) -> bool:
     return largest * total < EXACT and (values.dtype.kind in "bui" or bool((values == np.rint(values)).all()))
 
 
-def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArray) -> Floats:
+def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArray[Any]) -> Floats:
     """Return scores (resamples, sets) from ranks within each sample."""
     rows = max(1, CHUNK // 8 // len(label))
     parts = []

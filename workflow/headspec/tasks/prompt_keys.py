@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headspec.errors import listing, nearest
 
@@ -85,7 +85,7 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
             yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."
 
 
-def _parts(prompt: str | None) -> list[tuple]:
+def _parts(prompt: str | None) -> list[tuple[Any, ...]]:
     """Return name, form and conversion of every field; ValueError for unmatched braces."""
     return [part[1:] for part in string.Formatter().parse(prompt or "") if part[1] is not None]
 

@@ -1,5 +1,7 @@
 """Ratios of sums, for metrics of several kinds of tasks."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ def f1(label_sums: Floats, prediction_sums: Floats) -> Floats:
     return ratio(2 * prediction_sums[..., 0], label_sums[..., 0] + prediction_sums[..., 1])
 
 
-def columns(*rows: NDArray) -> NDArray:
+def columns(*rows: NDArray[Any]) -> NDArray[Any]:
     """Stack rows (..., n) as columns (..., n, columns), each contiguous in memory."""
     return np.moveaxis(np.stack(rows), 0, -1)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headspec.models.stage import ModelStage
 
 
-def read(path: str | Path) -> dict:
+def read(path: str | Path) -> dict[str, Any]:
     """Return the state in a file of `Checkpoint.save`, on the CPU.
 
     Raises DamageError if it is not as `save` left it, or belongs to a run in another folder.
@@ -44,7 +44,7 @@ class Checkpoint:
         self.path, self.fingerprint, self.seconds, self.record = path, fingerprint, seconds, record
         self.saved = time.monotonic()
 
-    def load(self) -> dict | None:
+    def load(self) -> dict[str, Any] | None:
         """Return the saved state on the CPU; None if this run has none, or it is damaged."""
         if not self.path.exists():
             return None
@@ -58,7 +58,7 @@ class Checkpoint:
     def due(self) -> bool:
         return time.monotonic() - self.saved >= self.seconds
 
-    def save(self, state: dict) -> None:
+    def save(self, state: dict[str, Any]) -> None:
         """Save `state`, equal ones with equal bytes; only the first of processes that train together does."""
         if parallel.is_first():
             state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}

@@ -143,7 +143,9 @@ class End:
         run.model.train()
 
 
-def branch(model: MultiTask, setup: Setup, delta: float, state: dict, checkpoint: Checkpoint) -> dict:
+def branch(
+    model: MultiTask, setup: Setup, delta: float, state: dict[str, Any], checkpoint: Checkpoint
+) -> dict[str, Any]:
     """Continue plain training from `state` to the point where its last `delta` begins, and return its state.
 
     `delta` is the fraction of steps after the branch, `state` a `Trainer.state` of an earlier step. Raises
@@ -163,7 +165,11 @@ def branch(model: MultiTask, setup: Setup, delta: float, state: dict, checkpoint
 
 
 def retrain(
-    model: MultiTask, setup: Setup, restriction: Restriction | End, state: dict, checkpoint: Checkpoint
+    model: MultiTask,
+    setup: Setup,
+    restriction: Restriction | End,
+    state: dict[str, Any],
+    checkpoint: Checkpoint,
 ) -> pd.DataFrame:
     """Continue training from `state` to its end, under a restriction of what is trained.
 

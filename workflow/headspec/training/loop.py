@@ -121,7 +121,7 @@ class Trainer:
         self.updates: UpdateRule = Updates(model, settings)
         self.gating: Gating | None = None
         self.bleu_log: BleuLog | None = None
-        self.history: list[tuple] = []
+        self.history: list[tuple[Any, ...]] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
         self.sync_interval = 1.0 if device.name == "cuda" else 0.0
         self.clock = 0.0
@@ -204,7 +204,7 @@ class Trainer:
         )
         return loss
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """Return everything that the remaining steps depend on, without weights that are not trained.
 
         It has no measured times, so that equal runs have equal states.
@@ -218,7 +218,7 @@ class Trainer:
         gating = {"gating": self.gating.state_dict()} if self.gating else {}
         return state | gating | random_state()
 
-    def restore(self, state: dict) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, whose tensors are used in place."""
         self.model.load_state_dict({**self.model.state_dict(), **state["model"]})
         self.updates.load_state_dict(state["updates"])

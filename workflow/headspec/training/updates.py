@@ -147,9 +147,9 @@ class UpdateRule(Protocol):
     def step(self, task: str, rate: float) -> torch.Tensor:
         """Apply and clear the gradients of a batch of `task`, and return their norm, a scalar."""
 
-    def state_dict(self) -> dict: ...
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: dict) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def clip(parameters: Iterable[torch.Tensor], max_norm: float | None, norm: torch.Tensor) -> None:
@@ -197,8 +197,8 @@ class Updates:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         return self.optimizer.state_dict()
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.optimizer.load_state_dict(state)

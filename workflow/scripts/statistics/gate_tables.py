@@ -4,8 +4,9 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.runs import PrunedRun
+from headspec.config.values import WHOLE
 from headspec.progress import log, stage
-from headspec.statistics.budgets import BUDGETS, WHOLE, budgets, counts
+from headspec.statistics.budgets import BUDGETS, budgets, counts
 from headspec.statistics.chance import warnings
 from headspec.statistics.kept_heads import (
     GATES,

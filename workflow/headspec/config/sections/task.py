@@ -58,9 +58,7 @@ def _number(annotation: Any) -> Any:
 
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task_keys import (
-        TaskKeys as Task,  # with keys that type checkers do not know
-    )
+    Task = TaskKeys  # with keys that type checkers do not know
 else:
     _types = "; ".join(f"`{name}`: {kind.about}" for name, kind in KINDS.items())
     Task = create_model(

@@ -29,7 +29,7 @@ DIGITS = 9  # of the number of a word
 MISSING = (None, "", "_", "None", "nan")  # written in tables for a missing head
 
 
-def tree_problem(words: list, heads: list, relations: list) -> str | None:
+def tree_problem(words: list[Any], heads: list[Any], relations: list[Any]) -> str | None:
     """Explain why heads, from 1 or 0 for the root, are not a tree with one root; None if they are."""
     n = len(words)
     if not n:
@@ -191,7 +191,7 @@ def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
     return frame
 
 
-def _items(cell: Any) -> list:
+def _items(cell: Any) -> list[Any]:
     """Return the items of a list, or of text split at spaces."""
     if isinstance(cell, str):
         return list_items(cell)

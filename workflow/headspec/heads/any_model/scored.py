@@ -113,7 +113,11 @@ class Paths(TorchFunctionMode):
         )
 
     def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         given = [value for value in tree_leaves((args, kwargs)) if _is_number(value)]
@@ -136,7 +140,7 @@ class Paths(TorchFunctionMode):
         where, had = self.lost.get(value, (None, False))
         return where if had or not value.requires_grad else None  # of a function with an own derivative
 
-    def _place(self, func: Callable) -> str:
+    def _place(self, func: Callable[..., Any]) -> str:
         name = getattr(func, "__name__", str(func))
         frame: FrameType | None = sys._getframe()
         while frame := frame and frame.f_back:
@@ -155,7 +159,9 @@ def _lacks_formula(value: torch.Tensor) -> bool:
     return value.grad_fn is not None and value.grad_fn.name().endswith("WarnNotImplemented")
 
 
-def _depends(func: Callable, args: tuple, kwargs: dict[str, Any], output: torch.Tensor) -> bool:
+def _depends(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor
+) -> bool:
     """Return whether a function's output depends on the values of its arguments, not only on their shapes."""
     if any(value is output for value in tree_leaves((args, kwargs))):
         return True

@@ -126,13 +126,13 @@ def _own_units(gates: HeadGates, site: Site) -> None:
     context = torch.empty(0)
     units: list[torch.Tensor] = []
 
-    def apart(layer: nn.Module, args: tuple, output: Any) -> Any:
+    def apart(layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, ())
         units.append(first.detach().requires_grad_())
         own = units[-1].clone()  # the model may change units in place
         return (own, *rest) if rest else own
 
-    def take(layer: nn.Module, args: tuple) -> None:
+    def take(layer: nn.Module, args: tuple[Any, ...]) -> None:
         nonlocal context
         context = args[0]
 

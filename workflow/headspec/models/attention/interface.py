@@ -124,7 +124,9 @@ def _install() -> None:
     usual = AttentionInterface.get_interface
 
     @functools.wraps(usual)
-    def get_interface(self: AttentionInterface, attn_implementation: str, default: Callable) -> Callable:
+    def get_interface(
+        self: AttentionInterface, attn_implementation: str, default: Callable[..., Any]
+    ) -> Callable[..., Any]:
         return functools.partial(_attend, usual(self, attn_implementation, default))
 
     _undo.enter_context(_replaced(AttentionInterface, "get_interface", get_interface))
@@ -148,7 +150,7 @@ def _attend(
 
 
 @contextmanager
-def _replaced(kind: type, name: str, function: Callable) -> Iterator[None]:
+def _replaced(kind: type, name: str, function: Callable[..., Any]) -> Iterator[None]:
     own = vars(kind).get(name)
     setattr(kind, name, function)
     try:
@@ -160,5 +162,5 @@ def _replaced(kind: type, name: str, function: Callable) -> Iterator[None]:
             setattr(kind, name, own)
 
 
-def _names(function: Callable) -> tuple[str, ...]:
+def _names(function: Callable[..., Any]) -> tuple[str, ...]:
     return inspect.unwrap(function).__code__.co_names

@@ -214,12 +214,12 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
         calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1], module in crossing))
         return context, weights
 
-    def enter(module: nn.Module, args: tuple, given: dict[str, Any]) -> None:
+    def enter(module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         crossing.discard(module)
         if any(given.get(name) is not None for name in OTHER_STATES):
             crossing.add(module)
 
-    def take(module: nn.Module, args: tuple) -> None:
+    def take(module: nn.Module, args: tuple[Any, ...]) -> None:
         if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
             calls.append(_Call(module, args[0]))
 

@@ -25,7 +25,7 @@ def noted_biases(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
     """Note the arguments of each attention module in the block that have a part for each head."""
     found: dict[nn.Module, set[str]] = {}
 
-    def note(heads: int, module: nn.Module, args: tuple, kwargs: dict) -> None:
+    def note(heads: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         (_, states), *others = inspect.signature(module.forward).bind(*args, **kwargs).arguments.items()
         found[module] |= {name for name, value in others if _by_head(value, heads, states)}
 
@@ -56,8 +56,13 @@ def select_biases(attention: nn.Module, arguments: set[str], heads: int, kept: n
 
 
 def _selected(
-    arguments: set[str], heads: int, kept: list[int], attention: nn.Module, args: tuple, kwargs: dict
-) -> tuple[tuple, dict]:
+    arguments: set[str],
+    heads: int,
+    kept: list[int],
+    attention: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     call = inspect.signature(attention.forward).bind(*args, **kwargs)
     for name in arguments & call.arguments.keys():
         value = call.arguments[name]

@@ -35,7 +35,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     first = next(model.parameters()).device  # layers may be on several
     own = [site for site in gates.sites if site.own]
 
-    def take(site: Site, module: Any, args: tuple, output: Any) -> Any:
+    def take(site: Site, module: Any, args: tuple[Any, ...], output: Any) -> Any:
         index = next((i for i, part in enumerate(output) if _is_map(part, site)), None)
         if index is None:
             raise EncoderError(
@@ -44,7 +44,9 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
         receive(site.rows[0], output[index].to(first))
         return type(output)([*output[:index], None, *output[index + 1 :]])
 
-    def asked(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    def asked(
+        module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return args, kwargs | {"output_attentions": True}
 
     with ExitStack() as stack:

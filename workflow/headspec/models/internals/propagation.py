@@ -63,7 +63,7 @@ def _activations() -> tuple[type, ...]:
     return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
 
 
-def _scaled(module: nn.Module, args: tuple, output: Any) -> Any:
+def _scaled(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
     """Return the output of an activation as its input times a constant."""
     if not isinstance(module, _activations()):
         return output
@@ -78,7 +78,11 @@ class _Propagation(TorchFunctionMode):
         self.own = any(site.own for site in gates.sites)  # then every softmax counts as attention's
 
     def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if func is F.layer_norm:

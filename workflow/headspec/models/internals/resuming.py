@@ -113,7 +113,7 @@ class Resuming:
             if forward is not None:
                 module.forward = forward
 
-    def _replacing(self, module: nn.Module, forward: Callable) -> Callable:
+    def _replacing(self, module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*args: Any, **kwargs: Any) -> Any:
             if self._open is not None:
                 self._open.append([])

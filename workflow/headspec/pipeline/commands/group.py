@@ -9,13 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec import tables
+from headspec.config.values import BASELINE
 from headspec.errors import HeadspecError, MissingError, listing, nearest
 from headspec.plots.drawing.style import save
 from headspec.plots.gains import draw_gains
 from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import features, measured_gains
 from headspec.statistics.grouping.partition import Partition, Value
-from headspec.statistics.grouping.prediction import BASELINE, BOTH
+from headspec.statistics.grouping.prediction import BOTH
 from headspec.statistics.resampling import SIGNIFICANCE
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,7 @@
 """IAT whose optimizer also moves the heads that are frozen for a batch's task, as in the released code."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -30,10 +32,10 @@ class LeakingUpdates:
         self.updates.apply(rate)
         return norm
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         return self.updates.state_dict()
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.updates.load_state_dict(state)
 
 

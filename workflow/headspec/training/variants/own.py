@@ -19,7 +19,7 @@ from headspec.training.updates import Updates, clip, gradient
 Moments = dict[str, torch.Tensor]
 
 
-def moments(part: Slice, state: dict) -> Moments:
+def moments(part: Slice, state: dict[Any, Any]) -> Moments:
     """Return the moments of a slice in the `state` of an optimizer of whole parameters."""
     whole = state.get(part.parameter, {})
     return {name: v if name == "step" else part.view(v).flatten() for name, v in whole.items()}
@@ -105,10 +105,10 @@ class OwnHeads:
             group.write()
         return norm
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         return {"updates": self.updates.state_dict(), "owned": self.optimizer.state_dict()}
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore; the model's weights must have been loaded before."""
         self.updates.load_state_dict(state["updates"])
         self.optimizer.load_state_dict(state["owned"])

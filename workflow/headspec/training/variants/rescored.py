@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,11 +30,11 @@ class ChangingHeads(OwnHeads):
                 moments[id(s)] = step | {name: part[i] for name, part in parts.items()}
         return [moments[id(s)] for s in self.slices]
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         owned = {task: torch.from_numpy(mask) for task, mask in self.owned.items()}
         return {"updates": self.updates.state_dict(), "owned": owned, "moments": self.moments()}
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.updates.load_state_dict(state["updates"])
         device = self.slices[0].parameter.device
         moved = [

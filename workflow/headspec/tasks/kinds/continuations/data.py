@@ -92,7 +92,7 @@ def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
     return 2 * np.ones((len(label), 1)), summands(np.sign(differences) + 1)
 
 
-def _differences(label: Floats, differences: Floats) -> tuple[NDArray, Floats]:
+def _differences(label: Floats, differences: Floats) -> tuple[NDArray[Any], Floats]:
     return each(label), summands(differences)
 
 

@@ -4,6 +4,8 @@ Of classes: accuracy, F1 of class 1, and Matthews' correlation for any number of
 correlation, and Spearman's of ranks. Of sets: from rows of 0 and 1 and predicted probabilities of each label.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,13 +89,13 @@ REGRESSION_METRICS = {"pearson": PEARSON, "spearman": SPEARMAN}
 THRESHOLD = 0.5
 
 
-def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
+def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return counts of each label; right predictions and predictions of each."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     return actual, np.concatenate([actual & predicted, predicted], axis=-1)
 
 
-def _together(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
+def _together(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return counts as `_per_label`, for all labels together."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     right = (actual & predicted).sum(axis=-1)
@@ -105,7 +107,7 @@ def _macro(label_sums: Floats, prediction_sums: Floats) -> Floats:
     return ratio(2 * right, label_sums + predicted).mean(axis=-1)
 
 
-def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray, NDArray]:
+def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
     return each(label), average_precision(label, predictions)[..., None]
 
 

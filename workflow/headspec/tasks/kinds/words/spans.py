@@ -120,7 +120,7 @@ class Roles:
         return [[] for _ in sentences]
 
 
-def _arguments(units: Units) -> set[tuple]:
+def _arguments(units: Units) -> set[tuple[Any, ...]]:
     """Return (predicate, role, spans) of each argument."""
     spans: list[tuple[int, str, list[tuple[int, int]]]] = []
     latest: dict[tuple[int, str], list[tuple[int, int]]] = {}

@@ -79,7 +79,7 @@ def _bare(label: str) -> str:
     return re.split("[-=]", label)[0] or label
 
 
-def _brackets(units: Units, deleted: set[int]) -> Counter:
+def _brackets(units: Units, deleted: set[int]) -> Counter[Any]:
     """Count brackets as (words before, words up to the end, label), without `deleted` words."""
     end = max((last for _, last, _ in units), default=0) + 1
     kept = [0, *accumulate(int(word not in deleted) for word in range(end))]
@@ -104,9 +104,11 @@ Span = tuple[int, int, str]
 
 def parse_tree(tree: str) -> tuple[list[Span], list[tuple[str, str]]]:
     """Return constituents, parents first, and (tag, word) of the leaves of a tree; ValueError if invalid."""
-    nodes: list[list] = []
+    nodes: list[list[Any]] = []
     leaves: list[tuple[str, str]] = []
-    path: list[list] = []  # open brackets: first word, last word, and label, or None for the tag of a word
+    path: list[
+        list[Any]
+    ] = []  # open brackets: first word, last word, and label, or None for the tag of a word
     for match in TOKEN.finditer(tree):
         inside = bool(path) and path[-1][2] is not None
         if match["label"] is not None and (inside or not nodes and not leaves):
