@@ -32,10 +32,13 @@ def require(what: str, name: object, valid: Iterable[object]) -> None:
 
 
 class Registry(dict[str, T]):
-    """Entries by name, in order; an unknown name raises a ConfigError that calls it a `what`."""
+    """Entries by name, in order; an unknown name raises a ConfigError that calls it a `what`.
 
-    def __init__(self, what: str) -> None:
-        super().__init__()
+    All entries are arguments: a statement that added some would be code of all jobs that read the module.
+    """
+
+    def __init__(self, what: str, entries: Mapping[str, T]) -> None:
+        super().__init__(entries)
         self.what = what
         self._plugged: dict[str, T] = {}
 

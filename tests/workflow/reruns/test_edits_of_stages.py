@@ -86,7 +86,6 @@ EDITS: dict[str, tuple[str, Callable[[Folder], None], dict[str, int]]] = {
     "sentences of roles": ("gates", setting("atlas.sentences", 55),
                            {"attended": 1, "roles": 1} | ROLES_AFTER),
     "gates that learn": ("gates", at_import("headspec/training/gated.py"), EVERY_PRUNED_RUN),
-    "the list of pruning methods": ("gates", at_import("headspec/config/pruning_methods.py"), {}),
 }  # fmt: skip
 
 
@@ -101,8 +100,11 @@ def test_an_edit_reruns_what_depends_on_it(study, target, change, expected):
 SIMILARITY, HEADS = (f"workflow/headspec/config/measures/{name}.py" for name in ("similarity", "heads"))
 #: edit of a registry of measures: the target, the file, the old and the new text, and what is drawn again
 REGISTERED = {
+    "a pruning method that is not used":
+        ("gates", "workflow/headspec/config/pruning_methods.py", '    "fresh": ',
+         '    "new": PruningMethod("new", "all"), "fresh": ', {}),
     "an entry that is not used":
-        ("all", SIMILARITY, '"cka": ', '"new": SimilarityMeasure("new"), "cka": ', {}),
+        ("all", SIMILARITY, '"cka": ', '"new": SimilarityMeasure("new", None), "cka": ', {}),
     "a label that is not shown": ("all", SIMILARITY, '"RSA"', '"CRA"', {}),
     "a label": ("all", SIMILARITY, '"CKA"', '"linear CKA"',
                 {"figure_correlation": 1, "figure_scatter": 9, "figure_similarity": 1}),

@@ -34,29 +34,29 @@ def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
 
 
 #: in the order of legends; the place of a pruning method gives its look, so a new one follows the last
-PRUNING_METHODS = Registry[PruningMethod]("pruning method")
-PRUNING_METHODS |= {
-    WHOLE: PruningMethod("whole model", "all"),
-    IMPORTANCE: PruningMethod("importance, at once", "ranked"),
-    "rescored": PruningMethod("importance, rescored", "stepwise"),
-    "l0": PruningMethod("L0", "learnt", gates="l0", open_ended=True),
-    "l0-target": PruningMethod("L0 with a target", "learnt", gates="l0-target"),
-    "subset": PruningMethod("subset", "learnt", gates="subset"),
-    "subset-hard": PruningMethod("subset, hard", "learnt", gates="subset-hard"),
-    "random": PruningMethod("random", "drawn"),
-    "random-by-layer": PruningMethod("random by layer", "drawn", by_layer=True),
-    "static": PruningMethod(
-        "L0, classifiers fixed (static)", "learnt", gates="l0", classifiers=False, open_ended=True
-    ),
-    "dynamic": PruningMethod(
-        "L0 from pretrained (dynamic)", "learnt", gates="l0", start="pretrained", open_ended=True
-    ),
-    "pretrained": PruningMethod("kept heads, from pretrained", "copied", start="pretrained"),
-    "fresh": PruningMethod("kept heads, from fresh weights", "copied", start="fresh"),
-}
-PRUNING_METHODS |= {
-    name: method for name, method in ranked(head_measures.MEASURES).items() if name != IMPORTANCE
-}
+PRUNING_METHODS = Registry[PruningMethod](
+    "pruning method",
+    {
+        WHOLE: PruningMethod("whole model", "all"),
+        IMPORTANCE: PruningMethod("importance, at once", "ranked"),
+        "rescored": PruningMethod("importance, rescored", "stepwise"),
+        "l0": PruningMethod("L0", "learnt", gates="l0", open_ended=True),
+        "l0-target": PruningMethod("L0 with a target", "learnt", gates="l0-target"),
+        "subset": PruningMethod("subset", "learnt", gates="subset"),
+        "subset-hard": PruningMethod("subset, hard", "learnt", gates="subset-hard"),
+        "random": PruningMethod("random", "drawn"),
+        "random-by-layer": PruningMethod("random by layer", "drawn", by_layer=True),
+        "static": PruningMethod(
+            "L0, classifiers fixed (static)", "learnt", gates="l0", classifiers=False, open_ended=True
+        ),
+        "dynamic": PruningMethod(
+            "L0 from pretrained (dynamic)", "learnt", gates="l0", start="pretrained", open_ended=True
+        ),
+        "pretrained": PruningMethod("kept heads, from pretrained", "copied", start="pretrained"),
+        "fresh": PruningMethod("kept heads, from fresh weights", "copied", start="fresh"),
+        **{name: method for name, method in ranked(head_measures.MEASURES).items() if name != IMPORTANCE},
+    },
+)
 
 
 def chosen_by(*kinds: str) -> list[str]:

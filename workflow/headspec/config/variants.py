@@ -35,23 +35,25 @@ class Kind:
 
 
 #: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
-KINDS = Registry[Kind]("variant of training")
-KINDS |= {
-    IAT_ITSELF: Kind("IAT"),
-    "random": Kind("random heads", heads="random"),
-    "random-by-layer": Kind("random by layer", heads="random-by-layer"),
-    "bottom": Kind("bottom heads", heads="bottom"),
-    "other": Kind("another task's heads", heads="other"),
-    "lora": Kind("LoRA", module="lora"),
-    "unshared": Kind("IAT, unshared heads", heads="unshared"),
-    "rescored": Kind("IAT, rescored", module="rescored"),
-    "dropout-off": Kind("IAT, dropout off", dropout=False),
-    "leaking": Kind("IAT, leaking", module="leaking"),
-    "as-released": Kind("IAT as released", module="leaking", dropout=False),
-    "no-dropout": Kind("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
-    REWARMED: Kind("MTL, rewarmed", heads="all", uses_alpha=False),
-    "even": Kind("even shares of heads", heads="even", uses_alpha=False),
-}
+KINDS = Registry[Kind](
+    "variant of training",
+    {
+        IAT_ITSELF: Kind("IAT"),
+        "random": Kind("random heads", heads="random"),
+        "random-by-layer": Kind("random by layer", heads="random-by-layer"),
+        "bottom": Kind("bottom heads", heads="bottom"),
+        "other": Kind("another task's heads", heads="other"),
+        "lora": Kind("LoRA", module="lora"),
+        "unshared": Kind("IAT, unshared heads", heads="unshared"),
+        "rescored": Kind("IAT, rescored", module="rescored"),
+        "dropout-off": Kind("IAT, dropout off", dropout=False),
+        "leaking": Kind("IAT, leaking", module="leaking"),
+        "as-released": Kind("IAT as released", module="leaking", dropout=False),
+        "no-dropout": Kind("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
+        REWARMED: Kind("MTL, rewarmed", heads="all", uses_alpha=False),
+        "even": Kind("even shares of heads", heads="even", uses_alpha=False),
+    },
+)
 #: what may be named in `iat.controls`
 CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))
 #: variants whose encoders can be transferred beside IAT

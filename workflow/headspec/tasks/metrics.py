@@ -63,10 +63,8 @@ def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
 @cache
 def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
     """Return all metrics, cached per set of plugins."""
-    found = Registry[Metric]("metric")
-    for root in parts.part_roots("METRICS"):
-        found.update(parts.load(root))
-    return found
+    loaded = [parts.load(root) for root in parts.part_roots("METRICS")]
+    return Registry("metric", {name: each for metrics in loaded for name, each in metrics.items()})
 
 
 def metric(name: str) -> Metric:

@@ -29,10 +29,14 @@ FOLDERS = {
     "roles": "words",
     "labels": "texts",
 }
-KINDS = Registry[Kind]("type of task")
-for _name, _folder in FOLDERS.items():
-    _found = vars(import_module(f"{PACKAGE}.{_folder}.kind"))
-    KINDS[_name] = _found["KIND" if _folder == _name else f"{_name}_KIND".upper()]
+
+
+def _kind(name: str, folder: str) -> Kind:
+    found = vars(import_module(f"{PACKAGE}.{folder}.kind"))
+    return found["KIND" if folder == name else f"{name}_KIND".upper()]
+
+
+KINDS = Registry("type of task", {name: _kind(name, folder) for name, folder in FOLDERS.items()})
 
 
 def counts(task: Task) -> Counts:

@@ -36,34 +36,36 @@ class HeadMeasure:
 #: modules with functions that make tables
 ATLAS = "headspec.atlas"
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
-MEASURES = Registry[HeadMeasure]("measure of heads")
-MEASURES |= {
-    "importance": HeadMeasure("importance", "relevance"),
-    "importance_all": HeadMeasure("importance, all tasks", ranks=False),
-    "rescored": HeadMeasure("importance, rescored"),
-    "token_importance": HeadMeasure("importance by token", "relevance"),
-    "gradient_x_activation": HeadMeasure("gradient × activation", "relevance"),
-    "relevance": HeadMeasure("relevance (LRP)", "relevance"),
-    "ablation": HeadMeasure("ablation", "ablation"),
-    "mean_ablation": HeadMeasure("mean-ablation", "ablation"),
-    "confidence": HeadMeasure("confidence", "attention"),
-    "l0": HeadMeasure("gates, L0", learnt=True),
-    "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
-    "subset": HeadMeasure("gates, subset", learnt=True),
-    "subset-hard": HeadMeasure("gates, subset hard", learnt=True),
-    "specific": HeadMeasure(
-        "importance, specific", "specific", made_from="relevance", function=f"{ATLAS}.sample:specific"
-    ),
-    "integrated_gradient": HeadMeasure(
-        "integrated gradient", "integrated_gradient", function=f"{ATLAS}.relevance:integrated_gradient"
-    ),
-    "resample_ablation": HeadMeasure(
-        "resampled ablation", "resample_ablation", function=f"{ATLAS}.ablation:resample_ablation"
-    ),
-    "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
-    "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
-    "random": HeadMeasure("random", ranks=False),
-}
+MEASURES = Registry[HeadMeasure](
+    "measure of heads",
+    {
+        "importance": HeadMeasure("importance", "relevance"),
+        "importance_all": HeadMeasure("importance, all tasks", ranks=False),
+        "rescored": HeadMeasure("importance, rescored"),
+        "token_importance": HeadMeasure("importance by token", "relevance"),
+        "gradient_x_activation": HeadMeasure("gradient × activation", "relevance"),
+        "relevance": HeadMeasure("relevance (LRP)", "relevance"),
+        "ablation": HeadMeasure("ablation", "ablation"),
+        "mean_ablation": HeadMeasure("mean-ablation", "ablation"),
+        "confidence": HeadMeasure("confidence", "attention"),
+        "l0": HeadMeasure("gates, L0", learnt=True),
+        "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
+        "subset": HeadMeasure("gates, subset", learnt=True),
+        "subset-hard": HeadMeasure("gates, subset hard", learnt=True),
+        "specific": HeadMeasure(
+            "importance, specific", "specific", made_from="relevance", function=f"{ATLAS}.sample:specific"
+        ),
+        "integrated_gradient": HeadMeasure(
+            "integrated gradient", "integrated_gradient", function=f"{ATLAS}.relevance:integrated_gradient"
+        ),
+        "resample_ablation": HeadMeasure(
+            "resampled ablation", "resample_ablation", function=f"{ATLAS}.ablation:resample_ablation"
+        ),
+        "ablation_size": HeadMeasure("ablation size", "ablation", ranks=False),
+        "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
+        "random": HeadMeasure("random", ranks=False),
+    },
+)
 
 
 def rankings() -> list[str]:

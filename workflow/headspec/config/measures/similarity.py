@@ -55,35 +55,39 @@ class SimilarityMeasure:
 #: modules of measures that compare all weights
 WEIGHTS = "headspec.similarity"
 #: in the order of figures
-MEASURES = Registry[SimilarityMeasure]("measure of similarity")
-MEASURES |= {
-    "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
-    "text": SimilarityMeasure("text (TextEmb)", "text"),
-    "dse": SimilarityMeasure("DSE", "vectors"),
-    "rsa": SimilarityMeasure("RSA", "vectors"),
-    "cka": SimilarityMeasure("CKA", "vectors"),
-    "fisher": SimilarityMeasure("Fisher (TaskEmb)", None, f"{WEIGHTS}.sensitivity:fisher_cosines"),
-    "head-fisher": SimilarityMeasure("head Fisher", "head_fisher"),
-    "gradient": SimilarityMeasure("gradient cosine", None, f"{WEIGHTS}.sensitivity:gradient_cosines"),
-    "lookahead": SimilarityMeasure(
-        "look-ahead",
-        None,
-        f"{WEIGHTS}.gradient_affinity:lookahead_affinity",
-        True,
-        lambda k: (1 / 2, (k + 1) / 2),
-    ),
-    "lookahead-single": SimilarityMeasure(
-        "look-ahead, single",
-        None,
-        f"{WEIGHTS}.gradient_affinity:lookahead_affinity_single",
-        True,
-        lambda k: (k / 2, (k + 1) / 2),
-    ),
-    "grad-tag": SimilarityMeasure("Grad-TAG", None, f"{WEIGHTS}.gradient_affinity:grad_tag_affinity", True),
-    "importance": SimilarityMeasure("importance (rank)", "importance"),
-    "top-heads": SimilarityMeasure("top heads (Jaccard)", "top"),
-    "cnm": SimilarityMeasure("CNM", "encoding"),
-}
+MEASURES = Registry[SimilarityMeasure](
+    "measure of similarity",
+    {
+        "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
+        "text": SimilarityMeasure("text (TextEmb)", "text"),
+        "dse": SimilarityMeasure("DSE", "vectors"),
+        "rsa": SimilarityMeasure("RSA", "vectors"),
+        "cka": SimilarityMeasure("CKA", "vectors"),
+        "fisher": SimilarityMeasure("Fisher (TaskEmb)", None, f"{WEIGHTS}.sensitivity:fisher_cosines"),
+        "head-fisher": SimilarityMeasure("head Fisher", "head_fisher"),
+        "gradient": SimilarityMeasure("gradient cosine", None, f"{WEIGHTS}.sensitivity:gradient_cosines"),
+        "lookahead": SimilarityMeasure(
+            "look-ahead",
+            None,
+            f"{WEIGHTS}.gradient_affinity:lookahead_affinity",
+            True,
+            lambda k: (1 / 2, (k + 1) / 2),
+        ),
+        "lookahead-single": SimilarityMeasure(
+            "look-ahead, single",
+            None,
+            f"{WEIGHTS}.gradient_affinity:lookahead_affinity_single",
+            True,
+            lambda k: (k / 2, (k + 1) / 2),
+        ),
+        "grad-tag": SimilarityMeasure(
+            "Grad-TAG", None, f"{WEIGHTS}.gradient_affinity:grad_tag_affinity", True
+        ),
+        "importance": SimilarityMeasure("importance (rank)", "importance"),
+        "top-heads": SimilarityMeasure("top heads (Jaccard)", "top"),
+        "cnm": SimilarityMeasure("CNM", "encoding"),
+    },
+)
 
 
 def seedless(names: Iterable[str]) -> list[str]:
