@@ -1,12 +1,16 @@
 """Importance of heads in any model of transformers, by batches, texts and prompts."""
 
+import contextlib
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import peft
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import (
     AutoModelForMultipleChoice,
     AutoTokenizer,
@@ -21,6 +25,7 @@ from transformers.pytorch_utils import Conv1D
 
 import headspec
 from headspec.errors import EncoderError, NumericalError
+from headspec.models.attention import known
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
 from support.models import MODELS, llama, qwen
@@ -76,6 +81,71 @@ def test_importance_leaves_a_model_as_it_was():
     assert [(module.training, set(vars(module))) for module in model.modules()] == state
     assert [p.requires_grad for p in model.parameters()] == learning
     assert all(p.grad is None for p in model.parameters())
+
+
+@contextlib.contextmanager
+def passes(model):
+    """Count the passes of a model, by a hook that is no part of it."""
+    counted = []
+    hook = register_module_forward_pre_hook(lambda module, _: counted.append(1) if module is model else None)
+    with contextlib.closing(SimpleNamespace(close=hook.remove)):
+        yield counted
+
+
+@pytest.mark.parametrize("kind", ["roberta", "pythia", "vit", "t5"])
+def test_heads_are_found_once_for_models_of_one_structure(kind):
+    """Afterwards the loss takes one pass of a few examples, and scores one of each batch."""
+    first, again = any_model.model(kind), any_model.model(kind, seed=1)
+    headspec.head_importance(first, any_model.batches(kind))
+    with passes(again) as counted:
+        found = headspec.head_importance(again, any_model.batches(kind), per_example=True)
+    assert len(counted) == 1 + len(any_model.batches(kind))
+    known._known.clear()
+    with passes(again) as counted:
+        searched = headspec.head_importance(again, any_model.batches(kind), per_example=True)
+    assert len(counted) > 8
+    np.testing.assert_array_equal(found, searched)
+
+
+def adapted(model):
+    config = peft.LoraConfig(target_modules=["query"], init_lora_weights=False)
+    return peft.get_peft_model(model, config).base_model.model
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        adapted,
+        lambda model: headspec.remove_heads(model, {0: [1]}),
+        lambda model: headspec.remove_heads(model, {0: [1], 1: [1]}),
+        lambda model: any_model.model("roberta", num_attention_heads=2),
+        lambda model: any_model.model("roberta", num_labels=5),
+        lambda model: model.half(),
+        lambda model: model.roberta.register_forward_hook(lambda *_: None) and model,
+        lambda model: model.set_attn_implementation("eager") or model,
+        lambda model: any_model.model("roberta-scores"),
+    ],
+    ids=[
+        "adapters",
+        "ragged",
+        "removed",
+        "heads",
+        "labels",
+        "precision",
+        "hook",
+        "attention",
+        "other labels",
+    ],
+)
+def test_heads_of_another_structure_are_not_taken(change):
+    model = any_model.model("roberta")
+    headspec.HeadGates(model)
+    model = change(model)
+    with passes(model) as counted:
+        found = headspec.HeadGates(model)
+    assert len(counted) > 8
+    known._known.clear()
+    pd.testing.assert_frame_equal(found.rows, headspec.HeadGates(model).rows)
 
 
 def test_a_loss_of_ones_own():

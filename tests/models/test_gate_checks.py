@@ -8,9 +8,14 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from headspec.errors import EncoderError
-from headspec.models.attention import sites
+from headspec.models.attention import known, sites
 from headspec.models.gates import HeadGates
 from support.tiny import encoder
+
+
+@pytest.fixture(autouse=True)
+def unknown():
+    known._known.clear()
 
 
 def refused(model: PreTrainedModel, reason: str) -> None:

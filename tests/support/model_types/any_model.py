@@ -118,10 +118,10 @@ QUICK = {
 }  # fmt: skip
 
 
-def model(kind: str, **others: Any) -> PreTrainedModel:
+def model(kind: str, seed: int = 0, **others: Any) -> PreTrainedModel:
     """A model in training mode, with larger weights than usual, so that heads matter."""
     model_type, loader, _, settings = KINDS[kind]
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     loading = getattr(transformers, loader)
     config = every_type.config(model_type, **(settings | others))
     made = loading.from_config(config) if loader.startswith("Auto") else loading(config)

@@ -20,7 +20,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headspec import head_choice
 from headspec.errors import EncoderError
 from headspec.head_arrays import CROSS
-from headspec.models.attention import gate_checks
+from headspec.models.attention import gate_checks, known
 from headspec.models.attention.interface import Attended, Attention, as_written, evaluating, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
 from headspec.models.attention.sites import LAYER, Site, find, stacks
@@ -88,13 +88,17 @@ class HeadGates:
             given = probe_inputs(model) if inputs is None else inputs
             self.inputs = on(next(model.parameters()).device, given)
             self.sequences = sequences(self.inputs)
+            key = known.structure(model, self.inputs)
+            found = known.get(model, key)
             with evaluating(model):
-                self.sites, self.first_rows, self.layers = find(model, self.inputs)
+                self.sites, self.first_rows, self.layers = found or find(model, self.inputs)
                 self.heads = max(site.heads for site in self.sites)
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
                     self.exists[site.rows, : site.heads] = True
-                gate_checks.check(self)
+                if not found:
+                    gate_checks.check(self)
+                    known.keep(model, key, known.Heads(self.sites, self.first_rows, self.layers))
         except EncoderError as error:
             kind = model.config.model_type
             raise EncoderError(f"the heads of this {kind} cannot be gated: {error}") from None

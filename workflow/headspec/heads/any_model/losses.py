@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: takes the outputs of a model and its batch, and returns the loss of each example, (batch,)
 Loss = Callable[[Any, Inputs], torch.Tensor]
+#: takes logits and labels, and returns the loss of each example, (batch,); None if they do not fit
+Example = Callable[[torch.Tensor, torch.Tensor], torch.Tensor | None]
 #: relative difference allowed from the model's own loss, in float32 and in other precisions
 EXACT, COARSE = 1e-4, 3e-2
 #: examples on which losses are compared: in half precision, two losses may agree on one example
@@ -78,40 +80,36 @@ def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Te
     return each.flatten(1).mean(1)
 
 
-LOSSES = cross_entropy, next_tokens, squared_error, binary_cross_entropy
+LOSSES: tuple[Example, ...] = cross_entropy, next_tokens, squared_error, binary_cross_entropy
 
 
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     """Return the function of `LOSSES` whose mean over a labelled `batch` is the loss that the model returns.
 
-    Raises EncoderError if the model returns no loss, or none of these.
+    A pass of a few examples tells it, else, as in half precision, one of each. Raises EncoderError if the
+    model returns no loss, or none of these.
     """
     name = type(model).__name__
     if not isinstance(batch.get(LABELS), torch.Tensor):
         raise EncoderError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
-    off = dict.fromkeys(LOSSES, 0.0)  # largest difference relative to the model's loss
-    within, compared = EXACT, 0
     main = model.main_input_name
+    few = rows(batch, slice(COMPARED), main)
+    off, exact = _differences(model, few)
+    if exact and off and sum(other <= EXACT for other in off.values()) == 1:
+        return functools.partial(_from_outputs, min(off, key=off.__getitem__))
+    most = dict.fromkeys(LOSSES, 0.0)
+    within, compared = EXACT, 0
     for row in range(count(batch, main)):
-        one = rows(batch, slice(row, row + 1), main)
-        with torch.no_grad():
-            outputs = model(**one)
-        own = getattr(outputs, "loss", None)
-        if own is None:
-            raise EncoderError(f"loss: missing; {name} gives none for labels, expected `loss`")
-        if not own.isfinite():
+        off, exact = _differences(model, rows(batch, slice(row, row + 1), main))
+        if not off:
             continue  # for example a text whose tokens are all ignored
-        if not own.dtype == outputs.logits.dtype == torch.float32:
-            within = COARSE
-        for loss in LOSSES:
-            found = loss(outputs.logits, one[LABELS].to(outputs.logits.device))
-            other = float("inf") if found is None else float((found[0] / own.float() - 1).abs())
-            off[loss] = max(off[loss], other)
+        within = within if exact else COARSE
+        most = {loss: max(most[loss], other) for loss, other in off.items()}
         compared += 1
         if compared == COMPARED:
             break
-    best = min(LOSSES, key=off.__getitem__)
-    if compared and off[best] <= within:
+    best = min(LOSSES, key=most.__getitem__)
+    if compared and most[best] <= within:
         return functools.partial(_from_outputs, best)
     raise EncoderError(
         f"loss: missing; the loss of {name} is no cross-entropy or squared error of its logits, "
@@ -119,10 +117,37 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     )
 
 
-def _from_outputs(
-    loss: Callable[[torch.Tensor, torch.Tensor], Any], outputs: Any, batch: Inputs
-) -> torch.Tensor:
-    return loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
+@torch.no_grad()
+def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, float], bool]:
+    """Return the difference of each of `LOSSES` from the model's, relative to it, and whether it is float32.
+
+    There are none if the model's is not finite. Where examples have several labels, losses are compared as
+    means over all labels, which models return.
+    """
+    outputs = model(**batch)
+    own = getattr(outputs, "loss", None)
+    if own is None:
+        raise EncoderError(f"loss: missing; {type(model).__name__} gives none for labels, expected `loss`")
+    exact = bool(own.dtype == outputs.logits.dtype == torch.float32)
+    if not own.isfinite():
+        return {}, exact
+    labels = batch[LABELS].to(outputs.logits.device)
+    off: dict[Example, float] = {}
+    for loss in LOSSES:
+        found = loss(outputs.logits, labels)
+        if found is None:
+            off[loss] = float("inf")
+            continue
+        counted = labels[:, 1:] if loss is next_tokens else labels
+        weights = (counted != IGNORED).flatten(1).sum(1) if labels.dim() > 1 else labels != IGNORED
+        off[loss] = float(((found * weights).sum() / weights.sum().clamp(min=1) / own.float() - 1).abs())
+    return off, exact
+
+
+def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
+    found = loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
+    assert found is not None
+    return found
 
 
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError, listing
+from headspec.models.attention import known
 from headspec.models.attention.interface import as_written, evaluating
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
     Raises EncoderError if the model does not take them.
     """
     inputs = _inputs(model)
+    if known.get(model, known.structure(model, inputs)):
+        return inputs  # which it took
     try:
         with as_written(), evaluating(model), torch.no_grad():
             model(**inputs)
