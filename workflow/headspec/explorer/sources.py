@@ -1,18 +1,22 @@
 """Tables of a study that the explorer shows, and their numbers as JSON."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from headspec import tables
-from headspec.config.study import Study
 from headspec.errors import MissingError
 from headspec.head_arrays import Layers
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study  # which loads kinds of tasks; jobs need none
 
 Columns = dict[str, Any]
 #: significant digits of statistics, and of what there is one of for each head
