@@ -10,7 +10,7 @@ from transformers import DynamicCache, LlamaModel
 
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.models import language
+from headspec.models import shared_prefix
 from headspec.models.architectures import caches
 from headspec.models.batching import LEAST_SHARED, Batch, Examples
 from headspec.models.devices import Device
@@ -165,10 +165,12 @@ def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind, atten
     for window in (4, 11, 64):
         sizes = {"sliding_window": window, "attention_chunk_size": window, "attn_implementation": attention}
         encoder = tiny.encoder(kind, num_key_value_heads=2, head_dim=8, **sizes, **WINDOWS[kind])
-        assert language.can_share_prefix(encoder)
+        assert shared_prefix.can_share_prefix(encoder)
         whole = encoder(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
         for prefix in (2, 6, 9):
-            apart = language.shared_prefix_output(encoder, prefix, {"input_ids": ids, "attention_mask": mask})
+            apart = shared_prefix.shared_prefix_output(
+                encoder, prefix, {"input_ids": ids, "attention_mask": mask}
+            )
             real = apart.last_hidden_state[mask.bool()]
             torch.testing.assert_close(real, whole[mask.bool()], rtol=1e-4, atol=1e-5)
         found.append(whole)
@@ -184,11 +186,11 @@ class Forgetful(LlamaModel):
 
 def test_models_that_do_not_continue_from_keys_and_values_read_no_prefix():
     """Those that remember states, do not read the cache, or see later tokens."""
-    assert not language.can_share_prefix(tiny.encoder("lfm2"))
-    assert language.can_share_prefix(tiny.encoder("lfm2", layer_types=["full_attention"] * 5))
+    assert not shared_prefix.can_share_prefix(tiny.encoder("lfm2"))
+    assert shared_prefix.can_share_prefix(tiny.encoder("lfm2", layer_types=["full_attention"] * 5))
     config = tiny.encoder("llama").config
     torch.manual_seed(0)
-    assert language.can_share_prefix(LlamaModel(config).eval())
-    assert not language.can_share_prefix(Forgetful(config).eval())
+    assert shared_prefix.can_share_prefix(LlamaModel(config).eval())
+    assert not shared_prefix.can_share_prefix(Forgetful(config).eval())
     assert model("llama").caches and not model("bert").caches
     assert not model("llama", is_causal=False).caches

@@ -173,7 +173,7 @@ def model_card(study: Folder) -> None:
 def new_section(study: Folder) -> None:
     """A section of the config that no stage reads."""
     sections = study.path / "workflow" / "headspec" / "config" / "sections"
-    shutil.copy(sections / "probes.py", sections / "added.py")
+    shutil.copy(sections / "pruning.py", sections / "added.py")
     old = "    figures: Figures = "
     study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
 
@@ -238,7 +238,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      FIGURES, ""),
     ("the script of figures", at_import("scripts/plots/figure.py"), FIGURES, ""),
     ("dissociation's module", at_import(SCORES),
-     STATISTICS | all_of("figure_matrix"), ""),
+     STATISTICS | all_of("figure_matrix") | {"reliability": 1, "figure_reliability": 1}, ""),
     ("the features' module", at_import(f"{INTERNALS}/activations.py"), ONE_METHOD | FEATURES, "frozen"),
     ("a function that decides D", within(SCORES, "dissociation"), STATISTICS, ""),
     ("a function that a figure uses, too", within(SCORES, "relative"),

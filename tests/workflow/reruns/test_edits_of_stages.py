@@ -101,8 +101,8 @@ SIMILARITY, HEADS = (f"workflow/headspec/config/measures/{name}.py" for name in 
 #: edit of a registry of measures: the target, the file, the old and the new text, and what is drawn again
 REGISTERED = {
     "a pruning method that is not used":
-        ("gates", "workflow/headspec/config/pruning_methods.py", '    "fresh": ',
-         '    "new": PruningMethod("new", "all"), "fresh": ', {}),
+        ("gates", "workflow/headspec/config/pruning_methods.py", 'if name != IMPORTANCE},',
+         'if name != IMPORTANCE},\n        "new": PruningMethod("new", "all"),', {}),
     "an entry that is not used":
         ("all", SIMILARITY, '"cka": ', '"new": SimilarityMeasure("new", None), "cka": ', {}),
     "a label that is not shown": ("all", SIMILARITY, '"RSA"', '"CRA"', {}),

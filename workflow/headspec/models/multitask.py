@@ -86,9 +86,9 @@ class MultiTask(nn.Module):
         """Return whether the tokens that texts begin with can be read once for all."""
         if not self.caches:
             return False
-        from headspec.models import language  # loads transformers' models, which few jobs need
+        from headspec.models import shared_prefix  # loads transformers' models, which few jobs need
 
-        return language.can_share_prefix(self.encoder)
+        return shared_prefix.can_share_prefix(self.encoder)
 
     def attend_for_gradients(self, device: Device) -> None:
         """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""
@@ -136,9 +136,9 @@ class MultiTask(nn.Module):
         if batch.branches is not None:
             inputs |= continuations_attention(batch.branches, self.encoder.dtype)
         if batch.prefix:
-            from headspec.models import language
+            from headspec.models import shared_prefix
 
-            return language.shared_prefix_output(self.encoder, batch.prefix, inputs)
+            return shared_prefix.shared_prefix_output(self.encoder, batch.prefix, inputs)
         if self.caches:
             inputs["use_cache"] = False  # nothing would read the keys and values of all layers
         encoder = self.encoder.get_encoder() if self.encoder.config.is_encoder_decoder else self.encoder

@@ -90,7 +90,7 @@ class Measure(NamedTuple):
     """A measure, a function of the traits of two tasks, and the trait that it compares."""
 
     of: str
-    function: Callable[[Traits, Traits], float]
+    function: Callable[..., float]  #: of the `Traits` of two tasks
 
 
 def by_subject(
