@@ -1,4 +1,4 @@
-"""Texts of a batch that begin with the same tokens, which are read once for all; loads all of transformers."""
+"""Texts of a batch that begin with the same tokens, which are read once; loads transformers."""
 
 from __future__ import annotations
 
