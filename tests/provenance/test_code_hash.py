@@ -108,8 +108,7 @@ def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
 @pytest.mark.slow
 def test_a_job_starts_without_what_is_slow_to_import(loaded):
     assert set(loaded) == set(SCRIPTS) and len(RUN_MODELS) >= 18
-    # tests of voxels need false_discovery_control
-    needed = dict.fromkeys(RUN_MODELS, ["torch"]) | {"similarity/voxels.py": ["scipy.stats"]}
+    needed = dict.fromkeys(RUN_MODELS, ["torch"])
     assert {script: names for script, (names, _) in loaded.items() if names} == needed
 
 

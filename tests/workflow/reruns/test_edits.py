@@ -182,11 +182,9 @@ def new_measures(study: Folder) -> None:
     """A measure of similarity and one of heads that this study does not use."""
     for kind, entry in (
         ("heads", '"new": HeadMeasure("new", "new"),'),
-        ("similarity", '"new": SimilarityMeasure("new", "new"),'),
+        ("similarity", '"new": SimilarityMeasure("new", "text"),'),
     ):
-        study.replace(
-            f"workflow/headspec/config/measures/{kind}.py", "\nMEASURES |= {", f"\nMEASURES |= {{{entry}"
-        )
+        study.replace(f"workflow/headspec/config/measures/{kind}.py", "\n    {\n", f"\n    {{{entry}\n")
 
 
 def moved(study: Folder) -> None:

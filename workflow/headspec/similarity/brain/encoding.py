@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft, stats
+from scipy import fft
 
 from headspec.seeds import derive
 from headspec.similarity.brain.folds import Split, inner_folds, products, splits, train_on_all
@@ -50,6 +50,8 @@ def reliable(
     rate is over the subject's voxels (Benjamini & Hochberg 1995). `ridges` are from the other subjects, one
     for each inner fold; `r` (voxels,) is the mean over these folds.
     """
+    from scipy import stats  # slow to import, and only voxels are tested
+
     n = len(responses)
     sample = responses[:, rng.permutation(len(r))[:SAMPLE]]
     shifts = rng.choice(np.arange(1, n), min(SHIFTS, n - 1), replace=False)
