@@ -168,3 +168,14 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     named = pruned.files(layout(atlas=atlas, gates=gates), "gates.parquet")
     assert {*paths("tone+topic/tuned", *chosen[:2])} <= {*named}
     assert pruned.rankings(run(layout())) == []
+
+
+def test_a_pruned_run_keeps_the_fraction_of_the_config_that_its_path_names():
+    study = layout(gates={"kept": [1 / 3]})
+
+    def kept(named: str) -> float | None:
+        return pruned.fraction(Job(study, Wildcards(fromdict={"kept": named})))
+
+    assert [kept(named) for named in ("0.333333", "1", "open", "open-0.04")] == [1 / 3, 1, None, None]
+    with pytest.raises(ConfigError, match="no runs pruned to '0.3' of their heads; expected one of "):
+        kept("0.3")

@@ -169,7 +169,12 @@ ONE = {
         NAMES = {}
         def scaled(x):
             import e
-            return factor() * x
+            return factor() * x + Fields.unread
+        class Fields:
+            unread: int = 0
+            plain = 0
+        def unread(): return 4
+        def plain(): return 4
     """,
     "d.py": """
         import math
@@ -208,6 +213,9 @@ EDITS = [
     ("b.py", "OTHER = 1", "OTHER = 1\nprint(OTHER)", True),  # something done when it is imported
     ("c.py", "NAMES = {}", "NAMES = {}\nNAMES['x'] = 1", True),
     ("c.py", "from d import factor", "from d import idle as factor", True),
+    ("c.py", "def unread(): return 4", "def unread(): return 5", False),  # no field of the class
+    ("c.py", "def plain(): return 4", "def plain(): return 5", False),
+    ("c.py", "unread: int = 0", "unread: int = 1", True),
     ("d.py", "return 2", "return 3", True),  # e.py keeps the module, of which all counts
     ("d.py", "math.pi", "math.e", True),
     ("d.py", "import math", "import cmath as math", True),  # another package

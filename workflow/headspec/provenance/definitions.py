@@ -242,9 +242,18 @@ class _Finder(ast.NodeTransformer):
         self.in_class = outside
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        if self.in_class:  # fields, whose types dataclasses and sections of the config read
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        if not self.in_class:
             return self.generic_visit(node)
+        node.value = self.visit(node.value)  # fields of a class use no definitions of their names
+        node.targets = [each if isinstance(each, ast.Name) else self.visit(each) for each in node.targets]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if self.in_class:  # types of fields, which dataclasses and sections of the config read
+            node.annotation = self.visit(node.annotation)
+            node.value = node.value and self.visit(node.value)
+            return node
         return (
             self.visit(ast.Assign([node.target], node.value, lineno=node.lineno))
             if node.value

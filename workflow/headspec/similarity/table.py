@@ -90,7 +90,7 @@ class Measure(NamedTuple):
     """A measure, a function of the traits of two tasks, and the trait that it compares."""
 
     of: str
-    function: Callable[..., float]  #: of the `Traits` of two tasks
+    function: Callable[[Traits, Traits], float]
 
 
 def by_subject(

@@ -46,7 +46,7 @@ def reliable(
     """The voxels that the other subjects predict, (voxels,) bool: r above 0 at `FALSE_DISCOVERY_RATE`.
 
     The null distribution of r comes from circular shifts of `responses` (n, voxels) against the other
-    subjects' (see `voxelwise.p_value`), pooled over the subject's voxels or a sample. The false discovery
+    subjects' (see `p_value`), pooled over the subject's voxels or a sample. The false discovery
     rate is over the subject's voxels (Benjamini & Hochberg 1995). `ridges` are from the other subjects, one
     for each inner fold; `r` (voxels,) is the mean over these folds.
     """
