@@ -1,14 +1,7 @@
 # The head atlas: what each head attends to, how the metric changes without it, which measure to believe.
-def treebank_files(each) -> list:
-    """Files with sentences for the roles of heads; an error if they have too few."""
-    if workflow.is_main_process:
-        preflight.sentences_for_roles(STUDY, LAYOUT.planned)
-    return files.treebank_files(each)
-
-
 rule treebank:
     input:
-        job(treebank_files),
+        job(starts.treebank_files),
     output:
         result("atlas/treebank.parquet"),
     log:

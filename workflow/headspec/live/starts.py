@@ -21,9 +21,11 @@ from headspec.config import loading
 from headspec.cost import graph, memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
+from headspec.pipeline import files as input_files
 from headspec.pipeline import preflight, records, state
 from headspec.pipeline.commands.report import opening
 from headspec.pipeline.current import DAMAGED, other_versions
+from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance import files
 
@@ -56,6 +58,13 @@ def _told(function: Any, argument: Any) -> Any:
         return function(argument)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None
+
+
+def treebank_files(job: Job) -> list[str]:
+    """Return the files with sentences for the roles of heads; a DataError if those read here have too few."""
+    if plan := job.layout.planned:
+        preflight.sentences_for_roles(job.study, plan)
+    return input_files.treebank_files(job)
 
 
 def wants_view(workflow: Workflow) -> bool:
