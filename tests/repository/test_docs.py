@@ -3,6 +3,7 @@
 `make check` builds the site, which checks the links between its pages.
 """
 
+import ast
 import importlib
 import os
 import re
@@ -195,6 +196,41 @@ def test_the_architecture_page_has_the_layers_packages():
     interface = " : ".join(f"tasks.{path.stem}" for path in sorted((LIBRARY / "tasks").glob("[!_]*.py")))
     assert packages.pop() == interface
     assert line.split(" ← ") == ["tasks", *(names.replace(" |", ",") for names in reversed(packages))]
+
+
+def private_names(path: Path) -> set[str]:
+    """Private attributes and modules that a module reads or sets and does not define, also by `getattr`."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    ours, used = {"_asdict", "_fields", "_replace", "_exit", "_getframe"}, set()  # public in Python's docs
+    for node in nodes:
+        texts: list[ast.expr | None] = []
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                ours.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                ours.add(name)
+            case ast.Attribute(attr=name):
+                used.add(name)
+            case ast.Import(names=names):
+                used.update(part for each in names for part in each.name.split("."))
+            case ast.ImportFrom(names=names, module=module):
+                used |= {*(module or "").split("."), *(each.name for each in names)}
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr" | "setattr"), args=[_, text, *_]):
+                texts = [text]
+            case ast.Call(func=ast.Attribute(attr="get" | "pop" | "setdefault"), args=[text, *_]):
+                texts = [text]
+            case ast.Subscript(slice=text) | ast.Assign(value=text):
+                texts = [text]
+        used |= {str(text.value) for text in texts if isinstance(text, ast.Constant)}
+    return {name for name in used - ours if re.fullmatch("_[^_].*", name)}
+
+
+def test_the_architecture_page_has_every_private_name_of_other_packages():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("\n## Private names of other packages\n")
+    rows = [line.split(" | ")[1] for line in section.splitlines() if line.startswith("| ") and "`" in line]
+    named = [name.rpartition(".")[2] for row in rows for name in re.findall("`(.*?)`", row)]
+    assert sorted(named) == sorted(set().union(*map(private_names, LIBRARY.parent.rglob("*.py"))))
 
 
 @pytest.mark.slow

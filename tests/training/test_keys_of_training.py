@@ -19,11 +19,11 @@ from headspec.config.methods import METHODS
 from headspec.config.sections.iat import Transfer
 from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.training import Training
-from headspec.cost import graph
 from headspec.data import planned
 from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import dag
+from headspec.pipeline.layout import Layout
 from headspec.tasks.registry import KINDS
 from headspec.training.loop import train
 from headspec.training.trainable import adapt
@@ -109,19 +109,16 @@ def jobs(folder: Path, target: str) -> Iterator[tuple[str, str, dict[str, Any]]]
     study = loading.load(yaml.safe_load((folder / "config.yaml").read_text()))
     empty = folder / "empty.yaml"
     empty.write_text("{}")
-    graph.listed = study, planned.prepare_tasks(study)
-    try:
-        with dag.opened(ROOT / "workflow/Snakefile", folder, empty, target) as workflow:
-            for rule in workflow.rules:  # others hash code and models
-                kept = {name: value if name in SECTIONS else None for name, value in rule.params.items()}
-                rule.params.clear()
-                rule.set_params(**kept)
-            dag.plan(workflow)
-            for job in workflow.dag.jobs:
-                passed = {name: job.params.get(name) for name in SECTIONS}
-                yield from ((job.rule.name, name, values) for name, values in passed.items() if values)
-    finally:
-        graph.listed = None
+    layout = Layout(study, planned.prepare_tasks(study))
+    with dag.opened(ROOT / "workflow/Snakefile", folder, empty, target, layout=layout) as workflow:
+        for rule in workflow.rules:  # others hash code and models
+            kept = {name: value if name in SECTIONS else None for name, value in rule.params.items()}
+            rule.params.clear()
+            rule.set_params(**kept)
+        dag.plan(workflow)
+        for job in workflow.dag.jobs:
+            passed = {name: job.params.get(name) for name in SECTIONS}
+            yield from ((job.rule.name, name, values) for name, values in passed.items() if values)
 
 
 @pytest.mark.slow

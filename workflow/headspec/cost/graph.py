@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 from headspec.config.study import Study
 from headspec.data.planned import Planned
 from headspec.pipeline import dag
+from headspec.pipeline.layout import Layout
 from headspec.pipeline.state import SNAKEFILES
-
-#: the study whose jobs are listed, and its tasks, so that the workflow reads and checks nothing
-listed: tuple[Study, Planned] | None = None
 
 
 class PlannedJob(NamedTuple):
@@ -35,23 +33,18 @@ def stage(rule: str) -> str:
 
 def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
     """Return all jobs with outputs, in the order of rules and outputs; `plan` has the tasks as read."""
-    global listed
-    listed = study, plan
     snakefile = next(path for path in SNAKEFILES if path.exists())
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            config = Path(folder, "config.yaml")
-            config.write_text("{}")
-            with dag.opened(snakefile, Path(folder), config) as workflow:
-                rules = list(workflow.rules)
-                for rule in rules:  # jobs need no params, which hash code and ask for versions of models
-                    names = list(rule.params.keys())
-                    rule.params.clear()
-                    rule.set_params(**dict.fromkeys(names))
-                dag.plan(workflow)
-            return _in_order(rules, workflow.dag.jobs)
-    finally:
-        listed = None
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "config.yaml")
+        config.write_text("{}")
+        with dag.opened(snakefile, Path(folder), config, layout=Layout(study, plan)) as workflow:
+            rules = list(workflow.rules)
+            for rule in rules:  # jobs need no params, which hash code and ask for versions of models
+                names = list(rule.params.keys())
+                rule.params.clear()
+                rule.set_params(**dict.fromkeys(names))
+            dag.plan(workflow)
+        return _in_order(rules, workflow.dag.jobs)
 
 
 def _in_order(rules: Iterable[Any], jobs: Iterable[Any]) -> list[PlannedJob]:

@@ -18,7 +18,7 @@ from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
 from headspec.config import loading
-from headspec.cost import graph, memory
+from headspec.cost import memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
 from headspec.pipeline import files as input_files
@@ -38,8 +38,8 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
 
     Only the main process checks data and models; jobs on a cluster rely on it.
     """
-    if graph.listed:
-        return Layout(*graph.listed)
+    if isinstance(config.get("layout"), Layout):  # of `dag.opened`
+        return config["layout"]
     if not workflow.is_main_process:
         return Layout(_told(preflight.load, config))
     for notice in loading.notices(config):

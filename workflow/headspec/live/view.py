@@ -1,6 +1,7 @@
 """What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
 
-It is no logger plugin, as a profile with one stops every `snakemake` whose Python lacks it.
+It is no logger plugin: Snakemake loads one only by an option or a profile, and a profile with one stops every
+`snakemake` whose Python lacks it.
 """
 
 import json
@@ -15,6 +16,7 @@ from textwrap import shorten
 from typing import Any
 
 from rich.console import RenderableType
+from snakemake.logging import ColorizingTextHandler
 
 from headspec.live import terminal
 from headspec.live.jobs import Jobs, planned, read_log
@@ -37,7 +39,7 @@ STOPPED = "Terminating processes on user request"  # what Snakemake says after C
 class View(logging.Handler):
     """Replaces `plain`, Snakemake's terminal handler, which still shows errors and unknown messages."""
 
-    def __init__(self, logger: logging.Logger, plain: Any) -> None:
+    def __init__(self, logger: logging.Logger, plain: ColorizingTextHandler) -> None:
         super().__init__()
         self.log, self.plain = logger, plain
         self.jobs: Jobs | None = None
@@ -184,5 +186,5 @@ class View(logging.Handler):
 
 def attach(logger: logging.Logger) -> View | None:
     """Return a view in place of Snakemake's handler for the terminal; None without one, as with a plugin."""
-    plain = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
+    plain = next((handler for handler in logger.handlers if isinstance(handler, ColorizingTextHandler)), None)
     return View(logger, plain) if plain else None

@@ -17,7 +17,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
 from headspec.progress import log
 from headspec.tasks.parts import Classes
-from headspec.tasks.tokens import SIGNATURES, encoding
+from headspec.tasks.tokens import encoding, signatures
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -31,6 +31,7 @@ class ModelStage:
         wanted = snakemake.params.precision, snakemake.threads
         self.device = devices.prepare(*wanted, self.microbatches, snakemake.resources.gpu)
         self.gpus = devices.gpu_count()
+        self.signatures: dict[str, str] = {}  # of the metrics of the tasks that were read
         self._compare_precision()
 
     def _compare_precision(self) -> None:
@@ -75,7 +76,9 @@ class ModelStage:
 
     def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Classes]:
         """Return the `Classes` of each task, from the footers of the tables at `paths`."""
-        return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
+        found = {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
+        self.signatures |= signatures(found.values())
+        return found
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
         """Return the pretrained encoder and its pooling; `settings` override the model's config.
@@ -132,5 +135,5 @@ class ModelStage:
         """Return the footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.snakemake.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
-        texts = {"metrics": SIGNATURES} if SIGNATURES else {}
+        texts = {"metrics": self.signatures} if self.signatures else {}
         return tables.provenance(self.snakemake, **device, **seed, **texts, **more)

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
+    from headspec.pipeline.layout import Layout
+
 
 @contextlib.contextmanager
 def opened(
-    snakefile: Path, folder: Path, config: Path, target: str | None = None, cores: int = 1
+    snakefile: Path,
+    folder: Path,
+    config: Path,
+    target: str | None = None,
+    cores: int = 1,
+    layout: Layout | None = None,
 ) -> Iterator[Workflow]:
-    """Yield the workflow that runs in `folder`: its rules and, after `plan`, its jobs for `target`."""
+    """Yield the workflow that runs in `folder`: its rules and, after `plan`, its jobs for `target`.
+
+    The workflow of our own rules takes a `layout` as it is, and reads and checks nothing.
+    """
     from snakemake.api import SnakemakeApi  # slow to import
     from snakemake.settings import types as settings
     from snakemake.settings.enums import Quietness
@@ -25,7 +35,7 @@ def opened(
     with SnakemakeApi(quiet) as snakemake:
         workflow = snakemake.workflow(
             settings.ResourceSettings(cores=cores),
-            config_settings=settings.ConfigSettings(configfiles=[config]),
+            config_settings=settings.ConfigSettings({"layout": layout} if layout else {}, [config]),
             snakefile=snakefile,
             workdir=folder,
             workflow_settings=settings.WorkflowSettings(exec_mode=settings.ExecMode.SUBPROCESS),

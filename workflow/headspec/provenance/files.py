@@ -17,8 +17,8 @@ PLACEHOLDER = PREFIX.decode() + 64 * "0"
 LENGTH = len(PLACEHOLDER)
 #: bytes at the end of a file, among which `PLACEHOLDER` is
 TAIL = 1 << 20
-#: called before a file gets its name; an error prevents that
-before_publishing: list[Callable[[], None]] = []
+#: checks of `publishing_if`
+_checks: list[Callable[[], None]] = []
 REMAKE = "Delete it and start snakemake again, which makes it again"
 #: errno of a failed write: its meaning, and what to do before the next start
 STORAGE = {
@@ -30,6 +30,19 @@ STORAGE = {
     errno.EPERM: ("access is not permitted", "Change the permissions of its folder"),
     errno.EIO: ("the disk reports an error", "Check the disk"),
 }
+
+
+@contextlib.contextmanager
+def publishing_if(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` before any file of `atomic` gets its name in the block; its error prevents that.
+
+    The guard of a job uses it, so that no writer of files has to know of jobs.
+    """
+    _checks.append(check)
+    try:
+        yield
+    finally:
+        _checks.remove(check)
 
 
 @contextlib.contextmanager
@@ -47,7 +60,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        for check in before_publishing:
+        for check in _checks:
             check()
         os.replace(temporary, path)
     except Exception as error:

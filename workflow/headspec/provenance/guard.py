@@ -53,12 +53,11 @@ def unchanged(job: Any) -> Iterator[None]:
             if _input_state(name) != state:
                 raise ChangedError(f"{name} was replaced while this job ran. {AGAIN}")
 
-    files.before_publishing.append(check)
     code_hash.planned |= planned
     try:
-        yield
+        with files.publishing_if(check):
+            yield
     finally:
-        files.before_publishing.remove(check)
         code_hash.planned.clear()
 
 

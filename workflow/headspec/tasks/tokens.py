@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -12,10 +12,6 @@ from headspec.tasks.parts import Classes, load_part, type_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-#: metric: signature of the library that counted for it in this process
-SIGNATURES: dict[str, str] = {}
 
 
 class Encoding:
@@ -57,7 +53,16 @@ class Encoding:
         """Return the special tokens after texts that the model writes."""
         return []
 
+    def signatures(self, classes: Any) -> dict[str, str]:
+        """Return the signatures of the library that counts for metrics, by metric."""
+        return {}
+
 
 def encoding(classes: Classes) -> Encoding:
     """Return `ENCODING` of the kind of a task."""
     return cast(Encoding, load_part(type_of(classes), "ENCODING"))
+
+
+def signatures(tasks: Iterable[Classes]) -> dict[str, str]:
+    """Return the `signatures` of all metrics of tasks."""
+    return {metric: text for task in tasks for metric, text in encoding(task).signatures(task).items()}

@@ -12,7 +12,7 @@ from headspec.models.pretrained.config_json import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import encode, job_tokenizer, kinds_of_attention, schema
 from headspec.progress import log, stage
-from headspec.tasks.tokens import SIGNATURES, encoding
+from headspec.tasks.tokens import encoding, signatures
 
 snakemake: Snakemake
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
@@ -44,5 +44,5 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
             truncated,
             model.max_length,
         )
-    if SIGNATURES:
-        log.info("metrics of texts by sacrebleu: %s", SIGNATURES)
+    if counted := signatures([classes]):
+        log.info("metrics of texts by sacrebleu: %s", counted)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from headspec.tasks.kinds.translation.kind import BY_CHARACTER, TOKENIZERS
 from headspec.tasks.metrics import Metric, score
 from headspec.tasks.sums import mean, ratio, taken
-from headspec.tasks.tokens import SIGNATURES
 
 Floats = NDArray[np.float64]
 
@@ -81,13 +80,16 @@ def _sacrebleu(language: str | None) -> tuple[Any, Any]:
         bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
     except RuntimeError:  # MeCab is not installed
         bleu = Bleu(tokenize=BY_CHARACTER)
-    for name, metric in {
-        f"bleu ({language})" if language else "bleu": bleu,
-        "chrf": (chrf := Chrf()),
-    }.items():
-        metric._extract_corpus_statistics(["text"], [["text"]])  # a signature has the number of references
-        SIGNATURES[name] = str(metric.get_signature())
-    return bleu, chrf
+    return bleu, Chrf()
+
+
+def signatures(language: str | None = None) -> dict[str, str]:
+    """Return sacrebleu's signatures of BLEU and chrF, with its version, by metric."""
+    names = (f"bleu ({language})" if language else "bleu", "chrf")
+    counted([""], [""], language)  # a signature has the number of references
+    return {
+        name: str(metric.get_signature()) for name, metric in zip(names, _sacrebleu(language), strict=True)
+    }
 
 
 def counted(

@@ -16,7 +16,7 @@ from headspec.models.architectures import WRITES
 from headspec.tables import INT, TEXT
 from headspec.tasks.kinds.texts.counts import Counts
 from headspec.tasks.kinds.translation.kind import UNSPACED
-from headspec.tasks.kinds.translation.metrics import labels
+from headspec.tasks.kinds.translation.metrics import labels, signatures
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ class PairEncoding(Encoding):
 
     def ends(self, classes: dict[str, Any]) -> list[int]:
         return classes["after"]
+
+    def signatures(self, classes: Mapping[str, Any]) -> dict[str, str]:
+        return signatures(classes.get(UNSPACED))
 
     def completed(
         self,
