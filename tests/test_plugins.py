@@ -184,14 +184,6 @@ def test_a_config_with_a_secret_imports_nothing(plugin, tmp_path):
     assert not (tmp_path / "imported").exists()
 
 
-def test_the_former_name_of_pruning_methods_is_read_with_a_warning(plugin):
-    text = GOOD.replace("import head_measure", "import way, head_measure").replace("@pruning_method", "@way")
-    path = plugin(text)
-    with pytest.warns(FutureWarning, match="plugins.way is now plugins.pruning_method"):
-        load(study(path, gates={"ways": ["first"], "sets": ["own"]}))
-    assert PRUNING_METHODS["first"].function == f"{path}:first"
-
-
 # --- kinds of tasks
 
 KIND = """

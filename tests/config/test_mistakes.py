@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from headspec.config import reference
-from headspec.config.loading import load, notices
-from headspec.config.raw import renamed
+from headspec.config.loading import load
 from support.configs import VALID, refused
 from support.running.studies import changed
 
@@ -24,6 +22,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"models.minilm.batch_size": 8}, ": no key...Did you mean 'training.batch_size'?"),
     ({"mixtures.three": ["sst2", "qnli", "agnews"]}, ": no key...Did you mean 'mixtures.groups.three'?"),
     ({"training": {3: 1}}, ".3: no key '3' in training; it has epochs,..."),
+    ({"gates.ways": ["importance"]}, ": no key 'ways' in gates; it has...pruning_methods,..."),  # of 0.2
     ({"study": ...}, ": missing, expected name (at most 64 letters, digits, '.', '_', '-')."),
     ({"seeds": ...}, ": missing, expected non-empty list of integer >= 0."),
     ({"models": ...}, ": missing, expected non-empty mapping of name to section."),
@@ -167,9 +166,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
      ".1: got 'iat', expected a mixture under iat.mixtures."),
     (WORDS_TASK | {"probes.methods": ["even"]},
      ".0: got 'even', expected it in iat.controls, and a mixture under iat.mixtures."),
-    # names that have changed
-    ({"similarity": {"sentences": "a", "probe": "b"}},
-     ".probe: got both this and similarity.sentences, its new name; expected the new one."),
 ]  # fmt: skip
 
 
@@ -239,25 +235,3 @@ def test_answers_take_truth_values_as_labels_do(labels: list[Any], wrong: str) -
         return
     assert "tasks.sst2.answers.true: no class 'true'" in message(changes)
     assert ("quote them" in message(changes)) == (wrong == "yes")
-
-
-@pytest.mark.parametrize("key", renamed.KEYS)
-def test_an_old_key_is_read_with_a_warning(key: str) -> None:
-    section, _, old = key.partition(".")
-    new = renamed.KEYS[key]
-    value = reference.schema()["properties"][section]["properties"][new]["default"] or "x"
-    assert load(VALID | {section: {old: value}}) == load(VALID | {section: {new: value}})
-    assert notices({section: {old: value}}) == [
-        f"{key} is now '{section}.{new}'; the old name will be refused by the next version"
-    ]
-
-
-def test_old_values_are_read_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renamed, "VALUES", renamed.VALUES | {"training.sampling": {"sqroot": "sqrt"}})
-    old = {"gates": {"scope": ["shared", "own"]}, "training": {"sampling": "sqroot"}}
-    new = {"gates": {"scope": ["shared", "per_task"]}, "training": {"sampling": "sqrt"}}
-    assert load(VALID | old) == load(VALID | new)
-    assert notices(old) == [
-        f"{key}: '{value}' is now '{name}'; the old name will be refused by the next version"
-        for key, value, name in (("gates.scope", "own", "per_task"), ("training.sampling", "sqroot", "sqrt"))
-    ]

@@ -5,7 +5,6 @@ import inspect
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -71,12 +70,6 @@ def pruning_method(name: str, label: str) -> Callable[[F], F]:
     for each head to keep.
     """
     return _declare(PRUNING_METHOD, name, label)
-
-
-def way(name: str, label: str) -> Callable[[F], F]:
-    """Declare a pruning method by the former name of `pruning_method`, kept for one version."""
-    warnings.warn("plugins.way is now plugins.pruning_method", FutureWarning, stacklevel=2)
-    return pruning_method(name, label)
 
 
 def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from headspec.config import plugged
-from headspec.config.raw import forbidden_values, partial, renamed
+from headspec.config.raw import forbidden_values, partial
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import COMPARED, Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
@@ -29,27 +29,16 @@ def load(config: dict[str, Any]) -> Study:
     config = config or {}
     if problems := forbidden_values.problems(config):
         raise ConfigError(lines(problems))
-    config, _, problems = renamed.renewed(config)
     plugged.load(plugged.named(config))
     try:
         study = Study.model_validate(config, context=COMPARED)
     except ValidationError as error:
         errors = error.errors()
-        problems += dict.fromkeys(line for each in errors for line in _worded(each))
+        problems = [*dict.fromkeys(line for each in errors for line in _worded(each))]
         if all(each["loc"] for each in errors):  # otherwise the keys were compared
             problems += partial.problems(config, errors)
-    if problems:
-        raise ConfigError(lines(problems))
+        raise ConfigError(lines(problems)) from None
     return study
-
-
-def notices(config: Any) -> list[str]:
-    """Return what to say before a raw config is loaded: imported plugins and old names."""
-    plugins = plugged.notice(config)
-    return [
-        *([plugins] if plugins else []),
-        *(renamed.renewed(config)[1] if isinstance(config, dict) else []),
-    ]
 
 
 def strict_yaml(path: str | Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def report(
     than are here are to be measured; after the plan is printed, if something is missing here.
     """
     config = loading.strict_yaml(file)
-    for notice in loading.notices(config):
+    if notice := plugged.notice(config):
         print(notice)
     study = preflight.load(config)
     code_hash.make_importable()

@@ -17,7 +17,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from headspec.config import loading
+from headspec.config import loading, plugged
 from headspec.cost import memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
@@ -42,7 +42,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
         return config["layout"]
     if not workflow.is_main_process:
         return Layout(_told(preflight.load, config))
-    for notice in loading.notices(config):
+    if notice := plugged.notice(config):
         logger.warning(notice)
     study = _told(preflight.load, config)
     for path in (*workflow.configfiles, *workflow.overwrite_configfiles):

@@ -1,1 +1,1 @@
-"""The config as it is written: values that it may not have, renamed keys, and sections with mistakes."""
+"""The config as it is written: values that it may not have, and sections with mistakes."""
