@@ -16,7 +16,7 @@ from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import End, branch, owned_heads, retrain
 from headspec.training.loop import Trainer, trainer
-from headspec.training.schedule import learning_rate
+from headspec.training.schedule import DECAYS, learning_rate
 from headspec.training.variants.leaking import Leaking
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
@@ -193,7 +193,7 @@ def test_without_dropout_is_as_with_a_model_that_has_none(branched, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("decay", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("decay", DECAYS)
 def test_rates_go_up_again_and_fall_as_in_training(branched, tmp_path, decay):
     went_on, again = (
         finished(branched, tmp_path, End(RESTRICTIONS["own"], peak=peak), decay=decay)[1]

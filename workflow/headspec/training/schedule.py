@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headspec.registry import require
+from headspec.registry import Registry, require
 
 if TYPE_CHECKING:
     from headspec.models.batching import Examples
@@ -73,20 +74,21 @@ def schedule(
     return steps
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
-    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay.
+#: `training.decay`: the rate of a step from the peak, the step (from 0) and the number of steps after warmup
+DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
+    "decay",
+    {
+        "linear": lambda peak, step, steps: peak * (steps - step) / steps,
+        "cosine": lambda peak, step, steps: peak * (1 + math.cos(math.pi * step / steps)) / 2,  # half of one
+        "constant": lambda peak, step, steps: peak,
+    },
+)
 
-    `decay` is "linear" or "cosine" (half a cosine), both to 0, or "constant".
-    """
-    require("decay", decay, ("linear", "cosine", "constant"))
-    rise = round(warmup * steps)
-    if step < rise:
-        return peak * (step + 1) / rise
-    if decay == "constant":
-        return peak
-    if decay == "cosine":
-        return peak * (1 + math.cos(math.pi * (step - rise) / max(steps - rise, 1))) / 2
-    return peak * (steps - step) / max(steps - rise, 1)
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
+    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay."""
+    decayed, rise = DECAYS[decay], round(warmup * steps)
+    return peak * (step + 1) / rise if step < rise else decayed(peak, step - rise, steps - rise)
 
 
 def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[float]:

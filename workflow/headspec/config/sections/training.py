@@ -1,10 +1,10 @@
 """The section `training`."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, Positive, Section
+from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, OneOf, Positive, Section
 
 Sampling = Literal["proportional", "sqrt", "annealed"]
 
@@ -36,7 +36,7 @@ class Training(Section):
         None,
         description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",
     )
-    decay: Literal["linear", "cosine", "constant"] = Field(
+    decay: Annotated[str, OneOf("headspec.training.schedule:DECAYS")] = Field(
         "linear", description="how the learning rate falls from its peak: to 0, or not at all"
     )
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
