@@ -38,7 +38,7 @@ rule attention:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("attention", 4 * 60),
+        **requests("attention"),
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "transformer"),
@@ -68,7 +68,7 @@ rule attended:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("attended", 4 * 60),
+        **requests("attended"),
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "transformer"),
@@ -119,7 +119,7 @@ rule relevance:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("relevance", 4 * 60),
+        **requests("relevance"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),
@@ -148,7 +148,7 @@ rule ablation:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("ablation", 8 * 60),
+        **requests("ablation"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),
@@ -180,7 +180,7 @@ rule measured:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("measured", 8 * 60) | {"runtime": 8 * 60},
+        **requests("measured") | {"runtime": 8 * 60},
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),
@@ -240,7 +240,7 @@ rule cumulative:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("cumulative", 8 * 60),
+        **requests("cumulative"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),

@@ -20,7 +20,7 @@ rule learn_gates:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        **requests("learn_gates", 12 * 60),
+        **requests("learn_gates"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -58,7 +58,7 @@ rule pruned_run:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        **requests("pruned_run", 12 * 60),
+        **requests("pruned_run"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -119,7 +119,7 @@ rule attended_after:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("attended", 4 * 60),
+        **requests("attended"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),

@@ -17,7 +17,7 @@ rule importance:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("importance", 4 * 60),
+        **requests("importance"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),
@@ -71,7 +71,7 @@ rule prune:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("prune", 8 * 60),
+        **requests("prune"),
     params:
         study=STUDY.study,
         metrics=job(settings.all_metrics),
@@ -109,7 +109,7 @@ rule listed:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("listed", 8 * 60),
+        **requests("listed"),
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),

@@ -17,7 +17,7 @@ rule probe:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("probe", 4 * 60),
+        **requests("probe"),
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "pooling", "weights"),

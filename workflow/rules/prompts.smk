@@ -45,7 +45,7 @@ rule prompted:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("evaluate", 60) | {"runtime": 60},
+        **requests("evaluate") | {"runtime": 60},
     params:
         study=STUDY.study,
         tasks=job(settings.tasks),

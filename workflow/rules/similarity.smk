@@ -80,7 +80,7 @@ rule text_embedding:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("text_embedding", 4 * 60),
+        **requests("text_embedding"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -111,7 +111,7 @@ rule representations:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("representations", 4 * 60),
+        **requests("representations"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -138,7 +138,7 @@ rule sensitivity:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("sensitivity", 8 * 60),
+        **requests("sensitivity"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,

@@ -17,7 +17,7 @@ rule predict:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("predict", 4 * 60),
+        **requests("predict"),
     params:
         study=STUDY.study,
         files=job(settings.names, "test"),

@@ -15,7 +15,7 @@ rule features:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("features", 4 * 60),
+        **requests("features"),
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
@@ -47,7 +47,7 @@ rule train:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        **requests("train", 24 * 60),
+        **requests("train"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -97,7 +97,7 @@ rule branch:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        **requests("branch", 8 * 60),
+        **requests("branch"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -134,7 +134,7 @@ rule retrain:
         "../../envs/train.yaml"
     threads: training_threads
     resources:
-        **requests("retrain", 12 * 60),
+        **requests("retrain"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -169,7 +169,7 @@ rule evaluate:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("evaluate", 60),
+        **requests("evaluate"),
     params:
         study=STUDY.study,
         metrics=job(settings.metrics),
@@ -202,7 +202,7 @@ rule transfer:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        **requests("transfer", 8 * 60),
+        **requests("transfer"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,

@@ -96,6 +96,7 @@ class Stage:
     copies : copies of the weights in memory. Without training, they are read twice; training has four
         (weights, gradients, two moments), and a fifth for the words in use; a state to continue from, or the
         encoder to start again from, comes on top
+    hours : that a job requests if its operations are not known
     adapted : copies in a run that trains adapters, which are a hundredth of the weights
     batch : section with the batch size of its training
     gpus : `one`, `all` of its model with a process for each, or those with `layers` of a prompted model
@@ -109,6 +110,7 @@ class Stage:
     loads: Callable[[StageJob], Iterable[Load]]
     reduced_by: Mapping[str, str]
     copies: int
+    hours: int
     adapted: int | None = None
     batch: Literal["", "training", "transfer"] = ""
     gpus: Literal["one", "all", "layers"] = "one"
@@ -129,12 +131,14 @@ STAGES: dict[str, Stage] = {}
 
 
 def stage(
-    reduced_by: Mapping[str, str], copies: int, also: Iterable[str] = (), **settings: Any
+    reduced_by: Mapping[str, str], copies: int, hours: int, also: Iterable[str] = (), **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the passes of the stage with its name, and of those in `also` (see `Stage`)."""
 
     def register(loads: Callable[..., Any]) -> Callable[..., Any]:
-        STAGES.update(dict.fromkeys([loads.__name__, *also], Stage(loads, reduced_by, copies, **settings)))
+        STAGES.update(
+            dict.fromkeys([loads.__name__, *also], Stage(loads, reduced_by, copies, hours, **settings))
+        )
         return loads
 
     return register

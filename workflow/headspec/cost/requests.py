@@ -43,15 +43,15 @@ class Requests:
 
         return workload.study_extent(self.study, self.layout.planned)
 
-    def resources(self, stage: str, unknown: int) -> dict[str, Any]:
-        """Return resources of a rule that runs a model; `unknown` minutes if its operations are unknown."""
+    def resources(self, stage: str) -> dict[str, Any]:
+        """Return resources of a rule that runs a model."""
         shares = stage_cost(stage).gpus
         gpus = {"one": self.gpu, "all": self.training_gpus, "layers": self.gpus}[shares]
         return {
             "gpu": gpus,
             "mem_mb": self.memory(stage),
             "microbatches": microbatches,
-            "runtime": self.runtime(stage, unknown),
+            "runtime": self.runtime(stage),
         }
 
     def memory(self, stage: str) -> Request:
@@ -69,20 +69,22 @@ class Requests:
 
         return function
 
-    def runtime(self, rule: str, unknown: int) -> Request:
-        """Return minutes of a job, more after each failed attempt; `unknown` if not read or not known."""
+    def runtime(self, stage: str) -> Request:
+        """Return minutes of a job, more after each failed attempt; its stage's hours if none reads them."""
 
         def function(wildcards: Any, attempt: int) -> int:
-            return attempt * self.minutes(rule, dict(wildcards.items()), unknown) if self.timed else unknown
+            if not self.timed:
+                return 60 * stage_cost(stage).hours
+            return attempt * self.minutes(stage, dict(wildcards.items()))
 
         return function
 
-    def minutes(self, rule: str, wildcards: dict[str, str], unknown: int) -> int:
-        """Return minutes of a job at the slowest speed; `unknown` if its operations are."""
+    def minutes(self, stage: str, wildcards: dict[str, str]) -> int:
+        """Return minutes of a job at the slowest speed; its stage's hours if its operations are not known."""
         from headspec.cost.operations import job_operations
 
-        if (count := job_operations(self.extent, rule, wildcards)) is None:
-            return unknown
+        if (count := job_operations(self.extent, stage, wildcards)) is None:
+            return 60 * stage_cost(stage).hours
         rate = self.gpu * SLOWEST["gpu"] or self.threads * SLOWEST["thread"]
         return LEAST + int(count / rate / 60)
 

@@ -18,7 +18,7 @@ from headspec.similarity.measures import BLOCK
 from headspec.tasks.registry import kind
 
 
-@stage({"importance": "importance.samples"}, copies=3, gpus="layers")
+@stage({"importance": "importance.samples"}, copies=3, hours=4, gpus="layers")
 def importance(job: StageJob) -> Iterator[Load]:
     for task in job.tasks:
         yield Load("importance", task, min(job.study.importance.samples, job.n_train[task]))
@@ -26,7 +26,7 @@ def importance(job: StageJob) -> Iterator[Load]:
 
 @stage(
     {"prune": f"pruning.draw_examples or {VALIDATION}"},
-    copies=3, gpus="layers", writes=True, under_masks=True,
+    copies=3, hours=8, gpus="layers", writes=True, under_masks=True,
 )  # fmt: skip
 def prune(job: StageJob) -> Iterator[Load]:
     pruning = job.study.pruning
@@ -41,21 +41,21 @@ def prune(job: StageJob) -> Iterator[Load]:
 
 @stage(
     {"prune": f"pruning.draws or {VALIDATION}"},
-    copies=3, gpus="layers", writes=True, under_masks=True,
+    copies=3, hours=8, gpus="layers", writes=True, under_masks=True,
 )  # fmt: skip
 def listed(job: StageJob) -> list[Load]:
     lists = job.study.models[job.wildcards["model"]].heads
     return job.validated(len(lists) * (3 + job.study.list_draws))
 
 
-@stage({"prune": TRAINING}, copies=3, vectors="task", keeps="vectors")
+@stage({"prune": TRAINING}, copies=3, hours=4, vectors="task", keeps="vectors")
 def features(job: StageJob) -> Iterator[Load]:
     yield Load("prune", job.wildcards["task"], job.n_train[job.wildcards["task"]])
 
 
 @stage(
     dict.fromkeys(("train", "prune", "importance"), TRAINING),
-    copies=5, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
+    copies=5, hours=24, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
 )  # fmt: skip
 def train(job: StageJob) -> Iterator[Load]:
     """Yield training; with adapters, without gradients of weights, a step costs what importance does.
@@ -75,14 +75,14 @@ def train(job: StageJob) -> Iterator[Load]:
 
 @stage(
     {"train": TRAINING, "importance": "importance.samples"},
-    copies=7, batch="training", gpus="all", keeps="state",
+    copies=7, hours=8, batch="training", gpus="all", keeps="state",
 )  # fmt: skip
 def branch(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.study.iat.reserve - float(job.wildcards["delta"]))
     yield from importance(job)
 
 
-@stage({"train": TRAINING, "importance": "iat.rescorings"}, copies=7, batch="training", gpus="all")
+@stage({"train": TRAINING, "importance": "iat.rescorings"}, copies=7, hours=12, batch="training", gpus="all")
 def retrain(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.variant.delta or 0.0)
     if job.variant.heads and KINDS[job.variant.heads].module == "rescored":
@@ -90,13 +90,13 @@ def retrain(job: StageJob) -> Iterator[Load]:
             yield load._replace(examples=job.study.iat.rescorings * load.examples)
 
 
-@stage({"prune": VALIDATION}, copies=3, gpus="layers", writes=True, under_masks=True)
+@stage({"prune": VALIDATION}, copies=3, hours=1, gpus="layers", writes=True, under_masks=True)
 def evaluate(job: StageJob) -> Iterator[Load]:
     for task in job.tasks:
         yield Load("prune", task, (1 + len(job.study.tasks[task].further)) * job.n_validation[task])
 
 
-@stage({"train": "transfer.steps", "prune": VALIDATION}, copies=6, batch="transfer")
+@stage({"train": "transfer.steps", "prune": VALIDATION}, copies=6, hours=8, batch="transfer")
 def transfer(job: StageJob) -> Iterator[Load]:
     task, transfer = job.wildcards["task"], job.study.transfer
     full = "full" in transfer.tuning
@@ -107,13 +107,13 @@ def transfer(job: StageJob) -> Iterator[Load]:
         yield Load("train", task, transfer.draws * trained)
 
 
-@stage({}, copies=3, gpus="layers")
+@stage({}, copies=3, hours=4, gpus="layers")
 def predict(job: StageJob) -> tuple[()]:
     """Return nothing: test sets are not read while a study is planned."""
     return ()
 
 
-@stage({"train": "gates.epochs"}, copies=5, batch="training", gpus="all")
+@stage({"train": "gates.epochs"}, copies=5, hours=12, batch="training", gpus="all")
 def learn_gates(job: StageJob) -> list[Load]:
     gates = job.study.gates
     return _gated(job, _before(job) + gates.learning * gates.epochs)
@@ -122,7 +122,7 @@ def learn_gates(job: StageJob) -> list[Load]:
 @stage(
     {"train": "gates.epochs, or name fewer gates.kept, gates.pruning_methods or atlas.rankings",
      "importance": "gates.rescorings", "prune": VALIDATION},
-    copies=5, batch="training", gpus="all", writes=True, under_masks=True,
+    copies=5, hours=12, batch="training", gpus="all", writes=True, under_masks=True,
 )  # fmt: skip
 def pruned_run(job: StageJob) -> Iterator[Load]:
     """Yield further training, minus the steps that learn_gates has done, and an evaluation."""
@@ -153,23 +153,23 @@ def _method(job: StageJob) -> PruningMethod:
 RESUMED = 0.53
 
 
-@stage({"prune": "atlas.sentences"}, copies=3, gpus="layers")
+@stage({"prune": "atlas.sentences"}, copies=3, hours=4, gpus="layers")
 def attended(job: StageJob) -> list[Load]:
     """Return loads in which sentences for roles count as examples of the run's first task."""
     return [Load("prune", job.tasks[0], job.study.atlas.sentences)]
 
 
-@stage({"prune": "atlas.examples"}, copies=3, gpus="layers")
+@stage({"prune": "atlas.examples"}, copies=3, hours=4, gpus="layers")
 def attention(job: StageJob) -> list[Load]:
     return _measured(job, "prune", 1)
 
 
-@stage({"importance": "atlas.examples"}, copies=3, gpus="layers")
+@stage({"importance": "atlas.examples"}, copies=3, hours=4, gpus="layers")
 def relevance(job: StageJob) -> list[Load]:
     return _measured(job, "importance", 2)
 
 
-@stage({"importance": "atlas.examples"}, copies=3, gpus="layers")
+@stage({"importance": "atlas.examples"}, copies=3, hours=8, gpus="layers")
 def measured(job: StageJob) -> list[Load]:
     """Return loads in which a plugin's measure, whose passes are unknown, costs as much as importance."""
     return _measured(job, "importance", 1)
@@ -177,7 +177,7 @@ def measured(job: StageJob) -> list[Load]:
 
 @stage(
     {"prune": "atlas.examples, or leave mean_ablation out of atlas.rankings"},
-    copies=3, gpus="layers", writes=True,
+    copies=3, hours=8, gpus="layers", writes=True,
 )  # fmt: skip
 def ablation(job: StageJob) -> list[Load]:
     heads = job.heads(job.wildcards["model"])
@@ -186,7 +186,7 @@ def ablation(job: StageJob) -> list[Load]:
 
 @stage(
     {"prune": "atlas.fractions, atlas.rankings or atlas.examples", "importance": "atlas.fractions"},
-    copies=3, gpus="layers", writes=True, under_masks=True,
+    copies=3, hours=8, gpus="layers", writes=True, under_masks=True,
 )  # fmt: skip
 def cumulative(job: StageJob) -> Iterator[Load]:
     atlas = job.study.atlas
@@ -203,7 +203,7 @@ def _measured(job: StageJob, kind: str, passes: float) -> list[Load]:
     return job.validated(passes, job.study.atlas.examples, kind)
 
 
-@stage({"prune": "similarity.samples"}, copies=3)
+@stage({"prune": "similarity.samples"}, copies=3, hours=4)
 def text_embedding(job: StageJob) -> list[Load]:
     return _compared(job, "prune")
 
@@ -211,6 +211,7 @@ def text_embedding(job: StageJob) -> list[Load]:
 @stage(
     {"train": "similarity.samples", "prune": "similarity.samples"},
     copies=7,
+    hours=8,
     # blocks of vectors are read, and stacked in double precision
     held=lambda study: 4 * 4 * BLOCK * len(study.mixtures.pairs),
 )
@@ -225,7 +226,7 @@ def sensitivity(job: StageJob) -> list[Load]:
     ]
 
 
-@stage({"prune": "similarity.max_sentences"}, copies=4)
+@stage({"prune": "similarity.max_sentences"}, copies=4, hours=4)
 def representations(job: StageJob) -> list[Load]:
     """Count sentences as examples; stimuli are not read while a study is planned.
 
@@ -241,7 +242,7 @@ def _compared(job: StageJob, kind: str) -> list[Load]:
     return [Load(kind, task, min(samples, n[task])) for task in job.layout.compared if task in n]
 
 
-@stage({"prune": "probes.sentences"}, copies=3, also=("probe_pretrained", "probe_random"))
+@stage({"prune": "probes.sentences"}, copies=3, hours=4, also=("probe_pretrained", "probe_random"))
 def probe(job: StageJob) -> list[Load]:
     task, sentences = job.wildcards["task"], job.study.probes.sentences
     return [Load("prune", task, min(sentences, n[task])) for n in (job.n_train, job.n_validation)]

@@ -86,7 +86,7 @@ DECAYS: Registry[Callable[[float, int, int], float]] = Registry(
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str) -> float:
-    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay."""
+    """Return the rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then a decay."""
     decayed, rise = DECAYS[decay], round(warmup * steps)
     return peak * (step + 1) / rise if step < rise else decayed(peak, step - rise, steps - rise)
 
