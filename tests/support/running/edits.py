@@ -21,8 +21,8 @@ def at_import(name: str) -> Callable[[Folder], None]:
     return change
 
 
-def within(name: str, function: str) -> Callable[[Folder], None]:
-    """New code in a function of a file of the workflow."""
+def within(name: str, function: str, code: str = "assert __name__") -> Callable[[Folder], None]:
+    """New code before the last statement of a function of a file of the workflow."""
 
     def change(study: Folder) -> None:
         path = study.path / "workflow" / name
@@ -31,7 +31,7 @@ def within(name: str, function: str) -> Callable[[Folder], None]:
         )
         lines = path.read_text().splitlines(keepends=True)
         last = found.body[-1]
-        lines.insert(last.lineno - 1, " " * last.col_offset + "assert __name__\n")
+        lines.insert(last.lineno - 1, f"{last.col_offset * ' '}{code}\n")
         path.write_text("".join(lines))
 
     return change

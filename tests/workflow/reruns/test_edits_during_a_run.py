@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.running.edits import within
 from support.running.faults import at_work, contents, until
 from support.running.studies import Folder
 
@@ -18,7 +19,11 @@ RUN = "runs/bert/tone+topic/tuned/seed0"
 TARGET = f"results/tiny/{RUN}/training.parquet"
 SCHEDULE = "workflow/headspec/training/schedule.py"
 #: code that trains nothing
-RATE = ("return peak * (steps", "return 0 * peak * (steps")
+without_training = within("headspec/training/schedule.py", "learning_rate", "peak = 0.0")
+
+
+def put_back(study: Folder, finished: Folder) -> None:
+    shutil.copy(finished.path / SCHEDULE, study.path / SCHEDULE)
 
 
 @pytest.fixture
@@ -48,18 +53,18 @@ def stored(study: Folder) -> list[Path]:
     return list((study.path.parent / "store").iterdir())
 
 
-def test_code_edited_before_a_job_loads_it_ends_the_job(study):
+def test_code_edited_before_a_job_loads_it_ends_the_job(study, finished):
     """It is put back before the study is planned again, so that files say what they said at first."""
     for made in ("data", "tokens"):
         shutil.rmtree(study.results / made)
     process = study.start(TARGET)
     until((study.results / "data" / "tone" / "train.parquet").exists, process)
-    study.replace(SCHEDULE, *RATE)
+    without_training(study)
     output, _ = process.communicate()
     assert process.returncode
     assert f"{SCHEDULE} was edited after this job was planned. Nothing of it is kept. Start" in output
     assert "Traceback" not in output
-    study.replace(SCHEDULE, *reversed(RATE))
+    put_back(study, finished)
     assert not (study.path / TARGET).exists() and stored(study) == []
     assert study.plan(TARGET).rules == {"train": 1}
     shutil.rmtree(study.path / ".snakemake")
@@ -67,10 +72,10 @@ def test_code_edited_before_a_job_loads_it_ends_the_job(study):
 
 
 def test_code_edited_after_a_job_loaded_it_does_no_harm(study, finished):
-    while_stopped(study, lambda: study.replace(SCHEDULE, *RATE), fails=False)
+    while_stopped(study, lambda: without_training(study), fails=False)
     assert len(stored(study)) == 1
     assert study.plan(TARGET).rules == {"train": 1}
-    study.replace(SCHEDULE, *reversed(RATE))
+    put_back(study, finished)
     assert study.plan(TARGET).rules == {}
     made, expected = contents(study.results / RUN), contents(finished.results / RUN)
     assert made["model/model.safetensors"] == expected["model/model.safetensors"]
