@@ -24,7 +24,7 @@ from headspec.data.planned import Planned
 from headspec.provenance import hashes
 from support.needs import MEMORY
 from support.paths import ROOT
-from support.running.edits import at_import, setting, within
+from support.running.edits import at_import, reworded, setting, within
 from support.running.studies import CONFIG, SMALL, Folder
 
 pytestmark = pytest.mark.slow
@@ -381,9 +381,8 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a model card": model_card,
     "comments and docstrings": comments,
     "a section added": new_section,
-    "a description reworded":
-        edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
-    "what a column means": edit("headspec/heads/importance.py", "tenth of the samples", "a tenth of them"),
+    "a description reworded": reworded("headspec/config/sections/training.py", "weight_decay"),
+    "what a column means": reworded("headspec/heads/importance.py", "IMPORTANCE"),
     "a check of the config": at_import("headspec/config/checks/consistency.py"),
     "measures added": new_measures,
     "a constant that nothing uses": edit("headspec/tables.py", "import zlib\n", "import zlib\n\nADDED = 1\n"),
