@@ -19,6 +19,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"seed": [0]}, ": no key 'seed' in the config...Did you mean 'seeds'?"),
     ({"training.lr": 1}, ": no key 'lr' in training; it has epochs,...Did you mean 'learning_rate'?"),
     ({"training.frozen.epoch": 1}, ": no key...Did you mean 'epochs'?"),
+    ({"training.precision": "fp32"}, ": no key...'precision' is a key of the config itself."),
     ({"models.minilm.batch_size": 8}, ": no key...Did you mean 'training.batch_size'?"),
     ({"mixtures.three": ["sst2", "qnli", "agnews"]}, ": no key...Did you mean 'mixtures.groups.three'?"),
     ({"training": {3: 1}}, ".3: no key '3' in training; it has epochs,..."),

@@ -145,9 +145,15 @@ def _bare(value: Any) -> str:
 
 
 def _elsewhere(key: str) -> str:
-    """Return a hint to a section that has `key`."""
+    """Return a hint to the section, or the top level, that has `key`."""
     places = [path for path, section in sections(schema()) if key in section["properties"]]
-    return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
+    if not places:
+        return ""
+    return (
+        f" Did you mean '{_dotted(places[0], key)}'?"
+        if places[0]
+        else f" '{key}' is a key of the config itself."
+    )
 
 
 def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
