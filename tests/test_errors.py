@@ -12,7 +12,7 @@ from headspec.atlas.cumulative import rescored
 from headspec.atlas.relevance import relevances
 from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
-from headspec.config.variants import KINDS
+from headspec.config.variants import RETRAININGS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
 from headspec.learnt_gates import learnt_gates
 from headspec.tasks.metrics import metric, score
@@ -67,7 +67,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "importence": (lambda: heads.MEASURES["importence"], "importance"),
     "fischer": (lambda: similarity.function("fischer"), "fisher"),
     "random_by_layer": (lambda: PRUNING_METHODS["random_by_layer"], "random-by-layer"),
-    "unshard": (lambda: KINDS["unshard"], "unshared"),
+    "unshard": (lambda: RETRAININGS["unshard"], "unshared"),
     "constituent": (lambda: TYPES["constituent"], "constituents"),
 }
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from transformers import AutoTokenizer, BartForSequenceClassification, PreTrainedModel
 
 import headspec
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.any_model.scores import SCORES
 from support import pages
 from support.model_types import any_model, every_type
@@ -72,7 +72,7 @@ def test_closed_heads_are_zero_columns_and_removed_heads(kind, tmp_path):
     assert (expected - plain).abs().max() > 1e-3 * plain.abs().max()  # heads matter
     assert torch.equal(logits(model, kind), plain)
     if kind in REFUSED:
-        with pytest.raises(EncoderError, match=REFUSED[kind]):
+        with pytest.raises(ModelError, match=REFUSED[kind]):
             headspec.remove_heads(model, heads)
     else:
         torch.testing.assert_close(logits(small, kind), expected, rtol=1e-3, atol=1e-4)

@@ -19,7 +19,7 @@ from headspec.atlas.cumulative import (
     random_rankings,
     rescored,
 )
-from headspec.atlas.sample import fold_means, sampled
+from headspec.atlas.sample import measure_folds, sampled
 from headspec.config.values import BOTTOM, TOP
 from headspec.errors import DataError
 from headspec.heads.importance import gate_gradients
@@ -36,7 +36,7 @@ SHAPE = (LAYERS, HEADS)
 DATA = {"a": examples(30, 2, 1), "r": examples(17, 5, 3)}
 ROWS = {task: sampled(task, len(of_task), 24) for task, of_task in DATA.items()}
 MEASURED = pd.concat([
-    fold_means(task, measure, np.random.default_rng(seed).random((len(ROWS[task]), *SHAPE)))
+    measure_folds(task, measure, np.random.default_rng(seed).random((len(ROWS[task]), *SHAPE)))
     for seed, (task, measure) in enumerate(itertools.product(CLASSES, ("importance", "confidence")))
 ])  # fmt: skip
 
@@ -62,7 +62,7 @@ def table(model, rankings) -> pd.DataFrame:
 
 def test_half_maps_are_means_over_examples():
     values = np.random.default_rng(0).random((47, *SHAPE))  # folds of two and of three
-    maps = half_maps(fold_means("a", "m", values), "a", "m")
+    maps = half_maps(measure_folds("a", "m", values), "a", "m")
     np.testing.assert_allclose(maps, [values[0::2].mean(axis=0), values[1::2].mean(axis=0)])
 
 
@@ -120,7 +120,7 @@ def test_importance_of_all_tasks_is_a_sum_of_shares():
     a, b = np.zeros((2, 1, 3)), np.zeros((2, 1, 3))
     a[:] = [[3000, 1000, 2000]]
     b[:] = [[1, 6, 2]]
-    frame = pd.concat([fold_means("a", "importance", a), fold_means("b", "importance", b)])
+    frame = pd.concat([measure_folds("a", "importance", a), measure_folds("b", "importance", b)])
     (everyone,) = (r for r in by_measures(frame, ["importance"], ["a", "b"]) if r.pruned_for is None)
     expected = np.array([[3 / 2 + 1 / 3, 1 / 2 + 6 / 3, 2 / 2 + 2 / 3]])
     np.testing.assert_allclose(everyone.maps, [expected, expected])

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from headspec.atlas.sample import fold_means, specific
+from headspec.atlas.sample import measure_folds, specific
 
 SHAPE, FOLDS = (2, 3), 20
 MAPS = {
@@ -14,7 +14,7 @@ MAPS = {
 
 def measured(*tasks: str) -> tuple[pd.DataFrame, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The table of specific importance, and by task its values and the shares of importance by fold."""
-    frames = [fold_means(task, name, MAPS[task]) for task in tasks for name in ("importance", "relevance")]
+    frames = [measure_folds(task, name, MAPS[task]) for task in tasks for name in ("importance", "relevance")]
     found, values, shares = specific(pd.concat(frames, ignore_index=True)), {}, {}
     for task, rows in found.sort_values(["fold", "layer", "head"]).groupby("task"):
         values[str(task)] = rows["value"].to_numpy().reshape(FOLDS, *SHAPE)

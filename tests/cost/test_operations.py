@@ -40,7 +40,7 @@ def extent_of(**sections: Any) -> Extent:
 
 def examples(extent: Extent, stage: str, **wildcards: str) -> dict[tuple[str, str], float]:
     """(pass, task): examples of a job."""
-    return {(load.kind, load.task): load.examples for load, _ in loads(extent, stage, RUN | wildcards)}
+    return {(load.purpose, load.task): load.examples for load, _ in loads(extent, stage, RUN | wildcards)}
 
 
 # --- operations of a model
@@ -201,7 +201,7 @@ def test_operations_of_a_job_are_those_of_its_examples(here):
         forward = {task: throughput.forward(extent.configs["bert"], n, 16) for task, n in lengths.items()}
         expected = sum(factor * n * forward[task] for (_, task), n in passed)
         assert job_operations(extent, stage, RUN) == pytest.approx(expected, rel=1e-12)
-        assert values.xs((stage, stage), level=("stage", "kind"))["bert", "tone"] > 0
+        assert values.xs((stage, stage), level=("stage", "purpose"))["bert", "tone"] > 0
     lora = extent_of(methods=["tuned", "lora"], training=CONFIG["training"] | {"lora": {"rank": 2}})
     adapted = job_operations(lora, "train", RUN | {"method": "lora"})
     assert adapted == pytest.approx(2 / 3 * job_operations(extent, "train", RUN))

@@ -19,7 +19,7 @@ from headspec.cost.plan import Plan
 from headspec.cost.report import counted, report
 from headspec.cost.throughput import Speed
 from headspec.data.planned import Planned
-from headspec.errors import ConfigError, EncoderError, HeadspecError
+from headspec.errors import ConfigError, HeadspecError, ModelError
 from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.pretrained import folders
 from headspec.pipeline import preflight
@@ -311,7 +311,7 @@ def test_without_the_hub_a_plan_says_at_once_what_jobs_and_dry_runs_say(
     assert "match: 90 training" in text
     assert not [record for record in caplog.records if not record.name.startswith("snakemake")]
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # as jobs, without waiting
-    with pytest.raises(EncoderError, match=re.escape(said[0].split(" (")[0])):
+    with pytest.raises(ModelError, match=re.escape(said[0].split(" (")[0])):
         folders.folder(Model(source=source), "models.far")
 
 

@@ -24,7 +24,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 import headspec
-from headspec.errors import EncoderError, NumericalError
+from headspec.errors import ModelError, NumericalError
 from headspec.models.attention import known
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
@@ -167,7 +167,7 @@ def test_a_loss_of_ones_own():
         (lambda batch: batch, ValueError, r"^batches: got one batch; expected several, such as \[batch\]$"),
         (
             lambda batch: [{"input_ids": batch["input_ids"]}],
-            EncoderError,
+            ModelError,
             "loss: missing; .* expected labels in it, or `loss`$",
         ),
         (
@@ -230,7 +230,7 @@ def test_batches_may_be_made_in_inference_mode_but_models_not():
     with torch.inference_mode(False):
         small(**batches[0]).loss.backward()
     for use in (headspec.head_importance, headspec.remove_heads):
-        with pytest.raises(EncoderError, match="^model: made inside torch.inference_mode, where nothing has"):
+        with pytest.raises(ModelError, match="^model: made inside torch.inference_mode, where nothing has"):
             use(any_model.model("roberta"), inside)
 
 
@@ -257,7 +257,7 @@ def test_choices_of_an_example_share_its_gates():
         "labels",
     )
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
-    with pytest.raises(EncoderError, match="it does not take input_ids, .* expected `inputs`, the arguments"):
+    with pytest.raises(ModelError, match="it does not take input_ids, .* expected `inputs`, the arguments"):
         headspec.HeadGates(model)
 
 
@@ -317,7 +317,7 @@ def test_a_loss_that_is_none_of_those_known_is_asked_for():
 
     model.forward = forward
     message = "of Roberta.* is no cross-entropy or squared error of its logits, expected `loss`$"
-    with pytest.raises(EncoderError, match=message):
+    with pytest.raises(ModelError, match=message):
         headspec.head_importance(model, [any_model.classified()])
 
 
@@ -371,7 +371,7 @@ def test_layers_without_a_derivative_are_refused(change, lost):
         np.testing.assert_allclose(headspec.head_importance(model, batches), expected, rtol=1e-4)
         return
     message = f"the loss has no derivative by all heads: nothing has one through ({lost.format(LAYER)})"
-    with pytest.raises(EncoderError, match=message):
+    with pytest.raises(ModelError, match=message):
         headspec.head_importance(model, batches)
 
 
@@ -385,7 +385,7 @@ def test_a_loss_may_stop_derivatives_but_not_all():
     np.testing.assert_allclose(
         headspec.head_importance(model, batches, losses), headspec.head_importance(model, batches), rtol=1e-4
     )
-    with pytest.raises(EncoderError, match="the loss has no derivative by all heads: it depends on no head"):
+    with pytest.raises(ModelError, match="the loss has no derivative by all heads: it depends on no head"):
         headspec.head_importance(model, batches, lambda outputs, batch: losses(outputs, batch).detach())
 
 

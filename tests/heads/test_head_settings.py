@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError, HeadspecError
+from headspec.errors import HeadspecError, ModelError
 from headspec.heads import head_settings
 from support.running.studies import CONFIG, study
 
@@ -50,7 +50,7 @@ def test_models_that_were_not_fetched_have_no_size_yet_and_those_that_cannot_be_
 ):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     assert head_settings.exists(Model(source="hub:nobody/none"), "models.m") is None
-    with pytest.raises(EncoderError, match=f"^models.m.source: .*/{tmp_path.name}' has no readable config"):
+    with pytest.raises(ModelError, match=f"^models.m.source: .*/{tmp_path.name}' has no readable config"):
         head_settings.exists(Model(source=str(tmp_path)), "models.m")
 
 
@@ -67,7 +67,7 @@ def check(tmp_path):
         pruning = {"fraction": 0.1} | sections.pop("pruning", {})
         try:
             head_settings.check_head_counts(study(models=models, pruning=pruning, **sections))
-        except EncoderError as error:
+        except ModelError as error:
             return str(error).split("\n")
         return []
 

@@ -8,7 +8,7 @@ import pytest
 from headspec.errors import DataError
 from headspec.heads import head_settings, masks
 from headspec.heads.masks import random_by_layer
-from headspec.heads.ranking import shared_map, top_heads
+from headspec.heads.ranking import joint_importance, top_heads
 from headspec.seeds import derive
 from support.running.studies import study
 
@@ -78,7 +78,7 @@ def test_masks_have_as_many_heads_as_the_list():
     assert fields[3:] == [("random", None, 4 / 72, draw) for draw in range(30)]
     none, own, shared, *drawn = (m.closed for m in planned)
     assert none.dtype == bool and not none.any() and (own == mask).all()
-    assert (shared == top_heads(shared_map([*importances.values()]), 4)).all()
+    assert (shared == top_heads(joint_importance([*importances.values()]), 4)).all()
     rng = np.random.default_rng(derive(0, "listed heads", "mine"))
     expected = [random_by_layer(mask, np.ones_like(mask), rng) for _ in range(30)]
     assert np.array_equal(drawn, expected) and len({each.tobytes() for each in drawn}) > 25

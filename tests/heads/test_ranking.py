@@ -13,8 +13,8 @@ from headspec.heads.ranking import (
     bottom_heads,
     fold_means,
     importance_map,
+    joint_importance,
     prune_count,
-    shared_map,
     top_heads,
 )
 from headspec.plots.drawing.heat_maps import heat_map
@@ -111,8 +111,8 @@ def test_scores_of_no_head_have_no_heat_map():
 
 def test_tasks_count_alike_in_the_shared_map():
     a, b = np.array([[[1.0, -3], [2, np.nan]], [[10, 2], [0, np.nan]]])
-    np.testing.assert_allclose(shared_map([a, 100 * b]), a / 2 + b / 4)
-    np.testing.assert_allclose(shared_map([np.stack([a, b])])[1], b / 4)  # of each of several maps
+    np.testing.assert_allclose(joint_importance([a, 100 * b]), a / 2 + b / 4)
+    np.testing.assert_allclose(joint_importance([np.stack([a, b])])[1], b / 4)  # of each of several maps
 
 
 def test_a_table_of_ragged_layers_is_the_map_that_it_was_made_of():

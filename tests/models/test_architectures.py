@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads import head_settings
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import classifier_dropout, load
@@ -163,7 +163,7 @@ def check(source: Path, **settings) -> None:
 
 
 def refused(source: Path, **settings) -> str:
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(ModelError) as caught:
         check(source, **settings)
     return str(caught.value)
 
@@ -228,7 +228,7 @@ def test_sizes_are_read_from_the_start_of_a_gguf_file(tmp_path):
         "hidden_size": 576,
     }  # fmt: skip
     few = study(models={"own": {"source": str(path)}}, pruning={"fraction": 0.001})
-    with pytest.raises(EncoderError, match="less than one of the 270 heads of models.own"):
+    with pytest.raises(ModelError, match="less than one of the 270 heads of models.own"):
         head_settings.check_head_counts(few)
 
 

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headspec.config.sections.model import Model
-from headspec.errors import DamageError, DataError, EncoderError, MissingError
+from headspec.errors import DamageError, DataError, MissingError, ModelError
 from headspec.models import encoders
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask
@@ -33,7 +33,7 @@ def loaded(folder: Path, **settings) -> PreTrainedModel:
 
 
 def refused(folder: Path, **settings) -> str:
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(ModelError) as caught:
         loaded(folder, **settings)
     assert "\n" not in str(caught.value)
     return str(caught.value)

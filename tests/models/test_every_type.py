@@ -9,7 +9,7 @@ from safetensors.torch import save_model
 from transformers.models.auto import modeling_auto as mappings
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models import architectures
 from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
@@ -46,7 +46,7 @@ def test_what_a_type_saves_is_taken_at_planning(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", every_type.UNGATED)
 def test_types_whose_heads_are_not_gated_are_refused_when_they_are_loaded(kind):
-    with pytest.raises(EncoderError, match="cannot be gated"):
+    with pytest.raises(ModelError, match="cannot be gated"):
         HeadGates(every_type.model(kind))
 
 
@@ -66,5 +66,5 @@ def test_every_text_type_of_transformers_is_listed_and_the_page_lists_each_once(
 
 def test_a_study_with_a_type_that_none_takes_is_refused_at_planning(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
-    with pytest.raises(EncoderError, match=r"^models.a.source: .* mamba, .* no attention heads; docs/"):
+    with pytest.raises(ModelError, match=r"^models.a.source: .* mamba, .* no attention heads; docs/"):
         architecture(tmp_path, Model(source=str(tmp_path)), "models.a")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention import known, sites
 from headspec.models.gates import HeadGates
 from support.tiny import encoder
@@ -21,7 +21,7 @@ def unknown():
 def refused(model: PreTrainedModel, reason: str) -> None:
     """The refusal names the type and the reason, and leaves the model as it was."""
     weights = [parameter.clone() for parameter in model.parameters()]
-    with pytest.raises(EncoderError, match=f"this {model.config.model_type} cannot be gated: .*{reason}"):
+    with pytest.raises(ModelError, match=f"this {model.config.model_type} cannot be gated: .*{reason}"):
         HeadGates(model)
     assert all(map(torch.equal, weights, model.parameters()))
 

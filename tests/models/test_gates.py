@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.importance import gate_gradients
 from headspec.models.attention.head_parameters import head_slices
@@ -199,7 +199,7 @@ def test_a_block_in_which_gates_do_not_act_is_an_error():
     gates = HeadGates(model)
     for run in (lambda: program(IDS), lambda: map(model, [IDS])):
         with (
-            pytest.raises(EncoderError, match="gates of this bert did not act: nothing in the block called"),
+            pytest.raises(ModelError, match="gates of this bert did not act: nothing in the block called"),
             gates.closed(np.eye(LAYERS, HEADS, dtype=bool)),
         ):
             run()
@@ -262,7 +262,7 @@ def test_gates_are_not_set_in_a_compiled_function():
 
     try:
         found = gated()
-    except EncoderError as error:
+    except ModelError as error:
         assert "in a function that is compiled; compile the model instead" in str(error)
     else:  # torch runs it as it is written, as after many compilations
         assert torch.equal(found, states(gates.model, gates, closing(1, 2)))
@@ -304,7 +304,7 @@ def test_shared_layers_are_counted_from_where_they_are_called():
     with gates.at(torch.ones(LAYERS, HEADS)):
         for body in (model.base_model, model, model.base_model, model):
             body(IDS)
-        with pytest.raises(EncoderError, match="Gradient checkpointing cannot be used where layers share a "):
+        with pytest.raises(ModelError, match="Gradient checkpointing cannot be used where layers share a "):
             model.base_model.encoder(torch.zeros(1, 3, 16), None)
 
 

@@ -48,7 +48,7 @@ WAYS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "sub
 LABELLED = {
     "similarity": similarity_measures.MEASURES, "heads": head_measures.MEASURES,
     "pruning methods": pruning_methods.PRUNING_METHODS,
-    "controls": {name: variants.KINDS[name] for name in variants.CONTROLS},
+    "controls": {name: variants.RETRAININGS[name] for name in variants.CONTROLS},
 }  # fmt: skip
 #: parameter of `draw`: the table that it is
 TABLES = {

@@ -10,7 +10,7 @@ import torch
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.relevance import loss_gradients, relevances
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
@@ -206,7 +206,7 @@ def test_the_language_model_is_found_at_its_origin(llama):
 
 def test_models_that_do_not_read_continuations_beside_each_other_are_refused(tmp_path):
     whole = language_model(language.make(WITHOUT, tmp_path / "m"), "models.m")
-    with pytest.raises(EncoderError, match="models.m cannot have whole answers or texts scored.*one token"):
+    with pytest.raises(ModelError, match="models.m cannot have whole answers or texts scored.*one token"):
         prompted(whole, {"t": []}, {"t": {"type": "classification", "labels": CLASSES}}, "models.m")
 
 

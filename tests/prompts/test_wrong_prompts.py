@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.data.overlap import with_keys
-from headspec.errors import EncoderError, HeadspecError
+from headspec.errors import HeadspecError, ModelError
 from headspec.prompts import checks
 from headspec.tasks.kinds.continuations.prompts import AnswerPairs
 from headspec.tasks.kinds.texts.prompts import Prompts
@@ -222,7 +222,7 @@ def test_answers_of_examples_are_read_in_their_prompts(made):
     tokenizer = AutoTokenizer.from_pretrained(made("llama"))
     prompts = AnswerPairs(tokenizer, Wording("{text_a}", ()), 40, "tasks.a")
     table = pd.DataFrame({"example": [7], "text_a": ["the l"], "text_b": None, "label": '["ovely", " the"]'})
-    with pytest.raises(EncoderError, match=f"^tasks.a.label: example 7: {JOINED}"):
+    with pytest.raises(ModelError, match=f"^tasks.a.label: example 7: {JOINED}"):
         prompts.encode(table, [])
 
 
@@ -257,7 +257,7 @@ def test_prompts_without_tokens_are_refused(made, task, texts, problem):
             prompts.content_free()
 
     if problem:
-        with pytest.raises(EncoderError, match=re.escape(problem)):
+        with pytest.raises(ModelError, match=re.escape(problem)):
             job()
     else:
         job()

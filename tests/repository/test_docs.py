@@ -233,6 +233,16 @@ def test_the_architecture_page_has_every_private_name_of_other_packages():
     assert sorted(named) == sorted(set().union(*map(private_names, LIBRARY.parent.rglob("*.py"))))
 
 
+def test_terms_on_the_architecture_page_are_names_in_the_code():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Terms")[2].partition("\n## ")[0]
+    terms = [term for line in section.splitlines() for term in re.findall(r"`(\w+)`", line) if line[0] == "-"]
+    code = " ".join(path.read_text() for path in [*LIBRARY.rglob("*.py"), *LIBRARY.parent.rglob("*.smk")])
+    words = {*re.findall(r"[a-zA-Z_]+", code)}
+    assert terms
+    assert {term for term in terms if term not in words} == set()
+
+
 @pytest.mark.slow
 def test_every_schema_of_the_library_is_a_known_table():
     """That of tokens is known with the columns of all kinds of tasks."""

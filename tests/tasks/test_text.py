@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -160,8 +160,8 @@ def test_the_family_of_a_model_says_which_tokens_it_predicts(tokenizers):
         return tokens.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
 
     assert [completed(family)["causal"] for family in (CONTINUES, READS)] == [True, False]
-    with pytest.raises(EncoderError, match="tasks.t.type: got 'text', .* encoder-decoder"):
+    with pytest.raises(ModelError, match="tasks.t.type: got 'text', .* encoder-decoder"):
         completed(WRITES)
     tokenizer.mask_token = None
-    with pytest.raises(EncoderError, match="tasks.t.type: got 'text', .* has no mask"):
+    with pytest.raises(ModelError, match="tasks.t.type: got 'text', .* has no mask"):
         completed(READS)

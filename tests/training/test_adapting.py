@@ -10,7 +10,7 @@ from torch import nn
 
 from headspec.config.sections.model import Model
 from headspec.config.sections.training import Training
-from headspec.errors import DamageError, EncoderError, NumericalError
+from headspec.errors import DamageError, ModelError, NumericalError
 from headspec.models import encoders
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -90,7 +90,7 @@ def test_layers_that_get_adapters():
 def test_layers_that_cannot_have_adapters_are_refused():
     net = encoder("llama")
     net.layers[1].self_attn.o_proj = nn.Bilinear(2, 3, 4)
-    with pytest.raises(EncoderError, match="this llama cannot have .*'layers.1.self_attn.o_proj' is a Bilin"):
+    with pytest.raises(ModelError, match="this llama cannot have .*'layers.1.self_attn.o_proj' is a Bilin"):
         targets(net, "all")
 
 

@@ -29,7 +29,7 @@ def prune_heads(model: PreTrainedModel, heads_to_prune: Mapping[int, list[int]])
 
     Raises
     ------
-    EncoderError, ValueError
+    ModelError, ValueError
         As of `headspec.remove_heads`.
 
     Examples

@@ -75,7 +75,7 @@ class UnplannedError(HeadspecError):
     """A job loaded code that the plan of the job does not know of."""
 
 
-class EncoderError(HeadspecError):
+class ModelError(HeadspecError):
     """A pretrained model cannot be loaded, or its heads cannot be gated."""
 
 

@@ -255,16 +255,16 @@ class Partial:
         return self.gates.load_state_dict(state)
 
 
-def learnt_gates(kind: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
-    """Return gates of a kind, all open.
+def learnt_gates(gates: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
+    """Return learnt gates, all open.
 
-    `kind` is "l0", "l0-target", "subset" or "subset-hard"; `shape` layers and heads, or a number of heads;
+    `gates` is "l0", "l0-target", "subset" or "subset-hard"; `shape` layers and heads, or a number of heads;
     `count` the heads to keep (not used by `l0`). Only `l0` uses `penalty`.
     """
-    require("kind of gates", kind, ("l0", "l0-target", "subset", "subset-hard"))
-    if kind == "l0":
+    require("kind of gates", gates, ("l0", "l0-target", "subset", "subset-hard"))
+    if gates == "l0":
         return L0(shape, penalty)
     assert count is not None
-    if kind == "l0-target":
+    if gates == "l0-target":
         return L0Target(shape, count)
-    return Subset(shape, count, hard=kind == "subset-hard")
+    return Subset(shape, count, hard=gates == "subset-hard")

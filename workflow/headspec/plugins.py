@@ -28,9 +28,9 @@ HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity",
 
 @dataclass(frozen=True)
 class Declaration:
-    """A function declared by a plugin: its kind, name, label in figures, and what it reads (`of`)."""
+    """A function declared by a plugin: what it is, its name, label in figures, and what it reads (`of`)."""
 
-    kind: str
+    declares: str
     name: str
     label: str
     of: str | None
@@ -66,16 +66,16 @@ def pruning_method(name: str, label: str) -> Callable[[F], F]:
     """Declare a pruning method for `gates.pruning_methods`, which chooses the heads to keep.
 
     The function takes importance (layers, heads) of the heads that can close, for one or several tasks
-    (`shared_map`), the number of heads to keep, and a random generator. It returns bool (layers, heads), True
-    for each head to keep.
+    (`joint_importance`), the number of heads to keep, and a random generator. It returns bool (layers,
+    heads), True for each head to keep.
     """
     return _declare(PRUNING_METHOD, name, label)
 
 
-def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:
+def _declare(declares: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:
     def note(function: F) -> F:
         code = function.__code__
-        declaration = Declaration(kind, name, label, of, code.co_filename, code.co_firstlineno)
+        declaration = Declaration(declares, name, label, of, code.co_filename, code.co_firstlineno)
         setattr(function, DECLARED, declaration)
         return function
 

@@ -33,7 +33,7 @@ rule attention:
         result(RUN, "atlas/attention.parquet"),
     log:
         log(RUN, "atlas/attention"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -63,7 +63,7 @@ rule attended:
         result(RUN, "atlas/attended.parquet"),
     log:
         log(RUN, "atlas/attended"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -114,7 +114,7 @@ rule relevance:
         result(RUN, "atlas/relevance.parquet"),
     log:
         log(RUN, "atlas/relevance"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -143,7 +143,7 @@ rule ablation:
         predictions=result(RUN, "atlas/ablated.parquet"),
     log:
         log(RUN, "atlas/ablation"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -175,7 +175,7 @@ rule measured:
         log(RUN, "atlas/{measure}"),
     wildcard_constraints:
         measure=any_of(STUDY.atlas.measured),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -235,7 +235,7 @@ rule cumulative:
         result(RUN, "atlas/cumulative.parquet"),
     log:
         log(RUN, "atlas/cumulative"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

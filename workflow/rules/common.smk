@@ -65,7 +65,7 @@ result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 GPU, THREADS = machine.model_resources(workflow, LAYOUT)
 TIMED = workflow.is_main_process and machine.on_cluster(workflow)
 REQUESTS = Requests(LAYOUT, GPU, THREADS, timed=TIMED)
-requests, by_tasks = REQUESTS.resources, REQUESTS.by_tasks
+requests, larger_mixtures_first = REQUESTS.resources, REQUESTS.larger_mixtures_first
 training_threads = REQUESTS.training_threads
 machine.share_gpus(workflow, STUDY, GPU)
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)

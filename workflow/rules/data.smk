@@ -119,11 +119,11 @@ rule split:
         job(files.split_source),
         data=job(files.split_base),
     output:
-        result("data/{task}/{kind}/{name}.parquet"),
+        result("data/{task}/{section}/{name}.parquet"),
     log:
-        log("data/{task}/{kind}/{name}"),
+        log("data/{task}/{section}/{name}"),
     wildcard_constraints:
-        kind="further|test",
+        section="further|test",
         name="[^/]+",
     conda:
         "../../envs/analysis.yaml"
@@ -147,11 +147,11 @@ use rule tokenize as tokenize_split with:
         texts=rules.split.output,
         vocabulary=job(files.vocabulary),
     output:
-        result("tokens/{model}/{task}/{kind}/{name}.parquet"),
+        result("tokens/{model}/{task}/{section}/{name}.parquet"),
     log:
-        log("tokenize/{model}/{task}/{kind}/{name}"),
+        log("tokenize/{model}/{task}/{section}/{name}"),
     wildcard_constraints:
-        kind="further|test",
+        section="further|test",
         name="[^/]+",
     message:
         "Tokens of {wildcards.name} of task {wildcards.task} for {wildcards.model}"

@@ -15,7 +15,7 @@ rule learn_gates:
     wildcard_constraints:
         pruning_method=any_of(pruned.open_ended()),
         kept="open.*",
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: training_threads
@@ -53,7 +53,7 @@ rule pruned_run:
         log(PRUNED_RUN, "pruned_run"),
     wildcard_constraints:
         pruning_method=any_of(pruning_methods.PRUNING_METHODS),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: training_threads
@@ -114,7 +114,7 @@ rule attended_after:
     wildcard_constraints:
         pruning_method=any_of(STUDY.gates.keep_models),
         kept_for=any_of([ALL, *STUDY.tasks]),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

@@ -10,7 +10,7 @@ rule importance:
         result(RUN, "importance.parquet"),
     log:
         log(RUN, "importance"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     group:
         "heads"
     conda:
@@ -64,7 +64,7 @@ rule prune:
         predictions=result(RUN, "predictions.parquet"),
     log:
         log(RUN, "prune"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     group:
         "heads"
     conda:
@@ -104,7 +104,7 @@ rule listed:
         result(RUN, "listed.parquet"),
     log:
         log(RUN, "listed"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

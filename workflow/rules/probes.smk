@@ -12,7 +12,7 @@ rule probe:
         log(RUN, "probes/{task}"),
     wildcard_constraints:
         task=any_of(LAYOUT.probed_tasks),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

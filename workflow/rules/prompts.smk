@@ -40,7 +40,7 @@ rule prompted:
         log(RUN, "prompted"),
     wildcard_constraints:
         method="prompted",
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

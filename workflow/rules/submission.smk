@@ -12,7 +12,7 @@ rule predict:
         result(RUN, "submission.parquet"),
     log:
         log(RUN, "predict"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

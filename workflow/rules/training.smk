@@ -42,7 +42,7 @@ rule train:
         log(RUN, "train"),
     wildcard_constraints:
         method=any_of(LAYOUT.trained),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: training_threads
@@ -92,7 +92,7 @@ rule branch:
         mixture=any_of(STUDY.iat.mixtures),
         method=any_of(LAYOUT.bases),
         delta=r"[\d.e-]+",
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: training_threads
@@ -129,7 +129,7 @@ rule retrain:
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
         method=any_of(LAYOUT.retrained),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: training_threads
@@ -164,7 +164,7 @@ rule evaluate:
         result(RUN, "evaluation.parquet"),
     log:
         log(RUN, "evaluate"),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -197,7 +197,7 @@ rule transfer:
         mixture=any_of(dict.fromkeys(run.mixture for run in STUDY.transfer_runs)),
         method=any_of(dict.fromkeys(run.method for run in STUDY.transfer_runs)),
         task=any_of(STUDY.transfer.tasks),
-    priority: by_tasks
+    priority: larger_mixtures_first
     conda:
         "../../envs/train.yaml"
     threads: THREADS

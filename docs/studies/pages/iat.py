@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.config.variants import KINDS
+from headspec.config.variants import RETRAININGS
 from headspec.plots.iat import draw_verdict
 from headspec.statistics.comparison import power, seeds_needed
 from headspec.statistics.intervals import Components
@@ -147,7 +147,7 @@ def transfer() -> str:
 def figure() -> Figure:
     """Every variant's effect with its interval."""
     found = table(STUDY, "improvement")
-    return draw_verdict(found, KINDS.labels(found["heads"].dropna()))
+    return draw_verdict(found, RETRAININGS.labels(found["heads"].dropna()))
 
 
 BLOCKS = {

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 import torch
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.batching import Examples
 from headspec.models.export import folder
 from headspec.models.multitask import MultiTask
@@ -70,7 +70,7 @@ def test_token_types_are_an_input_where_texts_have_them(tmp_path):
 def test_a_model_that_computes_something_else_is_not_left(tmp_path, monkeypatch):
     correct = folder.remove_heads
     monkeypatch.setattr(folder, "remove_heads", lambda net, kept: correct(net, ~kept))
-    with pytest.raises(EncoderError, match="out: not written, because its logits differ by .* at most 1e-04"):
+    with pytest.raises(ModelError, match="out: not written, because its logits differ by .* at most 1e-04"):
         export(model("bert", 1), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -90,7 +90,5 @@ def test_nothing_half_written_is_left(tmp_path):
 def test_missing_packages_are_named(monkeypatch):
     folder.check_onnx_installed()
     monkeypatch.setattr(folder, "find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(
-        EncoderError, match=r"needs onnxscript, not installed; pip install 'headspec\[onnx\]'"
-    ):
+    with pytest.raises(ModelError, match=r"needs onnxscript, not installed; pip install 'headspec\[onnx\]'"):
         folder.check_onnx_installed()

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 import headspec
 from headspec import compat
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.export import structure
 from headspec.models.gates import HeadGates
 from support.model_types import any_model
@@ -72,7 +72,7 @@ def test_what_the_config_does_not_describe_is_refused(tmp_path):
     pruned = small("roberta")
     pruned.classifier.dense = torch.nn.Linear(32, 16)
     expected = r"'classifier.dense.bias' is \(16,\), expected \(32,\)$"
-    with pytest.raises(EncoderError, match=f"^this roberta is not as its config says: {expected}"):
+    with pytest.raises(ModelError, match=f"^this roberta is not as its config says: {expected}"):
         headspec.save(pruned, tmp_path)
     with pytest.raises(TypeError, match="^model: got Linear, expected a model of transformers"):
         headspec.save(pruned.classifier.dense, tmp_path)
@@ -91,7 +91,7 @@ def test_folders_that_hold_no_such_model_are_refused(change, message, tmp_path):
     headspec.save(small("roberta"), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(EncoderError, match=message):
+    with pytest.raises(ModelError, match=message):
         headspec.load(tmp_path)
 
 

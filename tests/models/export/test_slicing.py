@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
@@ -50,7 +50,7 @@ def test_removed_heads_are_closed_heads_without_their_weights(kind, kept):
 
 def test_heads_that_others_listen_to_cannot_be_removed():
     talking = encoder("deberta", talking_head=True)
-    with pytest.raises(EncoderError, match="of this deberta cannot be removed: the others alone do not"):
+    with pytest.raises(ModelError, match="of this deberta cannot be removed: the others alone do not"):
         remove_heads(talking, SOME)
 
 
@@ -69,5 +69,5 @@ def test_a_layer_without_heads_has_none(kind, layer, tmp_path):
     gates = HeadGates(small)
     assert np.array_equal(gates.exists, ~emptied)
     nothing = remove_heads(small, gates.exists)
-    with pytest.raises(EncoderError, match="cannot be gated: all of them were removed"):
+    with pytest.raises(ModelError, match="cannot be gated: all of them were removed"):
         HeadGates(nothing)

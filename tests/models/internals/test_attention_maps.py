@@ -9,7 +9,7 @@ import torch
 from transformers.models.bert import modeling_bert
 from transformers.models.mpnet import modeling_mpnet
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.gates import HeadGates, Receiver
 from headspec.models.internals.activations import attention_maps
 from support.tiny import ENCODER_DECODERS, HEADS, LAYERS, by_family, encoder, examples
@@ -131,7 +131,7 @@ def test_an_encoder_that_gives_no_weights_is_refused(kind, inputs, monkeypatch):
     }[kind]
     usual = getattr(where, name)
     monkeypatch.setattr(where, name, lambda *args, **kwargs: (usual(*args, **kwargs)[0], None))
-    with pytest.raises(EncoderError, match=f"attention of this {kind} cannot be captured: no weights"):
+    with pytest.raises(ModelError, match=f"attention of this {kind} cannot be captured: no weights"):
         captured(model, inputs)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
 from support.tiny import LAYERS, by_family, examples, multitask
@@ -67,6 +67,6 @@ def does_not_repeat_its_calls(model: MultiTask) -> None:
 def test_an_encoder_whose_passes_cannot_start_at_a_layer_is_refused(unfit, message):
     model = multitask("bert", {"a": ["x", "y"]})
     unfit(model)
-    with pytest.raises(EncoderError, match=message), Resuming(model.encoder, model.gates):
+    with pytest.raises(ModelError, match=message), Resuming(model.encoder, model.gates):
         pass
     assert not any(forwards(model))

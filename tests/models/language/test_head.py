@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, LlamaForCausalLM, PreTrainedModel
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.language import LanguageHead, check_head, language_model
 from support import tiny
 from support.language import random
@@ -94,9 +94,9 @@ class Reading(LlamaForCausalLM):
 
 def test_heads_that_need_more_than_states_are_refused():
     model = Reading(made("llama").config).eval()
-    with pytest.raises(EncoderError, match=r"m cannot be prompted: .* other logits than Reading returns"):
+    with pytest.raises(ModelError, match=r"m cannot be prompted: .* other logits than Reading returns"):
         check_head(model, "m")
     sizes = tiny._SIZE | {"embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32}
     bottled = AutoModelForMaskedLM.from_config(AutoConfig.for_model("mobilebert", **sizes)).eval()
-    with pytest.raises(EncoderError, match="m cannot be prompted: the head of MobileBertForMaskedLM needs"):
+    with pytest.raises(ModelError, match="m cannot be prompted: the head of MobileBertForMaskedLM needs"):
         check_head(bottled, "m")

@@ -14,7 +14,7 @@ import torch
 from headspec.atlas import ablation, attention, relevance
 from headspec.cost import memory
 from headspec.cost.requests import Requests
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -97,7 +97,7 @@ def test_layers_are_whole_and_in_order_or_have_no_room(model):
     layers = {name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdigit()}
     inner = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
     assert not inner, "a layer is cut"
-    with pytest.raises(EncoderError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
+    with pytest.raises(ModelError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
         device_map(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
 
 

@@ -10,7 +10,7 @@ import torch
 
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
-from headspec.errors import DataError, EncoderError, HeadspecError
+from headspec.errors import DataError, HeadspecError, ModelError
 from headspec.heads import head_settings
 from headspec.models import encoders, tokenization, vocabulary
 from headspec.models.gates import HeadGates
@@ -83,7 +83,7 @@ def test_the_language_is_told_before_the_source(made):
         "frr": "the tokenizer has no 'frr'; expected one of de, fr, ... Did you mean 'fr'?",
         None: "missing",
     }.items():
-        with pytest.raises(EncoderError) as caught:
+        with pytest.raises(ModelError) as caught:
             ENCODING.completed(tokenizer, classes("") | {"target_language": language}, 16, "tasks.a")
         assert str(caught.value).startswith(f"tasks.a.target_language: {problem}")
 

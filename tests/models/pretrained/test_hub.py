@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.encoders import load, reference
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks
@@ -17,7 +17,7 @@ TINY = "hub:someone/tiny-bert"
 
 
 def refused(source: str) -> str:
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(ModelError) as caught:
         load(Model(source=source), "models.own")
     return str(caught.value)
 
@@ -61,9 +61,9 @@ def test_a_cached_model_is_checked_before_any_job(cache):
         study_checks.check_models(study(models={"own": settings}))
 
     check(source="hub:someone/new@main")  # its first job checks it
-    with pytest.raises(EncoderError, match=r"^models\.own\.max_length: "):
+    with pytest.raises(ModelError, match=r"^models\.own\.max_length: "):
         check(source=TINY, max_length=33)
-    with pytest.raises(EncoderError, match=r"^models\.own\.sha256: "):
+    with pytest.raises(ModelError, match=r"^models\.own\.sha256: "):
         check(source=TINY, max_length=16, sha256="0" * 8)
 
 

@@ -11,7 +11,7 @@ from headspec.config.sections.model import Model
 from headspec.cost import workload
 from headspec.cost.plan import Plan
 from headspec.cost.throughput import Speed
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models import encoders
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
@@ -117,7 +117,7 @@ def test_the_first_token_as_it_is_passes_no_pooler(model):
 def test_other_poolings_are_refused_before_any_job(model, settings, said):
     sentence_encoder(model, settings)
     own = {"source": str(model), "max_length": 16}
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(ModelError) as caught:
         study_checks.check_models(study(models={"own": own}))
     message = str(caught.value)
     assert message.startswith(f"models.own.pooling: got auto, but in '{model}' 1_Pooling/config.json ")
@@ -134,7 +134,7 @@ def test_a_pooling_outside_the_model_is_refused(model, place):
     outside = (
         f"models.own.pooling: got auto, but in '{model}' modules.json names {place}, which is outside the"
     )
-    with pytest.raises(EncoderError, match=f"^{outside}"):
+    with pytest.raises(ModelError, match=f"^{outside}"):
         pooling(model)
     assert pooling(model, pooling="cls") == "cls"
 

@@ -21,7 +21,7 @@ from transformers.models.auto import tokenization_auto
 
 from headspec import plugins
 from headspec.config.sections.model import Model
-from headspec.errors import ChangedError, EncoderError
+from headspec.errors import ChangedError, ModelError
 from headspec.models import encoders, tokenization
 from headspec.models.architectures import types
 from headspec.models.pretrained import folders, study_checks
@@ -191,7 +191,7 @@ def test_a_vocabulary_that_no_class_names_cannot_be_read(own_tokenizer, monkeypa
     study_checks.check_models(planned)
     (own_tokenizer / "more.lst").write_text("c")
     configure(own_tokenizer, "tokenizer_config.json", more="more.lst")
-    with pytest.raises(EncoderError, match=r"^models.m.source: the tokenizer of 'm' cannot be .*/more\.lst'"):
+    with pytest.raises(ModelError, match=r"^models.m.source: the tokenizer of 'm' cannot be .*/more\.lst'"):
         study_checks.check_models(planned)
 
 
@@ -240,7 +240,7 @@ def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it(tmp_path, monkeyp
 def test_what_transformers_would_load_beside_the_weights_is_refused(model, source, file, content, problem):
     (model / "m.gguf").write_bytes(b"GGUF 1")
     (model / file).write_text(json.dumps(content))
-    with pytest.raises(EncoderError, match=rf"^models\.m\.source: .*{problem}"):
+    with pytest.raises(ModelError, match=rf"^models\.m\.source: .*{problem}"):
         encoders.load(Model(source=source), "models.m")
 
 
@@ -314,7 +314,7 @@ def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(empty_cache, mon
         server.shutdown()
     assert asked(f"{HUB}@main") == (REVISION, REVISION)  # without the hub, the stored commit holds
     (empty_cache / "made.parquet").touch()
-    with pytest.raises(EncoderError, match=f"^models.m.source: the commit of '{HUB}@gone' is unknown"):
+    with pytest.raises(ModelError, match=f"^models.m.source: the commit of '{HUB}@gone' is unknown"):
         folders.version(Model(source=f"{HUB}@gone"), "models.m", "weights", results=empty_cache)
     lay_out(empty_cache)
     assert asked(f"{HUB}@main") == (REVISION, REVISION)

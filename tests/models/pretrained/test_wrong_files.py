@@ -1,4 +1,4 @@
-"""Folders of models whose files disagree, are broken, or want to run code: an EncoderError while planning."""
+"""Folders of models whose files disagree, are broken, or want to run code: an ModelError while planning."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads import head_settings
 from headspec.models import encoders
 from headspec.models.pretrained import study_checks
@@ -41,7 +41,7 @@ def planned(source: str = "m", max_length: int = 16) -> None:
 
 
 def refused(source: str = "m") -> str:
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(ModelError) as caught:
         planned(source)
     return str(caught.value)
 
@@ -57,7 +57,7 @@ def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
     (folder / "config.json").write_text(json.dumps(config))
     try:
         planned(str(folder))
-    except EncoderError as error:
+    except ModelError as error:
         assert str(error).startswith("models.m.")
 
 
@@ -139,7 +139,7 @@ def test_weights_that_cannot_be_loaded(model, place, content, told):
     (model / place).write_bytes(content((model / place).read_bytes()))
     message = refused()
     assert message.startswith("models.m.source: 'm' cannot be loaded: ") and f"{place} {told}" in message
-    with pytest.raises(EncoderError, match="models.m.source: 'm' cannot be loaded"):
+    with pytest.raises(ModelError, match="models.m.source: 'm' cannot be loaded"):
         encoders.load(Model(source="m"), "models.m")
 
 
@@ -191,7 +191,7 @@ def test_a_folder_without_a_vocabulary(model):
         (model / name).unlink()
     (model / "words.txt").write_text("\n".join(WORDS))
     with pytest.raises(
-        EncoderError, match="^models.m.source: 'm' has no vocabulary; expected tokenizer.json, vocab.txt"
+        ModelError, match="^models.m.source: 'm' has no vocabulary; expected tokenizer.json, vocab.txt"
     ):
         study_checks.check_models(studies.study(models={"m": {"source": "m", "max_length": 16}}))
 
@@ -201,7 +201,7 @@ def test_pickles_are_not_loaded(model, name):
     (model / "model.safetensors").unlink()
     (model / name).write_bytes(pickle.dumps(CODE))
     problem = "cannot be loaded" if name == "model.safetensors" else "has no complete safetensors weights"
-    with pytest.raises(EncoderError, match=f"models.m.source: 'm' {problem}"):
+    with pytest.raises(ModelError, match=f"models.m.source: 'm' {problem}"):
         encoders.load(Model(source="m"), "models.m")
     assert not Path("trace").exists()
 
@@ -217,14 +217,14 @@ def test_code_that_a_model_brings_is_not_run(model):
     for load in (encoders.load, tokenizer):
         try:
             load(Model(source="m"), "models.m")
-        except EncoderError as error:
+        except ModelError as error:
             assert "trust_remote_code" in str(error)
     assert not Path("trace").exists()
 
 
 @pytest.mark.parametrize("source", ["hub:../x", "hub:a..b/c", "hub:a--b/c@1", "hub:" + "a" * 200 + "/b"])
 def test_names_that_the_hub_has_not(source):
-    with pytest.raises(EncoderError, match="models of the hub have no such names"):
+    with pytest.raises(ModelError, match="models of the hub have no such names"):
         folder(Model(source=source), "models.m")
 
 
@@ -251,7 +251,7 @@ def test_more_tokens_than_embeddings(model):
     numbers = f"has {KNOWN + 2} tokens, but the model has embeddings for {KNOWN} (vocab_size"
     assert numbers in refused()
     (model / "model.safetensors").unlink()  # what a hub model that is not here leaves to jobs
-    with pytest.raises(EncoderError, match=re.escape(numbers)):
+    with pytest.raises(ModelError, match=re.escape(numbers)):
         tokenizer(Model(source="m"), "models.m")
 
 

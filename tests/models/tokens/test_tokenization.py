@@ -8,7 +8,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.tokenization import delimit, encode, special_tokens, tokenizer
 from support.data.labelled_texts import table
 from support.models import TEXTS, make
@@ -42,7 +42,7 @@ def test_an_empty_text_has_only_special_tokens_or_is_refused():
     assert frame["input_ids"][0] == [CLS, SEP]
     bare = words()
     bare.backend_tokenizer.post_processor = processors.Sequence([])
-    with pytest.raises(EncoderError, match="1 empty texts, the first that of example 0, have no tokens"):
+    with pytest.raises(ModelError, match="1 empty texts, the first that of example 0, have no tokens"):
         encode(bare, rows, 16, ["x", "y"])
     delimit(bare)
     assert encode(bare, rows, 16, ["x", "y"])[0]["input_ids"][0] == [SEP]
@@ -103,5 +103,5 @@ def test_a_broken_tokenizer_is_refused(tmp_path, content):
     (folder / "tokenizer.json").unlink()
     if content is not None:
         (folder / "tokenizer.json").write_text(content)
-    with pytest.raises(EncoderError, match="^models.bert.source: "):
+    with pytest.raises(ModelError, match="^models.bert.source: "):
         tokenizer(Model(source=str(folder)), "models.bert")

@@ -5,7 +5,7 @@ import pytest
 from transformers import AutoConfig
 
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models import vocabulary
 from headspec.models.tokenization import tokenizer
 from headspec.models.word_tokens import encode_words, separators
@@ -70,7 +70,7 @@ def test_sentences_that_are_left_out(loaded):
     assert left_out == {"too_long": int(not relative), "lost_words": int(3 not in kept)}
     if not relative:
         problem = r"none of 1 sentences is left: 1 have more than the model's \d"
-        with pytest.raises(EncoderError, match=problem):
+        with pytest.raises(ModelError, match=problem):
             encode_words(found, [[word] * 600], config)
 
 

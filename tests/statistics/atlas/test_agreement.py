@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr, t
 
-from headspec.atlas.sample import FOLDS, fold_means, sampled
+from headspec.atlas.sample import FOLDS, measure_folds, sampled
 from headspec.config.runs import Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.measures import (  # fmt: skip
@@ -49,7 +49,7 @@ def test_examples_are_the_same_for_all_and_folds_are_means():
     assert len(set(rows)) == 30 and (sampled("a", 100, 30) == rows).all()
     assert set(sampled("a", 100, 30)) <= set(sampled("a", 100, 60)) and len(sampled("a", 7, 30)) == 7
     values = np.random.default_rng(0).random((30, 2, 3))
-    frame = fold_means("a", "x", values)
+    frame = measure_folds("a", "x", values)
     first = frame[(frame["fold"] == 1) & (frame["layer"] == 1) & (frame["head"] == 2)].iloc[0]
     assert first["value"] == pytest.approx(values[[1, 21], 1, 2].mean()) and first["n"] == 2
     sizes = frame.groupby("fold")["n"].first()
@@ -174,6 +174,6 @@ def test_intervals_cover_what_they_say(seeds, rho, noise):
 def test_head_values_cover_their_mean():
     rng, covered = np.random.default_rng(6), []
     for _ in range(40):
-        frame = head_values(run(), fold_means("a", "x", rng.exponential(1.0, (300, 6, 12))), 0.95)
+        frame = head_values(run(), measure_folds("a", "x", rng.exponential(1.0, (300, 6, 12))), 0.95)
         covered.append(((frame["ci_low"] <= 1) & (frame["ci_high"] >= 1)).mean())
     assert 0.93 < np.mean(covered) < 0.97

@@ -43,7 +43,7 @@ def metrics(tasks: list[str]) -> dict[str, str]:
 
 
 def labels(config: Study) -> dict[str, str]:
-    return variants.KINDS.labels(variant.heads for variant in config.variants)
+    return variants.RETRAININGS.labels(variant.heads for variant in config.variants)
 
 
 def iat_table(config: Study) -> pd.DataFrame:

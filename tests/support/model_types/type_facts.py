@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headspec.cost import translated
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -198,7 +198,7 @@ def check_kept(model: PreTrainedModel, given: dict[str, Any], alone: bool) -> No
         try:
             loaded = type(model).from_pretrained(folder) if alone else load(folder)
         except RuntimeError as error:  # of sizes
-            raise EncoderError(str(error)) from None
+            raise ModelError(str(error)) from None
         assert same(states(loaded, given, gates), states(smaller, given, gates))
 
 
@@ -206,7 +206,7 @@ def works(check: Any, *args: Any) -> bool:
     """Whether something works, or is refused in a sentence; anything else is an error."""
     try:
         check(*args)
-    except EncoderError:
+    except ModelError:
         return False
     return True
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.atlas.sample import fold_means
+from headspec.atlas.sample import measure_folds
 from headspec.head_arrays import existing, spread
 from headspec.heads.ablations import HalfMeans, aligned, each_replaced
 from headspec.models.batching import Batch, Examples
@@ -67,7 +67,7 @@ def ablate(
     padding, of the half of `rows` (even or odd folds) that an example is not in, so that no example shapes
     the mean by which it is judged. `rows` are as from `sampled`, at least two for mean_ablation.
 
-    Raises EncoderError if the encoder's passes cannot be resumed, NumericalError if a loss or prediction is
+    Raises ModelError if the encoder's passes cannot be resumed, NumericalError if a loss or prediction is
     not finite.
     """
     model.to(device.name).eval()
@@ -147,7 +147,7 @@ def _half_means(
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
     """Return, in the schema `HEAD_FOLDS`, the mean increase of the loss by fold and its mean size."""
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
-    return pd.concat([fold_means(task, *measured) for measured in values.items()], ignore_index=True)
+    return pd.concat([measure_folds(task, *measured) for measured in values.items()], ignore_index=True)
 
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
@@ -170,7 +170,7 @@ def resample_ablation(
     Unlike zeros and means, these are context vectors that the head does produce (Chan et al. 2022). The other
     example is half of `rows` further on, in their random order. Its tokens are counted from the end if the
     last one is the text's vector, else from the beginning, and repeat where its text is shorter. Raises
-    EncoderError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
+    ModelError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
     """
     model.to(device.name).eval()
     other = np.zeros(len(examples), dtype=int)

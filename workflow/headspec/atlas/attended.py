@@ -49,7 +49,7 @@ def attended(
 
     A model reads at most `wanted` sentences as it reads the texts of its tasks, with their prefixes in turn.
     For an encoder-decoder, at most `wanted` target texts of each task in `targets` follow, for decoder
-    self-attention. Raises EncoderError if no sentence is left.
+    self-attention. Raises ModelError if no sentence is left.
     """
     prefixes = [encoding(each).begin(tokenizer, each) for each in model.classes.values()] or [""]
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]

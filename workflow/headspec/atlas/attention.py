@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.atlas.sample import fold_means, sampled
+from headspec.atlas.sample import measure_folds, sampled
 from headspec.head_arrays import CROSS, ENCODER, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, require_finite
@@ -135,7 +135,7 @@ def attention_measures(
         names, what = examples[task].example[rows], f"attention weights, task '{task}'"
         require_finite(values[:, everywhere], what, names, device)
         by_layer = spread(values, model.gates.exists)
-        frames += [fold_means(task, name, by_layer[:, i]) for i, name in enumerate(MEASURES)]
+        frames += [measure_folds(task, name, by_layer[:, i]) for i, name in enumerate(MEASURES)]
     return pd.concat(frames, ignore_index=True)
 
 

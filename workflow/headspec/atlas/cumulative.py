@@ -17,7 +17,7 @@ from headspec.head_arrays import as_array, existing, spread
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.heads.ranking import importance_map, prune_count, shared_map, top_heads
+from headspec.heads.ranking import importance_map, joint_importance, prune_count, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -80,15 +80,15 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
     """Return the ranking of each task by each measure, and for several tasks `importance_all`.
 
-    `importance_all` is the `shared_map` of all tasks. `heads` has the schema `HEAD_FOLDS`, of any origin;
-    larger values of `measures` must mean that a head matters more.
+    `importance_all` is the `joint_importance` of all tasks. `heads` has the schema `HEAD_FOLDS`, of any
+    origin; larger values of `measures` must mean that a head matters more.
     """
     rankings = []
     for measure in measures:
         maps = {task: half_maps(heads, task, measure) for task in tasks}
         rankings += [Ranking(measure, task, TOP, None, task_rows) for task, task_rows in maps.items()]
         if measure == IMPORTANCE and len(tasks) > 1:
-            rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, shared_map(list(maps.values()))))
+            rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, joint_importance(list(maps.values()))))
     return rankings
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.atlas.sample import fold_means, sampled
+from headspec.atlas.sample import measure_folds, sampled
 from headspec.heads.importance import STEPS, by_batch, integrated_derivatives, ones, token_derivatives
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
@@ -55,7 +55,7 @@ def relevance_measures(
             "gradient_x_activation": -by_example,
             "relevance": shares,
         }
-        frames += [fold_means(task, name, values) for name, values in measures.items()]
+        frames += [measure_folds(task, name, values) for name, values in measures.items()]
     return pd.concat(frames, ignore_index=True)
 
 

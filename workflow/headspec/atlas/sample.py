@@ -31,7 +31,7 @@ def sampled(task: str, available: int, wanted: int) -> np.ndarray:
     return rng.permutation(available)[:wanted]
 
 
-def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
+def measure_folds(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
     """Return means over the examples of each fold, as rows of the schema `HEAD_FOLDS`.
 
     `values` are (n, layers, heads), in the order of `sampled`; nan where a head or its value does not exist.

@@ -13,11 +13,11 @@ class Format:
     classes: tuple[str, ...] = ()
     numbered: bool = False
 
-    def problem(self, kind: str, classes: list[str] | None) -> str:
+    def problem(self, task_type: str, classes: list[str] | None) -> str:
         """Explain why a task of this type and these classes cannot fill the file; empty if it can."""
         expected = "classification" if self.classes else "regression"
-        if kind != expected:
-            return f"type: got {kind}, expected {expected}"
+        if task_type != expected:
+            return f"type: got {task_type}, expected {expected}"
         same = classes == list(self.classes) if self.numbered else set(classes or ()) == set(self.classes)
         if self.classes and not same:
             expected = listing(self.classes) + " in this order" * self.numbered

@@ -54,12 +54,12 @@ class Entries:
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
-        kind, name, label, source = declared.kind, declared.name, declared.label, declared.of
+        declares, name, label, source = declared.declares, declared.name, declared.label, declared.of
         _check_name(name)
-        taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._head_names()
+        taken = {*similarity.MEASURES, *self.similarity} if declares == SIMILARITY else self._head_names()
         if name.lower() in {other.lower() for other in taken}:
             raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
-        if kind == SIMILARITY:
+        if declares == SIMILARITY:
             if name.lower() in (predictors := (SIZE, ALL, BASELINE)):
                 raise ConfigError(
                     f"'{name}' is a predictor of gains; expected a name other than {listing(predictors)}"
@@ -67,7 +67,7 @@ class Entries:
             if source not in similarity.TRAITS:
                 raise unknown("trait", source, similarity.TRAITS)
             self.similarity[name] = SimilarityMeasure(label, source, function)
-        elif kind == HEADS:
+        elif declares == HEADS:
             if source not in (None, *heads.STANDARD):
                 raise unknown("table of measures", source, heads.STANDARD)
             self.heads[name] = HeadMeasure(label, name, source, function=function)

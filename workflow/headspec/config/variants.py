@@ -24,7 +24,7 @@ RATES = ("continued", REWARMED)
 
 
 @dataclass(frozen=True)
-class Kind:
+class Retraining:
     """A variant of training after the branch."""
 
     label: str  #: its name in figures, with the words of its name in the config
@@ -35,36 +35,36 @@ class Kind:
 
 
 #: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
-KINDS = Registry[Kind](
+RETRAININGS = Registry[Retraining](
     "variant of training",
     {
-        IAT_ITSELF: Kind("IAT"),
-        "random": Kind("random heads", heads="random"),
-        "random-by-layer": Kind("random by layer", heads="random-by-layer"),
-        "bottom": Kind("bottom heads", heads="bottom"),
-        "other": Kind("another task's heads", heads="other"),
-        "lora": Kind("LoRA", module="lora"),
-        "unshared": Kind("IAT, unshared heads", heads="unshared"),
-        "rescored": Kind("IAT, rescored", module="rescored"),
-        "dropout-off": Kind("IAT, dropout off", dropout=False),
-        "leaking": Kind("IAT, leaking", module="leaking"),
-        "as-released": Kind("IAT as released", module="leaking", dropout=False),
-        "no-dropout": Kind("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
-        REWARMED: Kind("MTL, rewarmed", heads="all", uses_alpha=False),
-        "even": Kind("even shares of heads", heads="even", uses_alpha=False),
+        IAT_ITSELF: Retraining("IAT"),
+        "random": Retraining("random heads", heads="random"),
+        "random-by-layer": Retraining("random by layer", heads="random-by-layer"),
+        "bottom": Retraining("bottom heads", heads="bottom"),
+        "other": Retraining("another task's heads", heads="other"),
+        "lora": Retraining("LoRA", module="lora"),
+        "unshared": Retraining("IAT, unshared heads", heads="unshared"),
+        "rescored": Retraining("IAT, rescored", module="rescored"),
+        "dropout-off": Retraining("IAT, dropout off", dropout=False),
+        "leaking": Retraining("IAT, leaking", module="leaking"),
+        "as-released": Retraining("IAT as released", module="leaking", dropout=False),
+        "no-dropout": Retraining("MTL, no dropout", heads="all", dropout=False, uses_alpha=False),
+        REWARMED: Retraining("MTL, rewarmed", heads="all", uses_alpha=False),
+        "even": Retraining("even shares of heads", heads="even", uses_alpha=False),
     },
 )
 #: what may be named in `iat.controls`
-CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))
+CONTROLS = tuple(name for name in RETRAININGS if name not in (IAT_ITSELF, REWARMED))
 #: variants whose encoders can be transferred beside IAT
 TRANSFERRED = (*CONTROLS, REWARMED)
 
 
-def method(kind: str) -> str:
-    """Return the method of a kind with the study's alpha and delta."""
-    if kind == IAT_ITSELF:
+def method(name: str) -> str:
+    """Return the method of a retraining with the study's alpha and delta."""
+    if name == IAT_ITSELF:
         return "iat"
-    return f"iat-{kind}" if KINDS[kind].uses_alpha and KINDS[kind].module != "lora" else kind
+    return f"iat-{name}" if RETRAININGS[name].uses_alpha and RETRAININGS[name].module != "lora" else name
 
 
 def encoders() -> list[str]:
@@ -79,27 +79,27 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
     swept = [point for point in itertools.product(alphas, deltas) if point != main]
     plain = [REWARMED] if iat.rate == REWARMED else []
     variants = [Variant(method="tuned", base="tuned", sampling=sampling)]
-    variants += [_variant(kind, "tuned", sampling, *main) for kind in (IAT_ITSELF, *iat.controls, *plain)]
-    for kind in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
+    variants += [_variant(name, "tuned", sampling, *main) for name in (IAT_ITSELF, *iat.controls, *plain)]
+    for name in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
         for alpha, delta in swept:
-            if KINDS[kind].uses_alpha:
+            if RETRAININGS[name].uses_alpha:
                 suffix = f"-alpha{named(alpha)}-delta{named(delta)}"
             elif alpha == iat.alpha:
                 suffix = f"-delta{named(delta)}"
             else:
                 continue
-            variants.append(_variant(kind, "tuned", sampling, alpha, delta, suffix))
+            variants.append(_variant(name, "tuned", sampling, alpha, delta, suffix))
     for other in iat.samplings:
         if other != sampling:
             base = f"tuned-{other}"
             variants.append(Variant(method=base, base=base, sampling=other))
-            variants += [_variant(kind, base, other, *main, f"-{other}") for kind in (IAT_ITSELF, *plain)]
+            variants += [_variant(name, base, other, *main, f"-{other}") for name in (IAT_ITSELF, *plain)]
     return variants
 
 
-def _variant(kind: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
-    own = alpha if KINDS[kind].uses_alpha else None
-    return Variant(method(kind) + suffix, base, sampling, heads=kind, alpha=own, delta=delta)
+def _variant(name: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
+    own = alpha if RETRAININGS[name].uses_alpha else None
+    return Variant(method(name) + suffix, base, sampling, heads=name, alpha=own, delta=delta)
 
 
 def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
 
     `samples` is `importance.samples`, and `peak` is `training.learning_rate`.
     """
-    kind = KINDS[str(variant.heads)]
-    values: dict[str, Any] = {"heads": kind.heads, "alpha": variant.alpha}
-    if kind.module != "own":
-        values["module"] = kind.module
-    if kind.module == "rescored":
+    retraining = RETRAININGS[str(variant.heads)]
+    values: dict[str, Any] = {"heads": retraining.heads, "alpha": variant.alpha}
+    if retraining.module != "own":
+        values["module"] = retraining.module
+    if retraining.module == "rescored":
         values |= {"rescorings": iat.rescorings, "samples": samples}
-    if not kind.dropout:
+    if not retraining.dropout:
         values["dropout"] = False
     if iat.rate == REWARMED:
         values["peak"] = peak if iat.peak is None else iat.peak
@@ -123,4 +123,4 @@ def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str,
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
     """Return place among `TRANSFERRED` and label of each variant whose method is one of `methods`."""
     used = set(methods)
-    return {method(c): (i, KINDS[c].label) for i, c in enumerate(TRANSFERRED) if method(c) in used}
+    return {method(c): (i, RETRAININGS[c].label) for i, c in enumerate(TRANSFERRED) if method(c) in used}

@@ -24,10 +24,10 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[
     job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)
     prompted = prompts([wildcards.get("method", "")])
     for load in STAGES[stage].loads(job):
-        evaluated = load.kind == "prune"
+        evaluated = load.purpose == "prune"
         once = evaluated and STAGES[stage].under_masks
         example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
-        yield load, PASSES[load.kind] * load.examples * example
+        yield load, PASSES[load.purpose] * load.examples * example
 
 
 def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
@@ -37,13 +37,13 @@ def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> f
 
 
 def operations(extent: Extent, jobs: Iterable[graph.PlannedJob]) -> pd.Series:
-    """Return the floating-point operations of all jobs, by model, stage, kind of pass and task."""
+    """Return the floating-point operations of all jobs, by model, stage, purpose of the pass and task."""
     rows = [
-        (job.wildcards["model"], job.stage, load.kind, load.task, count)
+        (job.wildcards["model"], job.stage, load.purpose, load.task, count)
         for job in jobs
         for load, count in loads(extent, job.stage, job.wildcards)
     ]
-    levels = ["model", "stage", "kind", "task"]
+    levels = ["model", "stage", "purpose", "task"]
     frame = pd.DataFrame(rows, columns=[*levels, "operations"]).astype({"operations": float})
     return frame.groupby(levels, sort=False)["operations"].sum()
 

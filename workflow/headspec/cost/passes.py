@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headspec.pipeline.layout import Layout
 
 
-#: kinds of pass: operations per example, relative to a forward pass
+#: passes: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
 #: settings that reduce the passes of a task
 TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
@@ -28,7 +28,7 @@ TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_e
 class Load(NamedTuple):
     """Examples of a task that pass through the model in a job, once per epoch and mask."""
 
-    kind: str  #: of `PASSES`
+    purpose: str  #: of `PASSES`
     task: str
     examples: float
 
@@ -64,10 +64,10 @@ class StageJob:
         expected = expected_examples(self.study, sizes, self.variant.sampling)
         return [Load("train", task, part * n) for task, n in expected.items()]
 
-    def validated(self, times: float = 1, most: int | None = None, kind: str = "prune") -> list[Load]:
+    def validated(self, times: float = 1, most: int | None = None, purpose: str = "prune") -> list[Load]:
         """Return `times` passes over each task's validation examples, or the first `most` of them."""
         sizes = {task: self.n_validation[task] for task in self.tasks}
-        return [Load(kind, task, times * min(most or n, n)) for task, n in sizes.items()]
+        return [Load(purpose, task, times * min(most or n, n)) for task, n in sizes.items()]
 
 
 def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:

@@ -111,12 +111,12 @@ class Plan:
         if not (total := self.seconds.sum()):
             return
         stage = str(self.seconds.groupby("stage", sort=False).sum().idxmax())
-        parts = self.seconds.xs(stage, level="stage").groupby(["kind", "task"], sort=False).sum()
-        kind, task = parts.index.to_list()[int(parts.argmax())]
+        parts = self.seconds.xs(stage, level="stage").groupby(["purpose", "task"], sort=False).sum()
+        purpose, task = parts.index.to_list()[int(parts.argmax())]
         yield (
             f"{stage} costs most: {100 * parts.sum() / total:.0f} % of the {self.unit}, "
             f"{100 * parts.max() / parts.sum():.0f} % of that for {task}; "
-            f"to reduce it, lower {STAGES[stage].reduced_by[kind].format(task=task)}"
+            f"to reduce it, lower {STAGES[stage].reduced_by[purpose].format(task=task)}"
         )
 
     def models(self) -> Iterator[str]:

@@ -105,7 +105,7 @@ class Requests:
         """Return threads of a job that trains, the same for each GPU."""
         return self.threads * max(1, self.training_gpus(wildcards))
 
-    def by_tasks(self, wildcards: Any) -> int:
+    def larger_mixtures_first(self, wildcards: Any) -> int:
         """Return the priority of a run's jobs: its number of tasks, below that of data, tokens and features.
 
         Jobs of more tasks (train, importance, prune) take longer and would end alone if started last. Where

@@ -10,7 +10,7 @@ import numpy as np
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.pruning_methods import PRUNING_METHODS, PruningMethod
 from headspec.config.runs import PRETRAINED
-from headspec.config.variants import KINDS
+from headspec.config.variants import RETRAININGS
 from headspec.cost.passes import STAGES, TRAINING, VALIDATION, Load, Stage, StageJob, stage
 from headspec.errors import HeadspecError, listing
 from headspec.heads.masks import masks
@@ -65,7 +65,7 @@ def train(job: StageJob) -> Iterator[Load]:
     trains = job.layout.trains(job.method)
     if trains != "classifiers":
         for load in job.trained(1.0):
-            yield load._replace(kind="importance") if trains == "adapters" else load
+            yield load._replace(purpose="importance") if trains == "adapters" else load
         return
     drawn = job.study.models[job.wildcards["model"]].weights != PRETRAINED
     for task in job.tasks:
@@ -85,7 +85,7 @@ def branch(job: StageJob) -> Iterator[Load]:
 @stage({"train": TRAINING, "importance": "iat.rescorings"}, copies=7, hours=12, batch="training", gpus="all")
 def retrain(job: StageJob) -> Iterator[Load]:
     yield from job.trained(job.variant.delta or 0.0)
-    if job.variant.heads and KINDS[job.variant.heads].module == "rescored":
+    if job.variant.heads and RETRAININGS[job.variant.heads].module == "rescored":
         for load in importance(job):
             yield load._replace(examples=job.study.iat.rescorings * load.examples)
 

@@ -22,7 +22,7 @@ from headspec.data import planned, prepare
 from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
-from headspec.errors import DataError, EncoderError, HeadspecError, listing
+from headspec.errors import DataError, HeadspecError, ModelError, listing
 from headspec.models.architectures import caches
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
@@ -232,7 +232,7 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
         path = planned_folder(model, key)
         return path, AutoConfig.from_pretrained(**location(path), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: the config.json of '{model.source}' cannot be loaded ({type(error).__name__})"
         ) from None
 

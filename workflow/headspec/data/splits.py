@@ -33,7 +33,7 @@ def text_columns(task: Task) -> dict[str, str]:
     try:
         held = readers.local_splits(task, "source")
         train = held.get(match_split(task.train_split, held) or "")
-        if train is None or train.kind != "tables":
+        if train is None or train.layout != "tables":
             return {}
         options = readers.options(task, "source")
         present = registry.names(train.files[0], options)

@@ -11,7 +11,7 @@ from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.data.sources.formats import registry
 from headspec.data.sources.formats.options import Options
-from headspec.errors import DataError, EncoderError, HeadspecError, listing
+from headspec.errors import DataError, HeadspecError, ModelError, listing
 from headspec.heads.masks import listed_heads_mask
 from headspec.heads.ranking import prune_count
 from headspec.models.pretrained.config_json import MOST, config_of, heads_by_layer
@@ -33,7 +33,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
 
 
 def check_head_counts(study: Study) -> None:
-    """Raise one EncoderError that lists every setting that would prune no head of a model, or all of them."""
+    """Raise one ModelError that lists every setting that would prune no head of a model, or all of them."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}
@@ -65,7 +65,7 @@ def check_head_counts(study: Study) -> None:
             if prune_count(1 - fraction, heads) == 0
         ]
     if problems:
-        raise EncoderError("\n".join(problems))
+        raise ModelError("\n".join(problems))
 
 
 def read_head_list(source: str, key: str) -> list[list[int]]:

@@ -10,7 +10,7 @@ from headspec import head_choice
 from headspec.config import values
 from headspec.errors import DataError
 from headspec.head_arrays import existing
-from headspec.heads.ranking import bottom_heads, prune_count, shared_map, top_heads
+from headspec.heads.ranking import bottom_heads, joint_importance, prune_count, top_heads
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -123,12 +123,12 @@ def listed_heads_mask(
 def listed_masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """Return the masks of each list: no head, its heads, as many of `shared_map`, and `draws` random ones.
+    """Return the masks of each list: no head, its heads, as many by `joint_importance`, `draws` random ones.
 
     `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
     depend only on the list, so that seeds and methods share them.
     """
-    planned, together = {}, shared_map(list(importances.values()))
+    planned, together = {}, joint_importance(list(importances.values()))
     exists = existing(together)
     for name, mask in lists.items():
         n = int(mask.sum())

@@ -47,7 +47,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
     return as_array(sums["total"] / sums["n"])
 
 
-def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def joint_importance(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return the sum of several tasks' maps (..., layers, heads), each divided by its mean size.
 
     Losses differ in scale; without the division, the task with the largest gradients would rank alone.

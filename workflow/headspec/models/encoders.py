@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors import SafetensorError
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.architectures import writes
 from headspec.models.pretrained import config_json, from_pretrained
 from headspec.models.pretrained.checks import architecture, verify
@@ -39,7 +39,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     """Return a model's encoder and its pooling (`first`, `cls`, `mean` or `last`).
 
     `seed` draws the weights of a model that the config describes, or whose `weights` are random. Raises
-    EncoderError if the weights do not have the SHA-256 in the config or do not fit the architecture, or the
+    ModelError if the weights do not have the SHA-256 in the config or do not fit the architecture, or the
     pooling is unknown.
     """
     if is_described(model):
@@ -54,7 +54,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         reason = " ".join(str(error).split())  # may have several lines
-        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {reason}") from None
+        raise ModelError(f"{key}.source: '{model.source}' cannot be loaded: {reason}") from None
     return encoder, pooling
 
 

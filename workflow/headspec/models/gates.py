@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headspec import head_choice
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.head_arrays import CROSS
 from headspec.models.attention import gate_checks, known
 from headspec.models.attention.interface import Attended, Attention, as_written, evaluating, watched
@@ -65,7 +65,7 @@ class HeadGates:
 
     Raises
     ------
-    EncoderError
+    ModelError
         Heads are not found, or gates do not act on them.
     TypeError
         `model` is no model of transformers.
@@ -99,9 +99,9 @@ class HeadGates:
                 if not found:
                     gate_checks.check(self)
                     known.keep(model, key, known.Heads(self.sites, self.first_rows, self.layers))
-        except EncoderError as error:
-            kind = model.config.model_type
-            raise EncoderError(f"the heads of this {kind} cannot be gated: {error}") from None
+        except ModelError as error:
+            model_type = model.config.model_type
+            raise ModelError(f"the heads of this {model_type} cannot be gated: {error}") from None
 
     def __getstate__(self) -> dict[str, Any]:
         # a copy has the gates that were set, and no part in blocks that it will not see the end of
@@ -204,7 +204,7 @@ class HeadGates:
 
         `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor. Raises
         ValueError if they have another shape; so does a pass with another number of examples, or more tokens.
-        EncoderError at the end of the block if nothing in it called attention.
+        ModelError at the end of the block if nothing in it called attention.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class HeadGates:
         with self._block(**{name: values.to(device) for name, values in gates.items()}):
             yield
             if self._acted == acted:
-                raise EncoderError(
+                raise ModelError(
                     f"gates of this {self.model.config.model_type} did not act: nothing in the block called "
                     "its attention. Exported programs, and those compiled ahead of time, cannot be gated"
                 )
@@ -261,7 +261,7 @@ class HeadGates:
             return site.rows[0]
         number = self._calls.get(site.name, 0)
         if number >= len(site.rows):
-            raise EncoderError(
+            raise ModelError(
                 f"'{site.name}' is called more often than in a pass. Gradient checkpointing cannot be used "
                 "where layers share a module"
             )
@@ -282,7 +282,7 @@ class HeadGates:
             self.attending = False
         if receive is not None:
             if weights is None:
-                raise EncoderError(
+                raise ModelError(
                     f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
                 )
             receive(layer, weights)

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.pretrained import from_pretrained
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
     """Return the GPU of each module of the encoder: whole layers, in about equal shares.
 
-    `memory` is free bytes by GPU, by default of this process's GPUs. EncoderError, with `key`, if weights do
+    `memory` is free bytes by GPU, by default of this process's GPUs. ModelError, with `key`, if weights do
     not fit.
     """
     import torch
@@ -42,7 +42,7 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
     found = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
     if left := [name for name, place in found.items() if place not in memory]:
         size = sum(tensor.numel() * tensor.element_size() for tensor in encoder.state_dict().values())
-        raise EncoderError(
+        raise ModelError(
             f"{key}.gpus: got {len(memory)}, which have no room for '{left[0]}' and what "
             f"follows; the weights have {size / 1e9:,.1f} GB. Expected more GPUs, or `dtype: bf16`"
         )
@@ -167,10 +167,10 @@ def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) ->
 
 @torch.no_grad()
 def check_head(model: PreTrainedModel, where: str) -> None:
-    """Raise EncoderError, naming `where`, if `LanguageHead` does not compute a model's logits."""
+    """Raise ModelError, naming `where`, if `LanguageHead` does not compute a model's logits."""
     ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
     inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
-    refused, kind = f"{where} cannot be prompted", type(model).__name__
+    refused, model_class = f"{where} cannot be prompted", type(model).__name__
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
         own = model(**inputs).logits[0].float()
     try:
@@ -179,12 +179,13 @@ def check_head(model: PreTrainedModel, where: str) -> None:
         head = LanguageHead(model)
         pairs = [(head(states), own), (head.restricted(some.tolist())(states), own[:, some])]
     except UNFIT as error:
-        raise EncoderError(
-            f"{refused}: the head of {kind} needs more than the last states of its encoder ({error})"
+        raise ModelError(
+            f"{refused}: the head of {model_class} needs more than the last states of its encoder ({error})"
         ) from None
     if not all(near(found, expected, model) for found, expected in pairs):
-        raise EncoderError(
-            f"{refused}: from the last states of its encoder, its head makes other logits than {kind} returns"
+        raise ModelError(
+            f"{refused}: from the last states of its encoder, its head makes other logits than {model_class} "
+            "returns"
         )
 
 
@@ -192,7 +193,7 @@ def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp
     """Load the causal or masked language model at `path`.
 
     `where` is the config key of its source, and the source, for errors; `dtype` is "fp32" or "bf16" (by
-    `keep_half`). Raises EncoderError if it cannot be loaded, has no language-model head, or `LanguageHead`
+    `keep_half`). Raises ModelError if it cannot be loaded, has no language-model head, or `LanguageHead`
     differs from it.
     """
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
@@ -201,8 +202,8 @@ def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp
     try:
         model, missing = from_pretrained.load(loading, path, dtype)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise EncoderError(f"{where} cannot be loaded as a language model: {error}") from None
+        raise ModelError(f"{where} cannot be loaded as a language model: {error}") from None
     if missing:
-        raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
+        raise ModelError(f"{where} has no language-model head: its weights lack {min(missing)}")
     check_head(model.eval(), where)
     return model

@@ -16,7 +16,7 @@ from torch import nn
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.errors import DamageError, EncoderError
+from headspec.errors import DamageError, ModelError
 from headspec.models import encoders
 from headspec.models.language import LanguageHead, language_model
 from headspec.models.pretrained import folders, model_files
@@ -85,7 +85,7 @@ def write(
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Return the arguments of `MultiTask` for a saved model, and the state of its classifiers.
 
-    Raises EncoderError if there is no classifiers.json or the pretrained encoder cannot be loaded;
+    Raises ModelError if there is no classifiers.json or the pretrained encoder cannot be loaded;
     DamageError if a file is not as `write` left it, the model was saved in another folder, or the pretrained
     encoder has changed.
     """
@@ -135,7 +135,7 @@ def _description(folder: Path) -> dict[str, Any]:
     """Return the content of classifiers.json, after checking all files of the model."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():
-        raise EncoderError(
+        raise ModelError(
             f"{folder}: saved by a headspec before 0.2, which wrote no classifiers.json; train the run again"
         )
     again = f"Delete the folder {folder} and start snakemake again, which trains the run again"

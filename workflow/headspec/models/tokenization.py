@@ -13,7 +13,7 @@ from tokenizers import processors
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError, listing
+from headspec.errors import ModelError, listing
 from headspec.models import vocabulary as made
 from headspec.models.architectures import writes
 from headspec.models.pretrained import checks, config_json, folders
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def check_not_empty(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """Raise EncoderError if an example has no tokens: an empty text, to which the tokenizer adds none."""
+    """Raise ModelError if an example has no tokens: an empty text, to which the tokenizer adds none."""
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:
-        raise EncoderError(
+        raise ModelError(
             f"{key}{': ' if key else ''}{len(empty)} empty texts, the first that of example {empty[0]}, have "
             "no tokens, because the tokenizer adds no special tokens; expected data without empty texts, "
             "or another model"
@@ -99,7 +99,7 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     """Return the model's tokenizer, which returns token types if and only if the model uses them.
 
     `vocabulary` is the path of the table `vocabulary`, for a model that the config describes. Raises
-    EncoderError if the model has no tokenizer that can be loaded, or only a slow one.
+    ModelError if the model has no tokenizer that can be loaded, or only a slow one.
     """
     from transformers import AutoTokenizer  # slow to import, and only needed here
 
@@ -115,27 +115,27 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
             error.__context__, FileNotFoundError
         )  # which transformers tells without its name
         reason = str(error.__context__ if missing else error).strip().split("\n")[0]
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
     if (names := loaded.vocab_files_names) and not has_vocabulary(path):  # transformers makes one in silence
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' has no vocabulary; expected {listing(sorted(names.values()))}"
         )
     if config:
         embeddings = getattr(config.get_text_config(), "vocab_size", None)
         checks.check_tokens(1 + max(loaded.get_vocab().values()), embeddings, model, key)
-    settle(loaded, config)
+    unify_settings(loaded, config)
     if config and config.is_encoder_decoder:  # Marian's and M2M100's are slow; all end texts with a token
         return loaded
     if not loaded.is_fast:
-        raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
+        raise ModelError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
     return loaded
 
 
-def settle(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
+def unify_settings(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
     """Make a tokenizer cut the ends of texts, and return token types if and only if the model uses them.
 
     Others depend on the tokenizer's files, or on what was done with it before.
@@ -187,7 +187,7 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 def encode(
     tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Classes
 ) -> tuple[pd.DataFrame, int]:
-    """Return the table 'tokens' and the number of truncated examples; EncoderError if one has no tokens."""
+    """Return the table 'tokens' and the number of truncated examples; ModelError if one has no tokens."""
     frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     check_not_empty(frame["example"], frame["input_ids"])
     return frame, truncated

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
 from headspec.tasks.parts import Classes
@@ -99,7 +99,7 @@ def encode_words(
 
     The counts are of sentences with more tokens than the model has positions (`too_long`), and of others with
     a word that has no tokens (`lost_words`). `config` is the model's config.json; `prefixes` are texts before
-    the sentences, used in turn, whose tokens belong to no word. Raises EncoderError if no sentence is left.
+    the sentences, used in turn, whose tokens belong to no word. Raises ModelError if no sentence is left.
     """
     longest = positions(config) or np.inf
     before = [prefix.split() for prefix in prefixes]
@@ -119,7 +119,7 @@ def encode_words(
             kept.append(row)
             words_kept.append(word)
     if not kept:
-        raise EncoderError(
+        raise ModelError(
             f"none of {len(sentences)} sentences is left: {left_out['too_long']} have more than the model's "
             f"{longest} tokens, {left_out['lost_words']} have words without tokens"
         )

@@ -45,7 +45,7 @@ def evaluated_elsewhere(job: Job) -> list[str]:
 
 def split_base(job: Job) -> str:
     """Return the task's table that a job of another split needs for its classes, or to compare texts."""
-    split = {"further": "validation", "test": "train"}[job.wildcards.kind]
+    split = {"further": "validation", "test": "train"}[job.wildcards.section]
     return job.layout.data(job.wildcards.task, split)
 
 
@@ -128,7 +128,7 @@ def source(job: Job, split: str) -> list[str]:
 def split_source(job: Job) -> list[str]:
     """Return the local files of a task's further split or test set."""
     task = job.task
-    split = getattr(task, job.wildcards.kind)[job.wildcards.name]
+    split = getattr(task, job.wildcards.section)[job.wildcards.name]
     return user_files(str(task.source), lambda: readers.files(task, split))
 
 

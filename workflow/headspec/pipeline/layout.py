@@ -191,7 +191,7 @@ class Layout:
 
     def figure(self, name: str) -> list[str]:
         """Return a figure in every format of the config."""
-        return [self.result("figures", f"{name}.{kind}") for kind in self.study.figures.formats]
+        return [self.result("figures", f"{name}.{suffix}") for suffix in self.study.figures.formats]
 
     def figures(self, names: Iterable[str]) -> list[str]:
         return [path for name in names for path in self.figure(name)]
@@ -205,7 +205,7 @@ class Layout:
             combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
             names += ["dissociation", *(f"fractions.{model}" for model in models)] if self.mixed else []
             names.append("reliability")
-            names += [".".join([kind, *each]) for kind in RUN_FIGURES for each in combinations]
+            names += [".".join([name, *each]) for name in RUN_FIGURES for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]
         if study.similarity.measures:
             names += ["correlation", *(f"similarity.{model}" for model in models)]
@@ -217,8 +217,8 @@ class Layout:
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
         swept = [v for v in self.variants.values() if v.heads == "top" and v.base == "tuned"]
-        kinds = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
-        return list(map(".".join, itertools.product(kinds, self.study.models, self.study.iat.mixtures)))
+        figures = ["verdict", "improvement", "specialization"] + ["alpha-delta"] * (len(swept) > 1)
+        return list(map(".".join, itertools.product(figures, self.study.models, self.study.iat.mixtures)))
 
     @cached_property
     def transfer_figures(self) -> list[str]:
@@ -232,19 +232,21 @@ class Layout:
         names = []
         groups = {(run.model, run.mixture, run.method): run.tasks for run in self.atlas_runs}
         for (model, mixture, method), tasks in groups.items():
-            kinds = [*ATLAS_FIGURES, *(["differences"] if len(tasks) > 1 else [])]
-            kinds += ["change"] if (model, mixture, self.before.get(method)) in groups else []
-            names += [".".join([f"atlas/{kind}", model, mixture, method]) for kind in kinds]
+            figures = [*ATLAS_FIGURES, *(["differences"] if len(tasks) > 1 else [])]
+            figures += ["change"] if (model, mixture, self.before.get(method)) in groups else []
+            names += [".".join([f"atlas/{figure}", model, mixture, method]) for figure in figures]
         return [*names, "atlas/believe"]
 
     @cached_property
     def gates_figures(self) -> list[str]:
         """Names of the figures of the section `gates`."""
         runs = [cell.run for cell in self.study.pruned_runs]
-        kinds = ["budgets", "kept", "kept_kinds"]
-        kinds += ["learning"] * any_learnt(self.study.gates.pruning_methods) + ["kept_roles"] * self.has_roles
+        figures = ["budgets", "kept", "kept_kinds"]
+        figures += ["learning"] * any_learnt(self.study.gates.pruning_methods) + [
+            "kept_roles"
+        ] * self.has_roles
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
-        names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]
+        names = [f"gates/{figure}.{'.'.join(group)}" for figure in figures for group in groups]
         own = any(cell.scope == "per_task" for cell in self.study.pruned_runs)
         alone = {run.mixture for run in runs if run.method == "single"}
         paired = len(self.study.seeds) > 1 or own or len(alone) > 1

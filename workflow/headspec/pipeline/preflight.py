@@ -12,7 +12,7 @@ from headspec.config.values import IMPORTANCE
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank
-from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError, MissingError, listing
+from headspec.errors import ConfigError, DataError, HeadspecError, MissingError, ModelError, listing
 from headspec.heads import head_settings
 from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
@@ -71,7 +71,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
         try:
             if model.source.startswith("hub:"):
                 planned_folder(model, f"models.{name}")
-        except EncoderError as error:
+        except ModelError as error:
             problems.append(error)
     for name, task in study.tasks.items():
         try:

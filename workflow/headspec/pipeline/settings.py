@@ -68,8 +68,8 @@ def prompt(job: Job) -> Values:
 def split(job: Job) -> Values:
     """Return the settings of a task that affect one of its further splits or test sets."""
     values = plain(determinants(job.task, "further", "test", "train_examples"))
-    stored = getattr(job.task, job.wildcards.kind)[job.wildcards.name]
-    return values | {job.wildcards.kind: {job.wildcards.name: stored}}
+    stored = getattr(job.task, job.wildcards.section)[job.wildcards.name]
+    return values | {job.wildcards.section: {job.wildcards.name: stored}}
 
 
 def training(job: Job) -> Values:
@@ -204,7 +204,7 @@ def source_version(job: Job) -> str:
     """Return the version of a task's source, if it is in a package or on the hub."""
     packaged = str(job.task.source).startswith("package:")
     wildcards = job.wildcards
-    more = [getattr(job.task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
+    more = [getattr(job.task, wildcards.section)[wildcards.name]] if wildcards.get("section") else []
     return readers.version(job.task.source or "", readers.local_files(job.task, *more) if packaged else ())
 
 

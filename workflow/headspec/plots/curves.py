@@ -25,7 +25,7 @@ from headspec.plots.drawing.style import (
 from headspec.statistics.chance import task_chances
 from headspec.tasks.metrics import metric
 
-#: kind of random heads: (side of the main fraction, look of the box)
+#: random heads: (side of the main fraction, look of the box)
 BOXES: dict[str, tuple[int, dict[str, Any]]] = {
     "random": (-1, {"facecolor": "0.93"}),
     "random_by_layer": (1, {"facecolor": "white", "hatch": "xxxx"}),
@@ -118,14 +118,14 @@ def _drawn_on(frame: pd.DataFrame) -> str:
 def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> None:
     """Draw the range and mean of the random draws of all seeds beside the main fraction."""
     width = 0.044 * panel["pruned"].max()
-    for kind, (side, look) in BOXES.items():
-        rows = at_fraction(panel[panel["pruned_for"] == kind], fraction)
+    for random, (side, look) in BOXES.items():
+        rows = at_fraction(panel[panel["pruned_for"] == random], fraction)
         if rows.empty:
             continue
         draws, left = rows["value"], rows["pruned"].iloc[0] + (0 if side > 0 else -width)
         low, high = draws.min(), draws.max()
         box = look | {"edgecolor": "0.7", "linewidth": 0.5, "align": "edge", "zorder": 1.5}
-        axes.bar(left, high - low, width, low, label=f"{kind.replace('_', ' ')}: {draws_on}", **box)
+        axes.bar(left, high - low, width, low, label=f"{random.replace('_', ' ')}: {draws_on}", **box)
         axes.hlines(draws.mean(), left, left + width, color="0.2", linewidth=1.2, zorder=5)
 
 

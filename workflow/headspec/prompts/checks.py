@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headspec.config import methods
 from headspec.data.prepare import Prepared
-from headspec.errors import ConfigError, EncoderError, HeadspecError
+from headspec.errors import ConfigError, HeadspecError, ModelError
 from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
@@ -74,41 +74,41 @@ def check_prompts(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """Raise EncoderError if the model at `path` lacks a language-model head."""
+    """Raise ModelError if the model at `path` lacks a language-model head."""
     if path.is_dir() and (head := _missing_head(path)):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' has no language-model head ({head}), without which it answers "
             "no prompt; expected the weights of the whole model, because methods has 'prompted'"
         )
 
 
 def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
-    """Raise EncoderError if a prompt has a mask but the model at `path` continues texts, or the reverse."""
+    """Raise ModelError if a prompt has a mask but the model at `path` continues texts, or the reverse."""
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
     if prompts.prompting(task.type).continues and not causal:
-        raise EncoderError(
+        raise ModelError(
             f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
             f"because {key} is of type {kind}, which fills masks and continues no texts"
         )
     if masked and causal:
-        raise EncoderError(
+        raise ModelError(
             f"{task_key}.prompt: got {prompt!r}, expected none with '{{mask}}', because {key} is of type "
             f"{kind}, which continues texts"
         )
     if not masked and not causal:
-        raise EncoderError(
+        raise ModelError(
             f"{task_key}.prompt: got {prompt!r}, expected the field '{{mask}}' in it, because {key} is of "
             f"type {kind}, which fills masks"
         )
 
 
 def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
-    """Raise EncoderError if the model cannot read continuations side by side; the key `task` asks for it."""
+    """Raise ModelError if the model cannot read continuations side by side; the key `task` asks for it."""
     config = settings(path, key, model.source)
     if config.get("model_type") in WITHOUT_CACHE:
-        raise EncoderError(
+        raise ModelError(
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
             f"because {key} is of type {config['model_type']}, which reads none beside each other"
         )
@@ -119,7 +119,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
     windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
     window = min(windows, default=None)
     if window and model.max_length > window:
-        raise EncoderError(
+        raise ModelError(
             f"{key}.max_length: got {model.max_length}, expected at most {window}, the window of attention "
             f"of '{model.source}', because {task} has whole answers or texts scored"
         )
@@ -157,5 +157,5 @@ def _prompts(
             yield from made.problems(model, key, task, prepared)
             if made.scored:
                 check_scoring(path, model, key, made.scored)
-        except EncoderError as error:
-            yield from (EncoderError(f"{problem} (of {key})") for problem in error.errors)
+        except ModelError as error:
+            yield from (ModelError(f"{problem} (of {key})") for problem in error.errors)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples, continuations_attention, in_a_row
 from headspec.models.devices import Device
@@ -31,7 +31,7 @@ def prompted(
     """Return a language model as encoder; the vector of a prompt is the state of its last token or its mask.
 
     `answers` has, per task, the token of each class's answer; it is empty where continuations are scored.
-    Raise EncoderError if the model cannot score continuations side by side as it does one by one; `where` is
+    Raise ModelError if the model cannot score continuations side by side as it does one by one; `where` is
     the config key of the model's source, and the source.
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
@@ -46,7 +46,7 @@ def prompted(
 
 @torch.no_grad()
 def check_beside(model: PreTrainedModel, where: str) -> None:
-    """Raise EncoderError if a few continuations in one row get other states than each alone."""
+    """Raise ModelError if a few continuations in one row get other states than each alone."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
     row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
@@ -58,7 +58,7 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
     except UNFIT as error:
         same, reason = False, str(error)
     if not same:
-        raise EncoderError(
+        raise ModelError(
             f"{where} cannot have whole answers or texts scored, because it does not read them beside each "
             f"other ({reason}); expected answers of one token each"
         )

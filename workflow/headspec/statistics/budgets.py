@@ -109,8 +109,8 @@ def budgets(
         names = dict(zip(SET_KEYS, key, strict=False))
         rows += [names | row for row in _rows(group, read, heads, metrics, resamples, confidence, drawn)]
     result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
-    kind = result["task"] == MEAN
-    family = result.groupby(["model", "mixture", "method", "scope", "against", kind], dropna=False)
+    is_mean = result["task"] == MEAN
+    family = result.groupby(["model", "mixture", "method", "scope", "against", is_mean], dropna=False)
     return result.assign(p_holm=family["p_value"].transform(holm))
 
 

@@ -46,7 +46,7 @@ class Prompt(NamedTuple):
 class Prompting:
     """The examples of a task as prompts of at most `most` tokens; `PROMPTS` of a kind is a subclass.
 
-    If `continues`, the model must continue texts. Raise EncoderError if the tokenizer lacks what they need.
+    If `continues`, the model must continue texts. Raise ModelError if the tokenizer lacks what they need.
     """
 
     continues = False
@@ -79,7 +79,7 @@ class Prompting:
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         """Return the table 'tokens' of all examples, and the number of examples with a cut text.
 
-        The label is the index in `classes`, or 0, the right continuation. Raise EncoderError if a prompt does
+        The label is the index in `classes`, or 0, the right continuation. Raise ModelError if a prompt does
         not fit or has no tokens.
         """
         prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}

@@ -41,7 +41,7 @@ class Encoding:
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
         """Set a tokenizer's languages and return the text before sources.
 
-        Raise EncoderError, which names the `key` of the task, if a language is missing.
+        Raise ModelError, which names the `key` of the task, if a language is missing.
         """
         return ""
 

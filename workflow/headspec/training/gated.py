@@ -12,7 +12,7 @@ import torch
 
 from headspec.head_arrays import as_array, existing
 from headspec.heads.importance import gate_gradients
-from headspec.heads.ranking import shared_map, top_heads
+from headspec.heads.ranking import joint_importance, top_heads
 from headspec.learnt_gates import LearntGates, Settled
 from headspec.progress import log
 from headspec.seeds import derive
@@ -113,7 +113,7 @@ class Stepwise(Fixed):
                 run.model, task, run.examples[task], rows, run.device, closed=~self.kept[index]
             )
             maps.append(np.abs(gradients).mean(axis=0, dtype=float))
-        scores = np.where(self.kept[index], shared_map(maps), np.nan)
+        scores = np.where(self.kept[index], joint_importance(maps), np.nan)
         return top_heads(fixed_first(scores, self.fixed), count)
 
 

@@ -19,7 +19,7 @@ from headspec.errors import ConfigError
 from headspec.head_arrays import existing
 from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks
-from headspec.heads.ranking import prune_count, shared_map, top_heads
+from headspec.heads.ranking import joint_importance, prune_count, top_heads
 from headspec.learnt_gates import LearntGates, Partial, learnt_gates
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
@@ -52,9 +52,9 @@ def first_of_ranking(
     """Return the first `count` heads of each set, bool (sets, layers, heads).
 
     `maps` has (layers, heads) per task; the largest values are kept first, and tasks with a common set share
-    a map (`shared_map`). Heads of the layers in `fixed`, bool (layers,), come before all others.
+    a map (`joint_importance`). Heads of the layers in `fixed`, bool (layers,), come before all others.
     """
-    shared = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
+    shared = [joint_importance([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
     return np.stack([top_heads(fixed_first(scores, fixed), count) for scores in shared])
 
 
@@ -91,7 +91,7 @@ def kept_by_plugin(
     """
     choose, kept = plugins.function(source), []
     for i in range(len(sets.names)):
-        importance = shared_map([maps[task] for task in sets.tasks(i)])
+        importance = joint_importance([maps[task] for task in sets.tasks(i)])
         kept_here = existing(importance) & fixed[:, None]
         free, n = importance[~fixed], count - int(kept_here.sum())
         chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -57,7 +57,7 @@ def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Itera
 def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
     """Return the names of the linear layers that get adapters.
 
-    `layers` is "all" (of all blocks) or "attention" (only its projections). Raises EncoderError if adapters
+    `layers` is "all" (of all blocks) or "attention" (only its projections). Raises ModelError if adapters
     cannot be added to a projection.
     """
     from transformers.pytorch_utils import Conv1D  # slow to import
@@ -73,7 +73,7 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
             and weight.dim() > 1
             and not isinstance(module, (nn.Linear, Conv1D, nn.Embedding))
         ):
-            raise EncoderError(
+            raise ModelError(
                 f"the weights of this {encoder.config.model_type} cannot have adapters: '{name}' is a "
                 f"{type(module).__name__}, expected a Linear or Conv1D"
             )

@@ -5,7 +5,7 @@ import pandas as pd
 from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
-from headspec.atlas.sample import HEAD_FOLDS, fold_means, sampled
+from headspec.atlas.sample import HEAD_FOLDS, measure_folds, sampled
 from headspec.models.devices import require_finite
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -23,5 +23,5 @@ with stage(snakemake, f"measure {snakemake.output[0]}"):
         exists = model.gates.exists
         plugins.check(values, (len(rows), *exists.shape), params.function)
         require_finite(values[:, exists], f"{name}, task '{task}'", examples.example[rows], job.device)
-        frames.append(fold_means(task, name, np.where(exists, values, np.nan)))
+        frames.append(measure_folds(task, name, np.where(exists, values, np.nan)))
     tables.write(snakemake.output[0], HEAD_FOLDS, pd.concat(frames), job.footer())

@@ -11,7 +11,7 @@ snakemake: Snakemake
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
     task, classes = TaskKeys.from_params(params.task), tables.footer(snakemake.input.data)["classes"]
-    if wildcards.kind == "further":
+    if wildcards.section == "further":
         frame, counts = prepare.further_table(wildcards.task, task, wildcards.name, params.seed, classes)
     else:
         train = tables.read(snakemake.input.data)
@@ -19,6 +19,6 @@ with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
     footer = tables.provenance(
         snakemake, task=wildcards.task, classes=classes, counts=counts, source_version=params.version
     )
-    schema = prepare.DATA if wildcards.kind == "further" else prepare.UNLABELLED
+    schema = prepare.DATA if wildcards.section == "further" else prepare.UNLABELLED
     tables.write(snakemake.output[0], schema, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -38,7 +38,7 @@ LONGEST = 40  # characters of a name in a message; without a header line, the na
 def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     """Return the columns of a split that a task uses, as `readers.read_split`."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
-    return READERS[held.kind](task, key, held, labelled)
+    return READERS[held.layout](task, key, held, labelled)
 
 
 def check_options(task: Task, key: str, name: str, ending: str) -> None:

@@ -29,12 +29,12 @@ SHOWN = 4  # names in a message
 class SplitFiles:
     """The files of a split, sorted, and their name for messages.
 
-    Kinds are ``tables``: rows, one file after another; ``columns``: a column of lines in each, named by its
+    Layouts are ``tables``: rows, one file after another; ``columns``: a column of lines in each, named by its
     ending; ``folders``: a text in each, with the folder's name as class; ``classes``: a text in each line,
     with the file's name as class.
     """
 
-    kind: str
+    layout: str
     files: tuple[Path, ...]
     name: str
 
@@ -81,7 +81,7 @@ def match_validation(
 
 def unread_files(path: Path, held: SplitFiles) -> list[str]:
     """Return names of files beside those of classes, which are not read."""
-    beside = _inside(path)[0] if held.kind in ("folders", "classes") else []
+    beside = _inside(path)[0] if held.layout in ("folders", "classes") else []
     return [file.name for file in beside if file not in held.files]
 
 
@@ -131,9 +131,9 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
         if len(series) > 1 or len({uncompressed(part).name for part in parts}) < len(parts):
             raise _several(key, path, split, [part.name for part in parts])
         _check_parts(key, parts)
-        kind = "columns" if parts[0] in beside else "tables"
+        layout = "columns" if parts[0] in beside else "tables"
         name = parts[0].name if len(parts) == 1 else f"{path.name}/ ({split}, {len(parts)} files)"
-        found[split] = SplitFiles(kind, tuple(parts), name)
+        found[split] = SplitFiles(layout, tuple(parts), name)
     return found
 
 

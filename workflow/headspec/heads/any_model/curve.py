@@ -93,7 +93,7 @@ def head_curve(
     ------
     ValueError
         Arguments do not fit.
-    EncoderError, NumericalError, TypeError
+    ModelError, NumericalError, TypeError
         As `head_importance`.
 
     Examples

@@ -84,7 +84,7 @@ def head_importance(
 
     Raises
     ------
-    EncoderError
+    ModelError
         Heads are not found, the loss of examples is not known, or layers have no derivative, as of quantised
         weights.
     NumericalError

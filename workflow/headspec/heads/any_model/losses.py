@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from headspec.errors import EncoderError, NumericalError, listing
+from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.models.gates import HeadGates
 from headspec.tasks.metrics import metric as known
@@ -86,12 +86,12 @@ LOSSES: tuple[Example, ...] = cross_entropy, next_tokens, squared_error, binary_
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     """Return the function of `LOSSES` whose mean over a labelled `batch` is the loss that the model returns.
 
-    A pass of a few examples tells it, else, as in half precision, one of each. Raises EncoderError if the
+    A pass of a few examples tells it, else, as in half precision, one of each. Raises ModelError if the
     model returns no loss, or none of these.
     """
     name = type(model).__name__
     if not isinstance(batch.get(LABELS), torch.Tensor):
-        raise EncoderError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
+        raise ModelError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
     main = model.main_input_name
     few = rows(batch, slice(COMPARED), main)
     off, exact = _differences(model, few)
@@ -111,7 +111,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     best = min(LOSSES, key=most.__getitem__)
     if compared and most[best] <= within:
         return functools.partial(_from_outputs, best)
-    raise EncoderError(
+    raise ModelError(
         f"loss: missing; the loss of {name} is no cross-entropy or squared error of its logits, "
         "expected `loss`"
     )
@@ -127,7 +127,7 @@ def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, f
     outputs = model(**batch)
     own = getattr(outputs, "loss", None)
     if own is None:
-        raise EncoderError(f"loss: missing; {type(model).__name__} gives none for labels, expected `loss`")
+        raise ModelError(f"loss: missing; {type(model).__name__} gives none for labels, expected `loss`")
     exact = bool(own.dtype == outputs.logits.dtype == torch.float32)
     if not own.isfinite():
         return {}, exact

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from headspec.errors import EncoderError, listing
+from headspec.errors import ModelError, listing
 from headspec.heads.any_model import text_batches
 from headspec.heads.any_model.batches import LABELS, Inputs, arguments, count, rows, without_labels
 from headspec.heads.any_model.losses import Loss, own_loss
@@ -72,7 +72,7 @@ def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | Non
         usual = probe_inputs(model)
         if {name for name, value in own.items() if _is_measured(value)} <= usual.keys():
             return HeadGates(model, usual)
-    except EncoderError:  # the model takes unusual inputs
+    except ModelError:  # the model takes unusual inputs
         pass
     return HeadGates(model, own)
 

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER
 from headspec.heads.ablations import HalfMeans, aligned
 from headspec.heads.any_model.batches import LABELS, Inputs, count
@@ -103,12 +103,12 @@ class Paths(TorchFunctionMode):
             self.stopping = False
 
     def require(self, losses: torch.Tensor) -> None:
-        """Raise EncoderError if losses depend on something that lacks a derivative, or have none."""
+        """Raise ModelError if losses depend on something that lacks a derivative, or have none."""
         where = self._where(losses)
         if where is None and losses.requires_grad:
             return
         reason = f"nothing has one through {where}" if where else "it depends on no head"
-        raise EncoderError(
+        raise ModelError(
             f"the loss has no derivative by all heads: {reason}; expected a model in floating point"
         )
 
@@ -218,7 +218,7 @@ class Scored:
     def losses(self) -> torch.Tensor:
         """Run the model and return the loss of each example, (n,).
 
-        Raises EncoderError where something has no derivative, ValueError if `loss` returns something else.
+        Raises ModelError where something has no derivative, ValueError if `loss` returns something else.
         """
         with self._paths or nullcontext():
             outputs = self.gates.model(**self.batch)

@@ -49,7 +49,7 @@ def made(
     if len(first) != len(second):
         raise ValueError(f"{other}: got {len(second)}, expected {len(first)}, one for each of {name}")
     own = copy.deepcopy(tokenizer)
-    tokenization.settle(own, model.config)
+    tokenization.unify_settings(own, model.config)
     config = model.config.get_text_config()
     most = min(positions(config.to_dict()) or UNLIMITED, own.model_max_length, UNLIMITED)
     pad = getattr(config, "pad_token_id", None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention.interface import Attended, Attention, unfused, watched
 from headspec.models.attention.probe_inputs import TARGETS
 from headspec.models.attention.sites import Site, is_linear
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(gates: HeadGates) -> None:
-    """Raise EncoderError if gates do not act on heads.
+    """Raise ModelError if gates do not act on heads.
 
     Gates of one must change no bit; a closed head must change the output; its context vectors must come from
     its own values alone or, where these are not known, from units that another head does not use. Where a
@@ -38,7 +38,7 @@ def check(gates: HeadGates) -> None:
 
     plain, ones = states(), torch.ones(gates.layers, gates.heads, device=device)
     if not torch.equal(states(ones), plain):
-        raise EncoderError("gates of one change its output")
+        raise ModelError("gates of one change its output")
     for kind in gates.first_rows:
         here = [site for site in gates.sites if site.kind == kind]
         for site in here[:1] + here[1:][-1:]:  # the first and the last
@@ -47,23 +47,21 @@ def check(gates: HeadGates) -> None:
             values[site.rows, head] = 0
             closed = states(values)
             if torch.equal(closed, plain):
-                raise EncoderError(f"closing head {head} of '{site.name}' changes nothing")
+                raise ModelError(f"closing head {head} of '{site.name}' changes nothing")
             if site.output is not None and not _zeroed(site, head, closed, states):
                 if site.own:
-                    raise EncoderError(
-                        f"closing head {head} of '{site.name}' differs from zeroing its weights"
-                    )
+                    raise ModelError(f"closing head {head} of '{site.name}' differs from zeroing its weights")
                 for other in gates.sites:
                     other.output = None
     _every_row(gates, states)
 
 
 def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
-    """Raise EncoderError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
+    """Raise ModelError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
     with unfused(gates.model), gates.recorded() as seen:
         states()
     if missing := [site.name for site in gates.sites if not seen.keys() >= {*site.rows}]:
-        raise EncoderError(f"without fused attention, gates of '{missing[0]}' do not act")
+        raise ModelError(f"without fused attention, gates of '{missing[0]}' do not act")
 
 
 def first(output: Any) -> torch.Tensor:
@@ -85,7 +83,7 @@ def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], to
 
 
 def _own_values(gates: HeadGates, site: Site) -> None:
-    """Raise EncoderError if a head's context vectors are computed from another head's values."""
+    """Raise ModelError if a head's context vectors are computed from another head's values."""
     mixing = False
 
     def attend(
@@ -112,11 +110,11 @@ def _own_values(gates: HeadGates, site: Site) -> None:
     with watched(site.attention, attend), torch.no_grad():
         gates.model(**gates.inputs)
     if mixing:
-        raise EncoderError(f"a head of '{site.name}' is computed from the values of another")
+        raise ModelError(f"a head of '{site.name}' is computed from the values of another")
 
 
 def _own_units(gates: HeadGates, site: Site) -> None:
-    """Raise EncoderError if the input of W_O for a token is not made by heads.
+    """Raise ModelError if the input of W_O for a token is not made by heads.
 
     Units are the outputs of linear layers inside the attention. One of these layers must have units of
     several tokens (keys or values, not the hidden units of a feed-forward layer), including some that only
@@ -154,4 +152,4 @@ def _own_units(gates: HeadGates, site: Site) -> None:
         first.any(1).sum() > 1 and (site.heads == 1 or ((first & ~last).any() and (last & ~first).any()))
         for first, last in zip(*used, strict=True)
     ):
-        raise EncoderError(f"what its W_O takes is not made by the heads of '{site.name}'")
+        raise ModelError(f"what its W_O takes is not made by the heads of '{site.name}'")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention.interface import evaluating
 from headspec.models.attention.probe_inputs import on
 from headspec.models.attention.sites import Site, by_columns, is_linear
@@ -48,7 +48,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 
     Rows of queries, keys and values are found whatever layers are called: a gradient of nan at a head's
     context vectors makes the gradients of exactly the rows nan that these vectors depend on. The bias of W_O,
-    norms and embeddings of positions belong to no head. Raises EncoderError if, with "qkvo", columns of W_O
+    norms and embeddings of positions belong to no head. Raises ModelError if, with "qkvo", columns of W_O
     do not belong to heads, because something comes before it.
     """
     slices: list[Slice] = []
@@ -60,10 +60,10 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
             if projections != "qkvo":
                 continue
             if site.output is None:
-                kind = gates.model.config.model_type
-                raise EncoderError(
-                    f"the columns of W_O of this {kind} are not those of heads: something comes between the "
-                    f"context vectors of '{site.name}' and W_O"
+                model_type = gates.model.config.model_type
+                raise ModelError(
+                    f"the columns of W_O of this {model_type} are not those of heads: something comes "
+                    f"between the context vectors of '{site.name}' and W_O"
                 )
             weight: Any = site.output.weight
             for head in range(site.heads):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 
 if TYPE_CHECKING:
     from transformers import AttentionInterface, PreTrainedModel
@@ -82,15 +82,15 @@ BESIDE = "_upcast_and_reordered_attn"
 def watched(module: nn.Module, watcher: Watcher) -> Iterator[None]:
     """Call `watcher` instead of a module's attention."""
     with as_written():
-        kind = type(module)
-        usual = getattr(kind, BESIDE, None)
-        if usual and not hasattr(usual, "__wrapped__") and "get_interface" in _names(kind.forward):
+        module_class = type(module)
+        usual = getattr(module_class, BESIDE, None)
+        if usual and not hasattr(usual, "__wrapped__") and "get_interface" in _names(module_class.forward):
 
             @functools.wraps(usual)
             def beside(self: nn.Module, *states: torch.Tensor, **kwargs: Any) -> Attended:
                 return _attend(usual, self, *states, **kwargs)
 
-            _undo.enter_context(_replaced(kind, BESIDE, beside))
+            _undo.enter_context(_replaced(module_class, BESIDE, beside))
         _watchers.setdefault(module, []).append(watcher)
         try:
             yield
@@ -119,7 +119,7 @@ def _install() -> None:
     from transformers import AttentionInterface  # slow to import
 
     if torch.compiler.is_compiling():
-        raise EncoderError("gates are set in a function that is compiled; compile the model instead")
+        raise ModelError("gates are set in a function that is compiled; compile the model instead")
     _undo.enter_context(torch.compiler.set_stance("force_eager"))
     usual = AttentionInterface.get_interface
 
@@ -150,16 +150,16 @@ def _attend(
 
 
 @contextmanager
-def _replaced(kind: type, name: str, function: Callable[..., Any]) -> Iterator[None]:
-    own = vars(kind).get(name)
-    setattr(kind, name, function)
+def _replaced(module_class: type, name: str, function: Callable[..., Any]) -> Iterator[None]:
+    own = vars(module_class).get(name)
+    setattr(module_class, name, function)
     try:
         yield
     finally:
         if own is None:  # inherited
-            delattr(kind, name)
+            delattr(module_class, name)
         else:
-            setattr(kind, name, own)
+            setattr(module_class, name, own)
 
 
 def _names(function: Callable[..., Any]) -> tuple[str, ...]:

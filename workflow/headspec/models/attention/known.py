@@ -47,10 +47,19 @@ def structure(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Hashable | N
     if any(_is_own(module) for module in modules.values()):
         return None
     kinds = {type(module): None for module in modules.values()}
-    files = {kind.__module__: None for kind in kinds if not kind.__module__.startswith("torch.")}
+    files = {
+        module_class.__module__: None
+        for module_class in kinds
+        if not module_class.__module__.startswith("torch.")
+    }
     return (
         tuple((name, type(module), tuple(_settings(module))) for name, module in modules.items()),
-        tuple(each for kind in kinds for each in vars(kind).values() if isinstance(each, FunctionType)),
+        tuple(
+            each
+            for module_class in kinds
+            for each in vars(module_class).values()
+            if isinstance(each, FunctionType)
+        ),
         tuple(each for file in files for each in _code(file)),
         tuple(ALL_ATTENTION_FUNCTIONS.items()),
         repr(model.config.to_dict()),

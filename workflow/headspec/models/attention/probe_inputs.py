@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError, listing
+from headspec.errors import ModelError, listing
 from headspec.models.attention import known
 from headspec.models.attention.interface import as_written, evaluating
 
@@ -25,7 +25,7 @@ GIVE = "expected `inputs`, the arguments of a small forward pass"
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
     """Return token ids, pixels, mel features or a waveform, and a decoder's targets.
 
-    Raises EncoderError if the model does not take them.
+    Raises ModelError if the model does not take them.
     """
     inputs = _inputs(model)
     if known.get(model, known.structure(model, inputs)):
@@ -35,7 +35,7 @@ def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
             model(**inputs)
     except Exception as error:  # of whatever code the model has
         reason = str(error).strip().split("\n")[0]
-        raise EncoderError(f"it does not take {listing(inputs)} alone ({reason}); {GIVE}") from error
+        raise ModelError(f"it does not take {listing(inputs)} alone ({reason}); {GIVE}") from error
     return inputs
 
 
@@ -66,18 +66,18 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
         return TEXTS, bins, 2 * getattr(config, "max_source_positions", TOKENS)
     if name == "input_values":
         return TEXTS, SAMPLES
-    raise EncoderError(f"its main input is {name}; {GIVE}")
+    raise ModelError(f"its main input is {name}; {GIVE}")
 
 
 def check_model(model: Any) -> None:
-    """Raise TypeError for what is no model of transformers, EncoderError for weights without derivatives."""
+    """Raise TypeError for what is no model of transformers, ModelError for weights without derivatives."""
     if not hasattr(getattr(model, "config", None), "get_text_config"):
         parts = model.named_children() if isinstance(model, nn.Module) else ()
         inside = next((name for name, part in parts if hasattr(part, "main_input_name")), None)
         hint = f", such as its .{inside}" if inside else ""
         raise TypeError(f"model: got {type(model).__name__}, expected a model of transformers{hint}")
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
-        raise EncoderError(
+        raise ModelError(
             "model: made inside torch.inference_mode, where nothing has derivatives; expected another"
         )
 

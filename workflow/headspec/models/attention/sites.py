@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.attention.interface import Attended, Attention, watched
 from headspec.models.attention.probe_inputs import sequences
@@ -124,7 +124,7 @@ def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
 def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
     """Return the sites that a forward pass calls, each kind of attention's first row, and the number of rows.
 
-    Sites are in the order of rows. EncoderError if heads are found neither at the interface nor before a W_O.
+    Sites are in the order of rows. ModelError if heads are found neither at the interface nor before a W_O.
     """
     calls = _calls(model, inputs)
     names = {module: name for name, module in model.named_modules()}
@@ -141,7 +141,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             continue
         if call.context.dim() != 4:
             shape = tuple(call.context.shape)
-            raise EncoderError(f"'{names[call.module]}' returns context vectors of {shape}")
+            raise ModelError(f"'{names[call.module]}' returns context vectors of {shape}")
         *_, heads, size = call.context.shape
         # sources and targets of the probe differ in length
         across = call.across or call.keys != call.context.shape[1]
@@ -162,7 +162,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             heads = 0 if isinstance(output, Constant) else heads
             found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size, None)))
     if not found:
-        raise EncoderError(
+        raise ModelError(
             "it neither calls the attention interface of transformers nor has modules of attention that end "
             "in a linear layer"
         )
@@ -171,23 +171,23 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
     for number, site in found:
         shape = tuple(calls[number].context.shape)
         if shape[0] != texts or (site.own and len(shape) != 3):
-            raise EncoderError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
+            raise ModelError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
     sites, first_rows, rows = _in_rows(found, [kind for kinds in stacks(model).values() for kind in kinds])
     if not (left := [site for site in sites if site.heads]):
-        raise EncoderError("all of them were removed")
+        raise ModelError("all of them were removed")
     return left, first_rows, rows
 
 
 def _require_told_apart(
     model: PreTrainedModel, calls: list[_Call], decoder: set[nn.Module], kinds: set[str]
 ) -> None:
-    """Raise EncoderError if cross-attention may have been taken for self-attention of a decoder."""
+    """Raise ModelError if cross-attention may have been taken for self-attention of a decoder."""
     lengths = [
         call.context.shape[1] for call in calls if call.keys is not None and call.module not in decoder
     ]
     own = [call.context.shape[1] for call in calls if call.keys is not None and call.module in decoder]
     if DECODER in kinds and CROSS not in kinds and lengths and own and lengths[-1] == own[0]:
-        raise EncoderError(
+        raise ModelError(
             f"sources and targets of `inputs` have as many tokens ({own[0]}), which does not tell "
             "cross-attention from self-attention; expected targets of another length"
         )

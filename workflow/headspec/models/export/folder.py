@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from headspec import tables
-from headspec.errors import EncoderError, listing
+from headspec.errors import ModelError, listing
 from headspec.models.batching import Batch, Examples
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
@@ -48,10 +48,10 @@ class Logits(nn.Module):
 
 
 def check_onnx_installed() -> None:
-    """Raise EncoderError if a package for ONNX is missing."""
+    """Raise ModelError if a package for ONNX is missing."""
     missing = [name for name in ("onnx", "onnx_ir", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
-        raise EncoderError(
+        raise ModelError(
             f"exporting a model needs {listing(missing)}, not installed; pip install 'headspec[onnx]'"
         )
 
@@ -65,7 +65,7 @@ def onnx_inputs(batch: Batch) -> dict[str, torch.Tensor]:
 def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
     """Write the model to `path`, for any number and length of texts, with an output for each task.
 
-    At least one of `examples` shows if it takes token types. EncoderError if torch cannot express the
+    At least one of `examples` shows if it takes token types. ModelError if torch cannot express the
     encoder.
     """
     from onnx_ir.passes.common import DeduplicateInitializersPass
@@ -88,8 +88,8 @@ def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
                 dynamic_shapes=dict.fromkeys(example, sizes),
             )  # fmt: skip
     except torch.onnx.OnnxExporterError as error:
-        kind = model.encoder.config.model_type
-        raise EncoderError(f"this {kind} cannot be expressed as ONNX: {error}") from None
+        model_type = model.encoder.config.model_type
+        raise ModelError(f"this {model_type} cannot be expressed as ONNX: {error}") from None
     finally:
         logger.setLevel(level)
     assert program is not None  # it exists if no file is named
@@ -183,7 +183,7 @@ def export(
 
     Returns the largest absolute difference of logits on `texts` from the model with closed gates; README.md
     shows the first task. `model` loses its other heads and its gates; `kept` is bool (layers, heads);
-    `tokenizer` truncates and pads; `about` has more entries of model.json. Raises EncoderError, and leaves no
+    `tokenizer` truncates and pads; `about` has more entries of model.json. Raises ModelError, and leaves no
     `folder`, if the heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits
     differ by more than `TOLERANCE`.
     """
@@ -195,7 +195,7 @@ def export(
         write_onnx(model, next(iter(texts.values())), temporary / "model.onnx")
         difference = logit_difference(temporary / "model.onnx", texts, expected)
         if not difference <= TOLERANCE:
-            raise EncoderError(
+            raise ModelError(
                 f"{folder}: not written, because its logits differ by {difference:.1e} from those of the "
                 f"model with closed gates; expected at most {TOLERANCE:.0e}"
             )

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import logging
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -51,29 +51,29 @@ def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, s
     read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
     found = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
     try:
-        for module, (kind, config) in found.items():
+        for module, (module_class, config) in found.items():
             if config is not None:
                 own = copy.copy(config)
                 object.__setattr__(own, "__class__", _noting(type(config), True, read[module]))
                 module.__dict__[CONFIG] = own
-            module.__class__ = _noting(kind, False, read[module])
+            module.__class__ = _noting(module_class, False, read[module])
         yield read
     finally:
-        for module, (kind, config) in found.items():
-            module.__class__ = kind
+        for module, (module_class, config) in found.items():
+            module.__class__ = module_class
             if config is not None:
                 module.__dict__[CONFIG] = config
 
 
-def _noting(kind: type, in_config: bool, read: set[Place]) -> type:
-    """Return a class like `kind` whose objects note the attributes that are read."""
-    usual: Any = kind.__getattribute__
+def _noting(module_class: type, in_config: bool, read: set[Place]) -> type:
+    """Return a class like `module_class` whose objects note the attributes that are read."""
+    usual: Any = module_class.__getattribute__
 
     def get(self: Any, name: str) -> Any:
         read.add((in_config, name))
         return usual(self, name)
 
-    return type(kind.__name__, (kind,), {"__getattribute__": get})
+    return type(module_class.__name__, (module_class,), {"__getattribute__": get})
 
 
 def settle_numbers(
@@ -86,7 +86,7 @@ def settle_numbers(
     The value of an attribute tells what it may count, the same in all modules of a class. Where that is
     ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
     numbers before and after, `read` the attributes that its code reads. `same` checks the model, and raises
-    if numbers do not fit. Returns what is set, as `put_numbers` takes it; raises EncoderError if no
+    if numbers do not fit. Returns what is set, as `put_numbers` takes it; raises ModelError if no
     combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
@@ -112,7 +112,7 @@ def settle_numbers(
             pass
         for module, attributes in kept:
             module.__dict__.update(attributes)
-    raise EncoderError("the others alone do not compute what they do beside closed gates")
+    raise ModelError("the others alone do not compute what they do beside closed gates")
 
 
 def _holder(module: nn.Module, place: Place) -> Any:
@@ -120,9 +120,9 @@ def _holder(module: nn.Module, place: Place) -> Any:
 
 
 def _values(
-    kind: type, after: Numbers, chosen: Mapping[tuple[type, Place], int]
+    module_class: type, after: Numbers, chosen: Mapping[tuple[type, Place], int]
 ) -> dict[str, dict[str, int]]:
-    own = {place: after.all()[number] for (each, place), number in chosen.items() if each is kind}
+    own = {place: after.all()[number] for (each, place), number in chosen.items() if each is module_class}
     parts = {"attributes": False, CONFIG: True}
     found = {
         key: {name: n for (inside, name), n in own.items() if inside == part} for key, part in parts.items()

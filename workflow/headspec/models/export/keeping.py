@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.export import structure
 from headspec.models.export.slicing import remove_heads
@@ -41,7 +41,7 @@ def save(
 
     Raises
     ------
-    EncoderError
+    ModelError
         Its weights are not those that its config describes.
     TypeError
         `model` is no model of transformers.
@@ -58,9 +58,9 @@ def save(
     for name in sorted(described.keys() | found.keys()):
         got, expected = (each.get(name, "missing") for each in (found, described))
         if got != expected:
-            kind = model.config.model_type
-            raise EncoderError(
-                f"this {kind} is not as its config says: '{name}' is {got}, expected {expected}"
+            model_type = model.config.model_type
+            raise ModelError(
+                f"this {model_type} is not as its config says: '{name}' is {got}, expected {expected}"
             )
     model.save_pretrained(folder)
     if tokenizer is not None:
@@ -86,7 +86,7 @@ def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
 
     Raises
     ------
-    EncoderError
+    ModelError
         The config names no class of transformers.
 
     Examples
@@ -95,31 +95,33 @@ def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
     """
     config = AutoConfig.from_pretrained(folder, **{name: kwargs[name] for name in WHERE if name in kwargs})
     name = (config.architectures or ["none"])[0]
-    kind = getattr(transformers, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
-        raise EncoderError(
+    model_class = getattr(transformers, name, None)
+    if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
+        raise ModelError(
             f"{folder}: architectures in its config is '{name}', expected a model of transformers"
         )
     if heads := getattr(config, PRUNED, None):
-        like = remove_heads(kind(config), {int(layer): own for layer, own in heads.items()})
+        like = remove_heads(model_class(config), {int(layer): own for layer, own in heads.items()})
         setattr(config, structure.KEY, structure.of(like.config))
         delattr(config, PRUNED)
-    model = _class(kind, config).from_pretrained(folder, config=config, use_safetensors=True, **kwargs)
-    model.__class__ = kind
+    model = _class(model_class, config).from_pretrained(folder, config=config, use_safetensors=True, **kwargs)
+    model.__class__ = model_class
     return model
 
 
-def _class(kind: type[PreTrainedModel], config: PreTrainedConfig) -> type[PreTrainedModel]:
+def _class(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> type[PreTrainedModel]:
     """Return a class whose models have only the heads that a config says, before they have weights."""
     found = structure.of(config)
     if not found:
-        return kind
+        return model_class
 
     def init(self: Any, config: PreTrainedConfig, *args: Any, **kwargs: Any) -> None:
-        kind.__init__(self, config, *args, **kwargs)
+        model_class.__init__(self, config, *args, **kwargs)
         own = structure.renamed(found, self)
         structure.apply(self, own["modules"])
         structure.tie(self, own["tied"])
         setattr(self.config, structure.KEY, own)
 
-    return type(kind.__name__, (kind,), {"__init__": init, "__module__": kind.__module__})
+    return type(
+        model_class.__name__, (model_class,), {"__init__": init, "__module__": model_class.__module__}
+    )

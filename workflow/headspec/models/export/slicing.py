@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from headspec import head_choice
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.head_parameters import Slice, head_slices
 from headspec.models.attention.interface import evaluating, unfused
@@ -55,7 +55,7 @@ def remove_heads(
 
     Raises
     ------
-    EncoderError
+    ModelError
         A head cannot be computed without the others, or the smaller model would not compute the same.
     ValueError
         `heads` has another form, or names heads that the model does not have.
@@ -81,9 +81,9 @@ def remove_heads(
             gates = _unshared(gates)
             structure.tie(smaller, tied := structure.shared(smaller))
         changes, numbers = _remove(gates, heads, same)
-    except EncoderError as error:
-        kind = model.config.model_type
-        raise EncoderError(f"these heads of this {kind} cannot be removed: {error}") from None
+    except ModelError as error:
+        model_type = model.config.model_type
+        raise ModelError(f"these heads of this {model_type} cannot be removed: {error}") from None
     kept = {site.name: np.flatnonzero(~heads[site.rows[0], : site.heads]).tolist() for site in gates.sites}
     whole = not structure.of(smaller.config).get("modules") and all(kept.values())
     if changes and whole and head_numbers.set_config_numbers(smaller, numbers, same):
@@ -143,7 +143,7 @@ def _unshared(gates: HeadGates) -> HeadGates:
     stack: Any = next((module for module in model.modules() if hasattr(module, "albert_layer_groups")), None)
     if stack is None:
         name = next(site.name for site in gates.sites if len(site.rows) > 1)
-        raise EncoderError(f"several layers are '{name}', and would keep different heads of it")
+        raise ModelError(f"several layers are '{name}', and would keep different heads of it")
     groups, n, copies = stack.albert_layer_groups, stack.config.num_hidden_layers, []
     for layer in range(n):
         group = groups[int(layer / (n / len(groups)))]
@@ -164,7 +164,7 @@ def _cut(
     assert site.output is not None
     weight: Any = site.output.weight
     if weight.shape[int(by_columns(site.output))] != site.heads * site.size:
-        raise EncoderError(f"'{site.name}' shares its weights with a layer that keeps other heads")
+        raise ModelError(f"'{site.name}' shares its weights with a layer that keeps other heads")
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
     owners = {
@@ -217,7 +217,7 @@ def _left(
         parameter, across = every[0][0].parameter, every[0][0].across
         module, name = owners[id(parameter)]
         if not rows:
-            raise EncoderError(f"'{names[module]}' is of one head alone")
+            raise ModelError(f"'{names[module]}' is of one head alone")
         whole = torch.cat([part.view(parameter.detach()) for part, _ in rows])
         values.append((module, name, whole.T.contiguous() if across else whole))
         change = changes.setdefault(names[module], {"shapes": {}})
@@ -226,7 +226,7 @@ def _left(
         if name != "weight" or not any(shared):
             continue
         if not all(shared):
-            raise EncoderError(
+            raise ModelError(
                 f"'{names[module]}' has queries, keys and values in one matrix, where heads of keys cannot "
                 "serve different numbers of heads"
             )

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.attention.interface import evaluating, unfused
 from headspec.models.attention.sites import Site
 from headspec.models.batching import Examples
@@ -28,7 +28,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     Weights are taken after the softmax: a token's weights sum to 1, and padding has weight 0; the weights of
     padding itself mean nothing. The model runs unfused, because fused attention has no weights, and without
     dropout. Types that compute attention themselves return weights only with `output_attentions`; hooks take
-    them out of the outputs of modules, so that the model does not collect all layers. EncoderError, at the
+    them out of the outputs of modules, so that the model does not collect all layers. ModelError, at the
     forward pass, if the model does not give its weights.
     """
     model: Any = gates.model
@@ -38,7 +38,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     def take(site: Site, module: Any, args: tuple[Any, ...], output: Any) -> Any:
         index = next((i for i, part in enumerate(output) if _is_map(part, site)), None)
         if index is None:
-            raise EncoderError(
+            raise ModelError(
                 f"the attention of this {model.config.model_type} cannot be captured: no weights"
             )
         receive(site.rows[0], output[index].to(first))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Resuming:
     whatever layers are called, or share. Over all heads of a deep encoder this saves half of the operations.
 
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
-    out a head equals closing its gate. There are no gradients and no dropout. Raises EncoderError if it does
+    out a head equals closing its gate. There are no gradients and no dropout. Raises ModelError if it does
     not, or if the encoder does not repeat its calls or changes states that modules have returned.
 
     Parameters
@@ -162,9 +162,9 @@ class Resuming:
         finally:
             self._expected = deque()
 
-    def _refusal(self, reason: str) -> EncoderError:
-        kind = self.encoder.config.model_type
-        return EncoderError(f"passes of this {kind} cannot start at a layer: {reason}")
+    def _refusal(self, reason: str) -> ModelError:
+        model_type = self.encoder.config.model_type
+        return ModelError(f"passes of this {model_type} cannot start at a layer: {reason}")
 
     def _texts(self) -> torch.Tensor:
         device = next(self.encoder.parameters()).device

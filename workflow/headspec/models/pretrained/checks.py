@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headspec.errors import EncoderError, listing, nearest, shown
+from headspec.errors import ModelError, listing, nearest, shown
 from headspec.models.architectures import family, known, refused, types
 from headspec.models.pretrained.config_json import STACKS, config_of, positions, settings
 from headspec.models.pretrained.folders import located, present, tensors
@@ -34,14 +34,14 @@ HEAD_WIDTH = re.compile(r".*head_?(dim|size|width).*|d_kv|d_head|kv_channels")
 
 
 def check_sizes(model: Model, key: str) -> None:
-    """Raise EncoderError if sizes of a model disagree, or `max_length` exceeds its positions."""
+    """Raise ModelError if sizes of a model disagree, or `max_length` exceeds its positions."""
     config = config_of(model, key)
     if config is None:
         return
     longest = positions(config)
     if longest is not None and model.max_length > longest:
         named = f"'{model.source}'" if model.source else "a transformer"
-        raise EncoderError(
+        raise ModelError(
             f"{key}.max_length: got {model.max_length}, but {named} has positions for "
             f"{longest} tokens; expected at most that"
         )
@@ -49,14 +49,14 @@ def check_sizes(model: Model, key: str) -> None:
     if path is None or path.is_file():  # a GGUF file has tokens, sizes and weights
         return
     for problem in (*_undivided(config), *_unlike(config, tensors(path))):
-        raise EncoderError(f"{key}.source: config.json of '{model.source}' has {problem}")
+        raise ModelError(f"{key}.source: config.json of '{model.source}' has {problem}")
     check_tokens(_tokens(path), config.get("vocab_size"), model, key)
 
 
 def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) -> None:
-    """Raise EncoderError if a tokenizer has more `tokens` than a model has `embeddings`."""
+    """Raise ModelError if a tokenizer has more `tokens` than a model has `embeddings`."""
     if embeddings and tokens > embeddings:
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: the tokenizer of '{model.source}' has {tokens} tokens, but the model has "
             f"embeddings for {embeddings} (vocab_size in config.json); expected no more tokens than that. "
             "model.resize_token_embeddings of transformers adds some"
@@ -130,11 +130,11 @@ ELSEWHERE = ("transformers_weights", "configuration_files", "fast_tokenizer_file
 def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
 
-    Raises EncoderError if it is no model of transformers, its type is refused, it has neither safetensors nor
+    Raises ModelError if it is no model of transformers, its type is refused, it has neither safetensors nor
     GGUF weights, or transformers would also load something beside them.
     """
     if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' has an adapter beside it (adapter_config.json), which would be "
             "loaded with it or replace it; expected none. Merge it with peft (merge_and_unload, then "
             "save_pretrained), or move it to another folder"
@@ -142,24 +142,24 @@ def architecture(path: Path, model: Model, key: str) -> str:
     config = settings(path, key, model.source)
     for name, content in {CONFIG: config, TOKENIZER: _tokenizer_config(path)}.items():
         for setting in (each for each in ELSEWHERE if content.get(each)):
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.source: {name} of '{model.source}' has {setting} {shown(content[setting])}; expected "
                 "weights in model.safetensors, settings in config.json, a tokenizer in tokenizer.json"
             )
     if config.get("model_type") is None:
-        raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
+        raise ModelError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if path.is_dir() and not known(config):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' is of type {config['model_type']}, which is no type of "
             f"transformers; expected one of docs/architectures.md.{nearest(config['model_type'], types())}"
         )
     if reason := refused(config):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, "
             f"because {reason}; docs/architectures.md lists the types that are taken"
         )
     for name in _kernels(config):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: config.json of '{model.source}' has {name}, a kernel that would be downloaded "
             "and run; expected none"
         )
@@ -167,21 +167,21 @@ def architecture(path: Path, model: Model, key: str) -> str:
         place = located(model, key)
         others = sorted(p.name for p in place.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
-        raise EncoderError(
+        raise ModelError(
             f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
             f"{place}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
     try:
         tensors(path)
-    except EncoderError as error:
-        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
+    except ModelError as error:
+        raise ModelError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return family(config)
 
 
 def _tokenizer_config(path: Path) -> dict[str, Any]:
     try:
         return read(path, TOKENIZER, dict)
-    except EncoderError:  # it is missing, or told by the tokenizer's own check
+    except ModelError:  # it is missing, or told by the tokenizer's own check
         return {}
 
 
@@ -199,25 +199,25 @@ def _kernels(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verify(path: Path, model: Model, key: str) -> None:
-    """Raise EncoderError if the weights at `path` do not have the SHA-256 in the config."""
+    """Raise ModelError if the weights at `path` do not have the SHA-256 in the config."""
     if model.sha256 is None:
         return
     file = path if path.is_file() else path / "model.safetensors"
     if not file.exists():
-        raise EncoderError(
+        raise ModelError(
             f"{key}.sha256: the weights of '{model.source}' are in several files, "
             "expected one (model.safetensors)"
         )
     with open(file, "rb") as weights:
         digest = hashlib.file_digest(weights, "sha256").hexdigest()
     if not digest.startswith(model.sha256.lower()):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.sha256: the weights of '{model.source}' have SHA-256 {digest}, expected {model.sha256}"
         )
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """Raise EncoderError if the model at `path` is refused, or disagrees with the config."""
+    """Raise ModelError if the model at `path` is refused, or disagrees with the config."""
     architecture(path, model, key)
     pooled(path, model, key)
     check_sizes(model, key)

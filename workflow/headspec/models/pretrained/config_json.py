@@ -8,7 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from headspec.errors import EncoderError, shown
+from headspec.errors import ModelError, shown
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
 from headspec.models.architectures import RESERVED, writes
 from headspec.models.pretrained.folders import present
@@ -54,15 +54,15 @@ HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M",
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
-    """Return the content of config.json, or `model_type` and sizes of a GGUF file; else EncoderError."""
+    """Return the content of config.json, or `model_type` and sizes of a GGUF file; else ModelError."""
     if path.is_file() and path.suffix != ".gguf":
-        raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
+        raise ModelError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
         return _checked(_gguf(path) if path.is_file() else read_json(path / "config.json"))
     except (OSError, ValueError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
         reason = getattr(error, "strerror", None) or error
-        raise EncoderError(f"{key}.source: '{source}' {problem} ({reason})") from None
+        raise ModelError(f"{key}.source: '{source}' {problem} ({reason})") from None
 
 
 def _checked(config: Any) -> dict[str, Any]:

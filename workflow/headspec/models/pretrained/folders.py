@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headspec.config import hub
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution, locate
-from headspec.errors import ChangedError, DataError, EncoderError, StorageError
+from headspec.errors import ChangedError, DataError, ModelError, StorageError
 from headspec.models.pretrained import model_files
 from headspec.models.pretrained.model_files import CONFIG, INDEX, Part, weight_files, weight_map
 from headspec.provenance import files, hashes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
     """Return a folder with the `listed.files` of a model and nothing else, or a GGUF file in one.
 
-    A hub model is downloaded if it is not cached; for `planning`, without weights. Raises EncoderError if it
+    A hub model is downloaded if it is not cached; for `planning`, without weights. Raises ModelError if it
     cannot be downloaded, a folder has no config.json, or as these; DataError if there is no such package,
     file or folder; OSError.
     """
@@ -41,7 +41,7 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
         places = [*path.glob("*.gguf"), *path.glob(f"*/{CONFIG}")]
         names = sorted(place.relative_to(path).as_posix().removesuffix(f"/{CONFIG}") for place in places)
         hint = f". Did you mean '{model.source}/{names[0]}'?" if names else ""
-        raise EncoderError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
+        raise ModelError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
     return model_files.linked(found)
 
 
@@ -49,8 +49,8 @@ def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
     """Return `listed.files` of the model that is at `path`."""
     try:
         return model_files.files(path, part)
-    except EncoderError as error:
-        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
+    except ModelError as error:
+        raise ModelError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
 
 
 def located(model: Model, key: str, planning: bool = False) -> Path:
@@ -85,12 +85,12 @@ def planned(model: Model, key: str) -> Path:
     return folder(model, key, planning=True)
 
 
-def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
+def _unavailable(model: Model, key: str, reason: str) -> ModelError:
     """Return the error for a hub model that is not in the cache and cannot be downloaded."""
     from huggingface_hub import constants
 
     name, revision = hub_name(model)
-    return EncoderError(
+    return ModelError(
         f"{key}.source: '{model.source}' is not in the cache {constants.HF_HUB_CACHE} (set by HF_HOME) "
         f"and cannot be downloaded: {reason}. With a connection, `hf download {name}"
         f"{f' --revision {revision}' if revision else ''}` downloads it"
@@ -125,7 +125,7 @@ def hub_name(model: Model) -> tuple[str, str | None]:
 def tensors(path: Path) -> dict[str, list[int]]:
     """Return the shape of each tensor in the weights of a folder, from their headers.
 
-    EncoderError if a file is damaged, or lacks tensors that it should have.
+    ModelError if a file is damaged, or lacks tensors that it should have.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -138,20 +138,20 @@ def tensors(path: Path) -> dict[str, list[int]]:
             with safe_open(file, framework="np") as weights:
                 found = {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
         except (SafetensorError, OSError, ValueError) as error:
-            raise EncoderError(f"{file.name} cannot be read ({error}); expected safetensors") from None
+            raise ModelError(f"{file.name} cannot be read ({error}); expected safetensors") from None
         named = [name for name, place in weight_map(path).items() if path / place == file]
         if lacking := [name for name in named if name not in found and len(files) > 1]:
-            raise EncoderError(f"{file.name} has no {lacking[0]}, which {INDEX} says is there")
+            raise ModelError(f"{file.name} has no {lacking[0]}, which {INDEX} says is there")
         shapes |= found
     if files and not shapes:
-        raise EncoderError(f"{files[-1].name} has no tensors; expected the weights of a model")
+        raise ModelError(f"{files[-1].name} has no tensors; expected the weights of a model")
     return shapes
 
 
 def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
     """Return the version of the `listed` files of a model: of its weights or its tokenizer.
 
-    EncoderError if a hub model's commit is unknown and its tables in `results` could belong to another
+    ModelError if a hub model's commit is unknown and its tables in `results` could belong to another
     version.
     """
     if not model.source:
@@ -159,7 +159,7 @@ def version(model: Model, key: str, part: Part, results: Path | None = None) -> 
     if model.source.startswith("hub:"):
         revision = hub_commit(model.source)
         if not revision and results and any(results.rglob("*.parquet")):
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.source: the commit of '{model.source}' is unknown, because it is not in the cache "
                 "and the hub does not answer. There are results, which another commit would outdate; "
                 "expected a connection, the cache (HF_HOME), or a commit as the revision"

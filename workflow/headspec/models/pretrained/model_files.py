@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headspec import plugins
-from headspec.errors import EncoderError, shown
+from headspec.errors import ModelError, shown
 from headspec.provenance import hashes
 
 #: files of weights and what describes them, of tokens and what makes them, or both; each has config.json
@@ -57,7 +57,7 @@ def tokenizer_names() -> list[str]:
 def files(path: Path, part: Part = "all") -> dict[str, Path]:
     """Return the files of a model at `path`, a folder or GGUF file, by their names in the folder.
 
-    EncoderError if an index names a file outside the folder, or a pipe is in place of a file.
+    ModelError if an index names a file outside the folder, or a pipe is in place of a file.
     """
     folder = path if path.is_dir() else path.parent
     wanted = [folder / CONFIG] if path.is_dir() else [path]
@@ -69,9 +69,9 @@ def files(path: Path, part: Part = "all") -> dict[str, Path]:
     found = {os.path.relpath(file, folder): file for file in wanted if file.exists() and not file.is_dir()}
     for name, file in found.items():
         if _is_outside(name):
-            raise EncoderError(f"it names {name}, which is outside its folder; expected files in it")
+            raise ModelError(f"it names {name}, which is outside its folder; expected files in it")
         if not file.is_file():  # opening it would wait for ever
-            raise EncoderError(f"{name} is a pipe or device; expected a file")
+            raise ModelError(f"{name} is a pipe or device; expected a file")
     return found
 
 
@@ -137,26 +137,26 @@ def read_json(path: Path) -> Any:
 
 
 def read(path: Path, name: str, kind: type) -> Any:
-    """Return the content of this kind of a JSON file in a model's folder; EncoderError if it is none."""
+    """Return the content of this kind of a JSON file in a model's folder; ModelError if it is none."""
     try:
         content = read_json(path / name)
     except (OSError, ValueError) as error:
-        raise EncoderError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise ModelError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not isinstance(content, kind):
-        raise EncoderError(f"{name} has {shown(content)}, expected a {'list' if kind is list else 'mapping'}")
+        raise ModelError(f"{name} has {shown(content)}, expected a {'list' if kind is list else 'mapping'}")
     return content
 
 
 def pooling_file(path: Path) -> str | None:
     """Return the file in a model's folder that modules.json names for the pooling; None without a name.
 
-    EncoderError if modules.json is no list of modules, or the file is outside the folder.
+    ModelError if modules.json is no list of modules, or the file is outside the folder.
     """
     for module in read(path, MODULES, list) if path.is_dir() and (path / MODULES).exists() else []:
         kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
         if str(kind).rpartition(".")[2] == "Pooling" and isinstance(name, str):
             if _is_outside(file := os.path.normpath(os.path.join(name, CONFIG))):
-                raise EncoderError(f"{MODULES} names {name}, which is outside the folder")
+                raise ModelError(f"{MODULES} names {name}, which is outside the folder")
             return file
     return None
 
@@ -165,7 +165,7 @@ def _pooling_files(path: Path) -> list[Path]:
     """Return what says the pooling of a model; `pooled` tells why it cannot be read, if it is asked."""
     try:
         named = pooling_file(path)
-    except EncoderError:
+    except ModelError:
         named = None
     return [path / MODULES, path / (named or TOKENIZER)]
 

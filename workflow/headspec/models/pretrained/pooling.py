@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from headspec.errors import EncoderError, listing
+from headspec.errors import ModelError, listing
 from headspec.models.architectures import CONTINUES, WRITES, family
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import tensors
@@ -31,7 +31,7 @@ class Pooled(NamedTuple):
 def pooled(path: Path, model: Model, key: str) -> Pooled:
     """Return the pooling of a model at `path`, and the reason.
 
-    ``auto`` follows valid files of sentence-transformers (else EncoderError), or the convention of the
+    ``auto`` follows valid files of sentence-transformers (else ModelError), or the convention of the
     model's type.
     """
     if model.pooling != "auto":
@@ -39,8 +39,8 @@ def pooled(path: Path, model: Model, key: str) -> Pooled:
     try:
         if said := pooling_file(path):
             return Pooled(_mode(path, said), said)
-    except EncoderError as error:
-        raise EncoderError(
+    except ModelError as error:
+        raise ModelError(
             f"{key}.pooling: got auto, but in '{model.source}' {error}; write what to use instead: first, "
             "cls, mean or last"
         ) from None
@@ -73,5 +73,5 @@ def _mode(path: Path, name: str) -> str:
     modes = list(named) if isinstance(named, Iterable) else [named]
     modes = [str(mode).removesuffix("_tokens").removesuffix("_token") for mode in modes]
     if len(modes) != 1 or modes[0] not in MODES:
-        raise EncoderError(f"{name} says {listing(modes)}, expected one of {listing(MODES)}")
+        raise ModelError(f"{name} says {listing(modes)}, expected one of {listing(MODES)}")
     return MODES[modes[0]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec import plugins
-from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.errors import HeadspecError, ModelError, listing
 from headspec.models.architectures import writes
 from headspec.models.pretrained import checks
 from headspec.models.pretrained.checks import check_model
@@ -26,40 +26,40 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """Raise EncoderError if a model with local files cannot learn `tasks`, or nothing uses its heads."""
+    """Raise ModelError if a model with local files cannot learn `tasks`, or nothing uses its heads."""
     config = config_of(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
     if model.heads and writes(config):
-        raise EncoderError(
+        raise ModelError(
             f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({model_type}), "
             "whose heads have a kind of attention beside layer and head"
         )
     for name, task in tasks.items():
         if kind(task).writes and not writes(config):
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.source: '{model.source}' is of type {model_type}, which has no cross-attention and "
                 f"writes no texts for tasks.{name}; expected an encoder-decoder, such as Marian or T5"
             )
         if writes(config) and not kind(task).writes:
-            raise EncoderError(
+            raise ModelError(
                 f"{where}: {what} is of type {model_type}, an encoder-decoder, but tasks.{name} is "
                 f"a {task.type} task; expected tasks of translation alone, or another model"
             )
 
 
 def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
-    """Raise EncoderError if `gates.attention` names `kinds` that a model does not have."""
+    """Raise ModelError if `gates.attention` names `kinds` that a model does not have."""
     config = config_of(model, key) or {}
     if kinds and not writes(config):
-        raise EncoderError(
+        raise ModelError(
             f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
             f"of type {config['model_type']}, which has one kind of attention"
         )
 
 
 def _check_tokenizer(path: Path, model: Model, key: str) -> None:
-    """Raise EncoderError if a tokenizer that could read a file that is not `listed` cannot be loaded."""
+    """Raise ModelError if a tokenizer that could read a file that is not `listed` cannot be loaded."""
     if not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
         from headspec.models.tokenization import tokenizer  # slow to import
 
@@ -67,7 +67,7 @@ def _check_tokenizer(path: Path, model: Model, key: str) -> None:
 
 
 def check_languages(study: Study) -> None:
-    """Raise EncoderError if local tokenizers lack languages of texts that models write."""
+    """Raise ModelError if local tokenizers lack languages of texts that models write."""
     written = {name: task for name, task in study.learnt.items() if kind(task).writes}
     problems = []
     for (key, model), (name, task) in itertools.product(study.models.items(), written.items()):
@@ -77,14 +77,14 @@ def check_languages(study: Study) -> None:
             try:
                 begun = tokenizer(model, f"models.{key}")
                 load_part(task.type, "ENCODING").begin(begun, vars(task), f"tasks.{name}")
-            except EncoderError as error:
+            except ModelError as error:
                 problems.append(error)
     if problems:
-        raise EncoderError.combined(problems)
+        raise ModelError.combined(problems)
 
 
 def check_models(study: Study) -> None:
-    """Raise one EncoderError for all unusable models; jobs check hub models that they download."""
+    """Raise one ModelError for all unusable models; jobs check hub models that they download."""
     problems = []
     for name, model in study.models.items():
         key = f"models.{name}"
@@ -100,4 +100,4 @@ def check_models(study: Study) -> None:
         except HeadspecError as error:
             problems.append(error)
     if problems:
-        raise EncoderError.combined(problems)
+        raise ModelError.combined(problems)

@@ -128,21 +128,21 @@ def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers |
 
     Values and interval ends are means over seeds, so that intervals are no narrower than one of the mean.
     """
-    kinds = [kind for kind in REPLACED if kind in set(heads["measure"])]
-    width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE
-    n = len(tasks) * len(kinds)
+    measures = [replaced for replaced in REPLACED if replaced in set(heads["measure"])]
+    width = PAGE / 2 if len(tasks) * len(measures) > 1 else 0.6 * PAGE
+    n = len(tasks) * len(measures)
     figure, grid = panels(rows_of(n, 2), n, width, PANEL_HEIGHT + 0.45, 0.25)
     drawn: list[tuple[Axes, pd.DataFrame]] = []
     for i, task in enumerate(tasks):
-        row = grid[i * len(kinds) : (i + 1) * len(kinds)]
-        heads_of = {kind: _by_effect(heads, task, kind) for kind in kinds}
+        row = grid[i * len(measures) : (i + 1) * len(measures)]
+        heads_of = {replaced: _by_effect(heads, task, replaced) for replaced in measures}
         for axes in row[1:]:
             axes.sharey(row[0])
             axes.tick_params(labelleft=False)
-        for axes, (kind, rows) in zip(row, heads_of.items(), strict=True):
+        for axes, (replaced, rows) in zip(row, heads_of.items(), strict=True):
             _draw_ablated(axes, rows)
             axes.set_title(task, loc="left")
-            axes.set_title(REPLACED[kind], loc="right", fontsize="small", color="0.3")
+            axes.set_title(REPLACED[replaced], loc="right", fontsize="small", color="0.3")
             axes.set_xlabel("heads, sorted")
         row[0].set_ylabel("increase of loss")
         drawn += zip(row, heads_of.values(), strict=True)
@@ -153,9 +153,9 @@ def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers |
     return figure
 
 
-def _by_effect(heads: pd.DataFrame, task: str, kind: str) -> pd.DataFrame:
+def _by_effect(heads: pd.DataFrame, task: str, replaced: str) -> pd.DataFrame:
     """Means over seeds, the largest first; index (layer, head), columns value, ci_low, ci_high."""
-    rows = heads[(heads["task"] == task) & (heads["measure"] == kind)]
+    rows = heads[(heads["task"] == task) & (heads["measure"] == replaced)]
     means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
     return means.sort_values("value", ascending=False, kind="stable")
 

@@ -210,12 +210,12 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
     hold `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of the file.
     """
     for path in map(Path, paths):
-        kind = path.suffix.removeprefix(".")
-        metadata: dict[str, Any] = {**UNDATED[kind]}
+        file_format = path.suffix.removeprefix(".")
+        metadata: dict[str, Any] = {**UNDATED[file_format]}
         if record:
-            metadata[DESCRIPTION[kind]] = tables.record_text(record)
+            metadata[DESCRIPTION[file_format]] = tables.record_text(record)
         with atomic(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
+            figure.savefig(temporary, format=file_format, dpi=dpi, metadata=metadata)
             with open(temporary, "a", encoding="utf-8") as file:
-                file.write(AFTER_END[kind].format(files.PLACEHOLDER))
+                file.write(AFTER_END[file_format].format(files.PLACEHOLDER))
             files.embed_sha256(temporary)

@@ -42,9 +42,9 @@ def check_experiment(study: Study) -> None:
 def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:
     """Problems with the number of folds."""
     units = stimuli.units(texts)
-    n, kind = len(set(units)), "stimuli" if texts["passage"].isna().all() else "passages"
+    n, unit = len(set(units)), "stimuli" if texts["passage"].isna().all() else "passages"
     if n < brain.folds:
-        yield f"brain.folds: got {brain.folds}, expected at most {n}, the number of {kind}"
+        yield f"brain.folds: got {brain.folds}, expected at most {n}, the number of {unit}"
         return
     fold = contiguous(units, brain.folds)
     smallest = np.bincount(fold).min()

@@ -154,7 +154,13 @@ def _check_columns(schema: pa.Schema, name: str) -> None:
     ]
     if missing:
         raise DataError("\n".join(missing))
-    kind = schema.field("voxels").type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    if not lists or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise DataError(f"{KEY}: column 'voxels' of {name} is {kind}, expected lists of numbers")
+    voxel_type = schema.field("voxels").type
+    lists = (
+        pa.types.is_list(voxel_type)
+        or pa.types.is_large_list(voxel_type)
+        or pa.types.is_fixed_size_list(voxel_type)
+    )
+    if not lists or not (
+        pa.types.is_floating(voxel_type.value_type) or pa.types.is_integer(voxel_type.value_type)
+    ):
+        raise DataError(f"{KEY}: column 'voxels' of {name} is {voxel_type}, expected lists of numbers")

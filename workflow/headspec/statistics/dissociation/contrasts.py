@@ -106,16 +106,16 @@ def contrasts(
     across = {pair for pair in pairs if len({paradigms[t] for t in tasks_of.get(pair, ())}) > 1}
     for (model, method), mixtures in found.items():
         kinds = [
-            [mixtures[pair] for pair in pairs if pair in mixtures and (pair in across) == kind]
-            for kind in (True, False)
+            [mixtures[pair] for pair in pairs if pair in mixtures and (pair in across) == between]
+            for between in (True, False)
         ]
         if all(kinds):
             rows.append(row((model, "paradigms", method, ACROSS, WITHIN), *kinds))
     for (model, method), mixtures in found.items():
-        by_tasks = {tasks_of[mixture]: mixture for mixture in mixtures}
-        for tasks, mixture in by_tasks.items():
+        larger_mixtures_first = {tasks_of[mixture]: mixture for mixture in mixtures}
+        for tasks, mixture in larger_mixtures_first.items():
             for task in tasks.intersection(parents):
-                other = by_tasks.get(tasks - {task} | {parents[task]})
+                other = larger_mixtures_first.get(tasks - {task} | {parents[task]})
                 if parents[task] not in tasks and other:
                     key = (model, "pairs_of", method, mixture, other)
                     rows.append(row(key, [mixtures[mixture]], [mixtures[other]]))

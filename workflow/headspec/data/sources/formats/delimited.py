@@ -171,9 +171,9 @@ def _parsed(
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a text column as numbers if all its non-empty cells are numbers, else None."""
     values = pc.if_else(pc.equal(column, ""), None, column)
-    for kind in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
+    for data_type in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
         try:
-            return values.cast(kind)
+            return values.cast(data_type)
         except pa.ArrowInvalid:
             continue
     return None

@@ -98,7 +98,9 @@ def _table(text: str, path: Path, options: Options) -> pa.Table:
     data = pa.py_buffer(text.encode())
     try:
         table = pa_json.read_json(pa.BufferReader(data), settings)
-        times = pa.schema([(f.name, kind) for f in table.schema if (kind := _untimed(f.type)) != f.type])
+        times = pa.schema(
+            [(f.name, data_type) for f in table.schema if (data_type := _untimed(f.type)) != f.type]
+        )
         if len(times):
             as_text = pa_json.ParseOptions(explicit_schema=times)
             table = pa_json.read_json(pa.BufferReader(data), settings, as_text)
@@ -107,13 +109,17 @@ def _table(text: str, path: Path, options: Options) -> pa.Table:
         raise _wrong(path, options, _problem(text) or str(error).split("\n")[0][:200]) from None
 
 
-def _untimed(kind: pa.DataType) -> pa.DataType:
+def _untimed(data_type: pa.DataType) -> pa.DataType:
     """Return a type with text in place of times."""
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(_untimed(kind.value_type))
-    return pa.struct([(f.name, _untimed(f.type)) for f in kind]) if pa.types.is_struct(kind) else kind
+    if pa.types.is_list(data_type):
+        return pa.list_(_untimed(data_type.value_type))
+    return (
+        pa.struct([(f.name, _untimed(f.type)) for f in data_type])
+        if pa.types.is_struct(data_type)
+        else data_type
+    )
 
 
 def _problem(text: str) -> str:
@@ -129,9 +135,9 @@ def _problem(text: str) -> str:
         if not isinstance(row, dict):
             return f"line {number} is {shown(row)}, expected an object for each row"
         for name, value in row.items():
-            kind = KINDS[type(value)]
-            if value is not None and first.setdefault(name, kind) != kind:
-                return f"line {number} has {kind} in '{name}', where lines before have {first[name]}"
+            data_type = KINDS[type(value)]
+            if value is not None and first.setdefault(name, data_type) != data_type:
+                return f"line {number} has {data_type} in '{name}', where lines before have {first[name]}"
     return ""
 
 

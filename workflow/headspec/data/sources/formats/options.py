@@ -38,6 +38,6 @@ def frame(table: pa.Table) -> pd.DataFrame:
     return table.to_pandas(ignore_metadata=True)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.float32() if pa.types.is_float16(kind) else kind
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    data_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    return pa.float32() if pa.types.is_float16(data_type) else data_type

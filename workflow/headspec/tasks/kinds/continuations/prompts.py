@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headspec.errors import EncoderError, shown
+from headspec.errors import ModelError, shown
 from headspec.models.tokenization import around, special_tokens
 from headspec.tasks.kinds.continuations.data import CLASSES, answers
 from headspec.tasks.kinds.texts.counts import Counts
@@ -32,7 +32,7 @@ class Pairs(Prompting):
         between = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
         self.start = special_tokens(tokenizer)[0] or [token for token in between if token is not None][:1]
         if not self.start:
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.type: the model's tokenizer has no token to begin a text with; expected another model"
             )
 
@@ -46,7 +46,7 @@ class Pairs(Prompting):
             for text in (good, bad)
         ]
         if min(map(len, whole)) == len(self.start):
-            raise EncoderError(
+            raise ModelError(
                 f"{self.key}: {shown(good)} or {shown(bad)} has no tokens, expected texts with some"
             )
         cut = [ids[: self.most] for ids in whole]

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import per_example
-from headspec.errors import EncoderError
+from headspec.errors import ModelError
 from headspec.models.architectures import CONTINUES, WRITES
 from headspec.models.tokenization import special_tokens
 from headspec.seeds import derive
@@ -122,13 +122,13 @@ class OwnTokens(Encoding):
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str
     ) -> Classes:
-        """Add whether the model predicts the next token, `causal`; EncoderError if it can predict none."""
+        """Add whether the model predicts the next token, `causal`; ModelError if it can predict none."""
         if family == WRITES:
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"
             )
         if family != CONTINUES and tokenizer.mask_token is None:
-            raise EncoderError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
+            raise ModelError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
         return classes | {"causal": family == CONTINUES}
 
     def encode(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headspec.errors import EncoderError, HeadspecError, shown
+from headspec.errors import HeadspecError, ModelError, shown
 from headspec.models import tokenization
 from headspec.models.tokenization import around, following, special_tokens
 from headspec.tasks.kinds.texts.wording import CONTENT_FREE, Wording, conversation
@@ -30,11 +30,11 @@ class Prompts(Prompting):
     def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
         super().__init__(tokenizer, wording, most, key)
         if wording.masked and tokenizer.mask_token is None:
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.prompt: got '{{mask}}' in it, which the model's tokenizer has no token for"
             )
         if wording.chat and tokenizer.chat_template is None:
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
             )
         self.start, self.end = special_tokens(tokenizer)
@@ -58,7 +58,7 @@ class Prompts(Prompting):
     ) -> Prompt:
         """Return an example's prompt with the scored `answers`; the longer text is cut first.
 
-        Raise EncoderError if tokens are too many even without the texts, or an answer has none of its own.
+        Raise ModelError if tokens are too many even without the texts, or an answer has none of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -67,7 +67,7 @@ class Prompts(Prompting):
             starts = {name: self._starts(text) for name, text in texts.items()}
             longest = max(FIELDS, key=lambda name: len(starts[name]))
             if not (places := starts[longest]):
-                raise EncoderError(
+                raise ModelError(
                     f"{self.key}.prompt: with {self.key}.shots and without the texts of an example it has "
                     f"{len(ids)} tokens, expected fewer than {most}, what max_length of the model leaves"
                 )
@@ -111,10 +111,10 @@ class Prompts(Prompting):
         return frame, truncated
 
     def content_free(self) -> list[Prompt]:
-        """Return prompts whose texts have no content; raise EncoderError if one has no tokens."""
+        """Return prompts whose texts have no content; raise ModelError if one has no tokens."""
         prompts = [self.prompt(text, text, self.whole) for text in CONTENT_FREE]
         if not all(prompt.input_ids for prompt in prompts):
-            raise EncoderError(
+            raise ModelError(
                 f"{self.key}.calibration: got true, but {self.key}.prompt has no tokens with an empty text, "
                 "because the tokenizer adds no special tokens; expected a prompt with words of its own, or "
                 "another model"
@@ -127,7 +127,7 @@ class Prompts(Prompting):
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each class's answer; EncoderError lists answers without their own tokens."""
+        """Return the tokens of each class's answer; ModelError lists answers without their own tokens."""
         problems: list[HeadspecError] = []
         tokens: list[list[int]] = []
         masked, text = self.wording.masked, self.filled("text", "text")
@@ -135,18 +135,18 @@ class Prompts(Prompting):
             where = f"{self.key}.answers.{name}"
             try:
                 own = self._filling(answer, where) if masked else self.following(text, answer, where)
-            except EncoderError as error:
+            except ModelError as error:
                 problems += error.errors
                 continue
             if own in tokens:
                 problems.append(
-                    EncoderError(
+                    ModelError(
                         f"{where}: got {answer!r}, the same token as another answer; expected one of its own"
                     )
                 )
             tokens.append(own)
         if problems:
-            raise EncoderError.combined(problems)
+            raise ModelError.combined(problems)
         return tokens
 
     @cached_property
@@ -157,7 +157,7 @@ class Prompts(Prompting):
         return answers if several else ()
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """Return the tokens of an answer after a prompt; EncoderError if unknown or joined with its end."""
+        """Return the tokens of an answer after a prompt; ModelError if unknown or joined with its end."""
         own = following(self.ids, prompt, answer)
         if not own:
             raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
@@ -176,8 +176,8 @@ class Prompts(Prompting):
         self._check_known(answer, own, where, "one known token", most=1)
         return own
 
-    def _joined(self, answer: str, where: str, beside: str) -> EncoderError:
-        return EncoderError(
+    def _joined(self, answer: str, where: str, beside: str) -> ModelError:
+        return ModelError(
             f"{where}: got {answer!r}, which the tokenizer joins with {beside}; expected an answer "
             f"that starts its own token, such as {' ' + answer.strip()!r} after a prompt without a space at "
             "its end"
@@ -188,7 +188,7 @@ class Prompts(Prompting):
     ) -> None:
         if self.tokenizer.unk_token_id in own or (most and len(own) > most):
             pieces = self.tokenizer.convert_ids_to_tokens(own)
-            raise EncoderError(
+            raise ModelError(
                 f"{where}: got {answer!r}, the tokens {shown(pieces)}; expected an answer of {expected}"
             )
 
@@ -210,13 +210,13 @@ class Prompts(Prompting):
             without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
             try:
                 tokenization.check_not_empty(without, [()] * len(without), f"{self.key}.prompt")
-            except EncoderError as error:
+            except ModelError as error:
                 yield error
         if task.calibration and not task.shots:
             self.content_free()
         least = frame * (1 + task.shots) + longest - 1
         if least >= model.max_length:
-            yield EncoderError(
+            yield ModelError(
                 f"{self.key}.prompt: with {task.shots} shots and without texts it has about {least} "
                 f"tokens, expected fewer than {model_key}.max_length ({model.max_length})"
             )

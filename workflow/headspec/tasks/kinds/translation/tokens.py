@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import characters, per_example
-from headspec.errors import EncoderError, listing, nearest
+from headspec.errors import ModelError, listing, nearest
 from headspec.models import vocabulary
 from headspec.models.architectures import WRITES
 from headspec.tables import INT, TEXT
@@ -32,7 +32,7 @@ target: in translation, the target
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
-    """Set the languages of a task in a tokenizer; raise EncoderError if it lacks or needs one."""
+    """Set the languages of a task in a tokenizer; raise ModelError if it lacks or needs one."""
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
     if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
         names = {"target_language": ""}
@@ -41,14 +41,14 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
         language = classes[setting]
         if language is None and known:
             some = listing(known[:8])
-            raise EncoderError(
+            raise ModelError(
                 f"{key}.{setting}: missing, expected one of the tokenizer's languages: {some}, ..."
             )
         if language is not None and language not in known:
             expected = f"one of {listing(known[:8])}, ...{nearest(language, known)}" if known else (
                 "none: it has no tokens of languages; a text before every source is the key prefix"
             )  # fmt: skip
-            raise EncoderError(f"{key}.{setting}: the tokenizer has no '{language}'; expected {expected}")
+            raise ModelError(f"{key}.{setting}: the tokenizer has no '{language}'; expected {expected}")
         if language is not None and name:
             setattr(tokenizer, name, language)
 
