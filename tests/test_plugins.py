@@ -159,7 +159,7 @@ def test_missing_modules_files_and_names_that_cannot_be_imported_are_named(plugi
         plugin(GOOD, "statistics.py"): "plugins.0: statistics.py: 'statistics' is the module ",
         str(space): "__init__.py",
         f"{space}.mine": "__init__.py",
-        "sys": "plugins.0: sys: 'sys' is no file; expected a module, or a package with __init__.py",
+        "sys": "plugins.0: sys: 'sys' is not a file; expected a module, or a package with __init__.py",
         "": "plugins.0: ",
         "~nobody-here/mine.py": "plugins.0: ",
         "a\tb.py": "plugins.0: ",

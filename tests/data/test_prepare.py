@@ -107,7 +107,7 @@ def test_shared_tasks(name, settings, sizes, classes):
         ([0.0, 1.0, 1.0], {1: "yes", "0": "no"}, ["no", "yes", "yes"]),
         (["0.0", " 1", "1.0"], {1: "yes", "0": "no"}, ["no", "yes", "yes"]),
         ([False, True, True], {True: "yes", False: "no"}, ["no", "yes", "yes"]),
-        ([-1, 1, 1], {"-1": "bad", "1": "good"}, ["bad", "good", "good"]),  # -1 is no class unless listed
+        ([-1, 1, 1], {"-1": "bad", "1": "good"}, ["bad", "good", "good"]),  # -1 is not a class unless listed
         (["x", "y", "z"], {"z": "late", "x": "early", "y": "late"}, ["early", "late", "late"]),
     ],
     ids=str,

@@ -55,7 +55,7 @@ SOURCES: list[Case] = [
     (CLASSES, "x/train holds folders (neg/, pos/), not the texts of a class; if these are classes, the "
         "source is x/train"),
     ({"neg/a.zip": b"PK", "pos/a.zip": b"PK"}, "x/neg holds a.zip, not the texts of a class"),
-    ({"neg/1.pdf": b"%PDF\0", "pos/1.pdf": b"%PDF\0"}, "neg/1.pdf is no text: it has a NUL character"),
+    ({"neg/1.pdf": b"%PDF\0", "pos/1.pdf": b"%PDF\0"}, "neg/1.pdf is not text: it has a NUL character"),
     ({"train.txt": "a B\n", "dev.txt": "a B\n"},
         "x/ holds dev.txt, train.txt, and has neither...If dev.txt has a line per word, end its name in"),
     ({"dataset_dict.json": "{}", f"train/{SHARD}.arrow": b"", "train/state.json": "{}"},

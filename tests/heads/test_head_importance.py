@@ -85,7 +85,7 @@ def test_importance_leaves_a_model_as_it_was():
 
 @contextlib.contextmanager
 def passes(model):
-    """Count the passes of a model, by a hook that is no part of it."""
+    """Count the passes of a model, by a hook that is not a part of it."""
     counted = []
     hook = register_module_forward_pre_hook(lambda module, _: counted.append(1) if module is model else None)
     with contextlib.closing(SimpleNamespace(close=hook.remove)):
@@ -467,7 +467,7 @@ def test_texts_have_labels_by_number_or_name(tokenizer):
         ([0, 1, -100], "got -100; the model has classes 0 to 2$"),
         ([0, 0.5, 1], "got 0.5; the model has classes 0 to 2$"),
         ([0, None, 1], "got nan for example 1, expected a class or score$"),
-        ([0, [1, 0], 1], "got some that are no numbers, expected a class or score of each$"),
+        ([0, [1, 0], 1], "got some that are not numbers, expected a class or score of each$"),
         ([0, 1], "got 2, expected 3, one for each of texts$"),
         ("good", "got one str, expected several, such as in a list$"),
     ],

@@ -30,7 +30,7 @@ def corrupted(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def real(batch: dict[str, torch.Tensor], gates, row: int, tokens: int) -> torch.Tensor:
-    """Places that are no padding; no targets of these kinds are padded."""
+    """Places that are not padding; no targets of these kinds are padded."""
     if gates.kind(row) in ("decoder", "cross") or "attention_mask" not in batch:
         return torch.arange(tokens)
     return batch["attention_mask"][0].nonzero()[:, 0]

@@ -99,7 +99,7 @@ def test_a_pooler_without_weights_is_left_out_and_no_others(folder):
     ("key", "value", "told"),
     [
         ("hidden_size", 64, "cannot be loaded: "),
-        ("model_type", "berty", "is of type berty, which is no type"),
+        ("model_type", "berty", "is of type berty, which is not a type"),
     ],
 )
 def test_a_config_that_is_not_that_of_the_weights_is_refused(folder, key, value, told):

@@ -112,7 +112,7 @@ def test_a_link_is_found_where_the_largest_weight_falls(model):
             right["from"] += weights[test.first[unit]].argmax() == test.other[unit]
     rows = found[(found["layer"] == 0) & (found["head"] == 1)]
     assert rows.groupby("direction")["right"].sum().to_dict() == right
-    assert not (test.other == test.first).any()  # roots are no links
+    assert not (test.other == test.first).any()  # roots are not links
 
 
 def test_the_control_of_a_link_is_the_best_fixed_offset_of_the_other_half(model):

@@ -161,7 +161,7 @@ def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypat
 
 
 def test_other_programs_read_a_table_but_what_they_write_is_refused(tmp_path):
-    """The digest is no part of the content."""
+    """The digest is not a part of the content."""
     path = tmp_path / "t.parquet"
     read = table(path, 0)
     stored = pd.read_parquet(path)

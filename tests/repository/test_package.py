@@ -1,4 +1,4 @@
-"""The package that pip installs: its metadata, the files that are no code, its command."""
+"""The package that pip installs: its metadata, the files that are not code, its command."""
 
 import os
 import re

@@ -92,7 +92,7 @@ def test_a_type_of_model_from_a_plugin_is_known_in_jobs_and_its_code_counts(tmp_
     config = folder.path / "models/tiny-bert/config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "own-bert"}))
     run = "results/tiny/runs/bert/tone+topic/tuned/seed0"
-    assert "is of type own-bert, which is no type of transformers" in folder.snakemake("-n", fails=True)
+    assert "is of type own-bert, which is not a type of transformers" in folder.snakemake("-n", fails=True)
     (folder.path / "own.py").write_text(
         "from transformers import AutoConfig, AutoModel, BertConfig, BertModel\n"
         "class OwnConfig(BertConfig):\n    model_type = 'own-bert'\n"

@@ -15,7 +15,7 @@ FORMS = "such as from top_heads, {layer: [heads]} or pairs (layer, head)"
 def array(values: Any, name: str) -> NDArray[Any]:
     """Return numbers in any form as an array: lists, arrays, and tensors of any precision and device.
 
-    Raises ValueError, beginning with `name`, if they are no numbers or their rows differ in length.
+    Raises ValueError, beginning with `name`, if they are not numbers or their rows differ in length.
     """
     if hasattr(values, "detach"):  # a tensor
         values = values.detach().cpu()

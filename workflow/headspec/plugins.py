@@ -113,7 +113,9 @@ def imported(where: str) -> ModuleType:
         sys.path.append(str(root))
     module = attempted(where, name)
     if not (origin := getattr(module, "__file__", None)):  # built in, or a folder
-        raise ConfigError(f"{where}: '{name}' is no file; expected a module, or a package with __init__.py")
+        raise ConfigError(
+            f"{where}: '{name}' is not a file; expected a module, or a package with __init__.py"
+        )
     file = Path(origin).absolute()
     if is_path(where) and not path.samefile(file):
         raise ConfigError(f"{where}: '{name}' is the module {file}; expected another name")

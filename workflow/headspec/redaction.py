@@ -10,7 +10,7 @@ LAST = (
     r"token|jwt|(?<!com)(?<!by)(?<!ask)pass|passw(?:or)?d|passphrase|secret(?:_key_base)?"
     r"|(?:api|auth|account|access|private|secret)[_-]?key"
 )
-#: words that do so only after a separator; PWD and monkey, for example, are no secrets
+#: words that do so only after a separator; PWD and monkey, for example, are not secrets
 APART = r"key|pwd|auth|pat|sig|signature|credentials?"
 #: the same in text, where other things have such names, too (pad_token, second_pass, a secret class)
 NAMED = (

@@ -148,7 +148,7 @@ def test_weights_that_cannot_be_loaded(model, place, content, told):
     [
         (
             {"model_type": "brt"},
-            "is of type brt, which is no type of transformers; expected one of docs/",
+            "is of type brt, which is not a type of transformers; expected one of docs/",
         ),
         ({"hidden_size": 30}, "has hidden_size 30 and num_attention_heads 4; expected a multiple of 4"),
         (

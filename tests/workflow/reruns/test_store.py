@@ -53,7 +53,7 @@ def made(shared) -> Folder:
 
 @pytest.fixture
 def studies(made, tmp_path) -> Folder:
-    """A copy in which files of studies and store are no links."""
+    """A copy in which files of studies and store are not links."""
     return made.copy(tmp_path / "copy")
 
 

@@ -47,7 +47,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
 
     =========================  =======================================================================
     confidence                 largest weight (Voita et al. 2019). The end token neither attends nor is
-                               attended to, since it is no real token, as they argue.
+                               attended to, since it is not a real token, as they argue.
     confidence_no_separator    the same without any separator (Song: attention to [SEP] left out),
                                including the one between two texts
     confidence_with_separator  the same with all tokens

@@ -108,7 +108,7 @@ def _check_name(name: Any) -> None:
 
 
 def named(config: Any) -> list[str]:
-    """Return the plugins of a raw config; empty if they are no list of texts, which is refused later."""
+    """Return the plugins of a raw config; empty if they are not a list of texts, which is refused later."""
     found = config.get("plugins") if isinstance(config, dict) else None
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
 

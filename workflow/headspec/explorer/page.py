@@ -35,7 +35,7 @@ GLOSSARY = {
     "inverted, none": "No task loses clearly more without its own heads; inverted if some lose clearly less.",
     "chance, † and ×": "A constant prediction would be as good. †: in some pruned model, so D means little. "
     "×: without pruning, too; such a model learnt nothing and counts in no finding.",
-    "similarity": "How alike two tasks are by a measure: of their texts, of the model's states, or of what "
+    "similarity": "How similar two tasks are by a measure: of their texts, of the model's states, or of what "
     "their losses are sensitive to; at most 1.",
     "r": "Correlation of D with similarity over pairs of tasks; its p permutes the tasks (Mantel test).",
     "IAT": "The end of training again, but a task's examples move only its own heads.",

@@ -43,7 +43,7 @@ class HalfMeans:
         Parameters
         ----------
         contexts : row: (batch, tokens, heads, size)
-        attending : row: (batch, tokens), 1 for tokens that are no padding
+        attending : row: (batch, tokens), 1 for tokens that are not padding
         half : (batch,), 0 or 1
         """
         device = next(iter(contexts.values())).device

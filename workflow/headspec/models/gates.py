@@ -68,7 +68,7 @@ class HeadGates:
     ModelError
         Heads are not found, or gates do not act on them.
     TypeError
-        `model` is no model of transformers.
+        `model` is not a model of transformers.
     """
 
     @torch.inference_mode(False)

@@ -58,7 +58,7 @@ class ModelStage:
 
     @property
     def record(self) -> str:
-        """Return the record of the job, for a file that is no table."""
+        """Return the record of the job, for a file that is not a table."""
         return tables.record_text(tables.job_record(self.snakemake))
 
     @property

@@ -67,8 +67,8 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
     """Return the special tokens that end texts or stand between the two texts of a pair.
 
     Empty for a tokenizer that only starts texts with a token and does not mark pairs. The first token of a
-    text is no separator: some tokenizers start with the same token. `classes` of tasks give the languages and
-    last tokens of texts that the model writes.
+    text is not a separator: some tokenizers start with the same token. `classes` of tasks give the languages
+    and last tokens of texts that the model writes.
     """
     found: set[int] = set()
     for task in [*classes] or [None]:

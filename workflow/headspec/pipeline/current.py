@@ -22,7 +22,7 @@ from headspec.provenance import hashes
 from headspec.provenance.hashes import FileCache
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
-#: why a file is no result
+#: why a file is not a result
 DAMAGED, FOREIGN = "damaged, edited or of an older headspec", "not made by a job of headspec"
 #: problem, input and output of the job, and package versions of each file that can contain a record
 RESULTS = FileCache("results.json")

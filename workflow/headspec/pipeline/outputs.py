@@ -1,6 +1,6 @@
 """The reference of the tables: their paths, rows and columns; ``headspec reference FILE`` updates it.
 
-A string below each schema describes columns; like docstrings, it is no part of a stage's code. Columns of
+A string below each schema describes columns; like docstrings, it is not a part of a stage's code. Columns of
 many tables are described here.
 """
 

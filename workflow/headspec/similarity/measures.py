@@ -53,7 +53,7 @@ def text(a: Traits, b: Traits) -> float:
 def dse(a: Traits, b: Traits) -> float:
     """Mean over sentences of the cosine between the two models' vectors of a sentence.
 
-    Invariant to scaling either model's vectors and to rotating both alike. Coordinates correspond only
+    Invariant to scaling either model's vectors and to rotating both the same way. Coordinates correspond only
     between models fine-tuned from the same pretrained encoder.
     """
     x, y = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (a["vectors"], b["vectors"]))

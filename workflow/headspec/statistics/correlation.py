@@ -95,7 +95,7 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
 def mantel_p(statistics: Floats) -> float:
     """Two-sided p: share of the statistics (permutations,) at least as far from 0 as the first.
 
-    The first, of the identity, counts; so do ties and undefined statistics (nan), which are no evidence. The
+    The first, of the identity, counts; so do ties and undefined statistics (nan), which are not evidence. The
     p is nan if the first is undefined.
     """
     if np.isnan(statistics[0]):

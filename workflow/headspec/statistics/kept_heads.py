@@ -92,7 +92,7 @@ def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> 
 
     The heads of each compared seed (or task) are permuted within their layers, independently; all pairs see
     the same permutations, so that the p of their mean accounts for shared sets. Sets of one seed for several
-    tasks, or of one task for several seeds, may be alike, and are permuted alike.
+    tasks, or of one task for several seeds, may be similar, and are permuted the same way.
     """
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for pruned, frame in tables.items():

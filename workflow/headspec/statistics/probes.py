@@ -1,8 +1,8 @@
 """Knowledge that single heads have of labels, and its change by training.
 
 The best head of a label is chosen on one half of the sentences and scored on the other, and the reverse, so
-that its accuracy is no maximum of noise. The same holds for the best head of the control, as heads differ in
-how often a probe gives a label. Intervals are over seeds and sentences, those of selectivity also over the
+that its accuracy is not a maximum of noise. The same holds for the best head of the control, as heads differ
+in how often a probe gives a label. Intervals are over seeds and sentences, those of selectivity also over the
 random labels.
 """
 

@@ -35,7 +35,7 @@ TRAINED = 3
 def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
     """Return the validation examples of tasks that predict texts, from beside the training tables `paths`.
 
-    They are no inputs of the job, so that changing them retrains nothing. Unreadable tables are left out.
+    They are not inputs of the job, so that changing them retrains nothing. Unreadable tables are left out.
     """
     found = {}
     for (task, task_classes), path in zip(classes.items(), paths, strict=True):

@@ -59,7 +59,7 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
 
 
 def subset_problems(key: str, section: Task | Treebank) -> Iterator[str]:
-    """Yield a problem if a section has a `subset` but its source is no data set of the hub."""
+    """Yield a problem if a section has a `subset` but its source is not a data set of the hub."""
     if section.subset is not None and not str(section.source).startswith("hub:"):
         yield f"{key}.subset: got '{section.subset}', expected none, because {key}.source is not on the hub."
 

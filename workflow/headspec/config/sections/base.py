@@ -39,7 +39,7 @@ class Section(BaseModel):
 
 
 class OneOf:
-    """Type of names listed in another module, which are no code of the jobs that read the section.
+    """Type of names listed in another module, which are not code of the jobs that read the section.
 
     `names` is ``module:attribute``, a list or a function. If `plugged`, plugins add names, and the JSON
     schema has the mark `PLUGGED`.

@@ -40,7 +40,7 @@ def parse_lists(column: pd.Series) -> pd.Series:
         try:
             written[row] = literal(cell)
         except ValueError:
-            raise ValueError(f"row {int(str(row)) + 1} has {shown(cell)}, which is no list") from None
+            raise ValueError(f"row {int(str(row)) + 1} has {shown(cell)}, which is not a list") from None
     return pd.Series(written, dtype=object, name=column.name).reindex(column.index)
 
 
@@ -54,7 +54,7 @@ def literal(text: str) -> Any:
         tree = ast.parse(" ".join(_with_commas(text)).strip(), mode="eval")
         return ast.literal_eval(_Values().visit(tree))
     except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError):
-        raise ValueError(f"{shown(text)} is no value of JSON, Python or numpy") from None
+        raise ValueError(f"{shown(text)} is not a value of JSON, Python or numpy") from None
 
 
 def _with_commas(text: str) -> Iterator[str]:

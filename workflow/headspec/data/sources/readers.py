@@ -49,7 +49,7 @@ def check_options(task: Task, key: str, name: str, ending: str) -> None:
                 f"{key}.{setting}: has no effect on {name}, only on {listing(HEADERS)}; expected none"
             )
     if task.encoding and ending in BINARY:
-        raise DataError(f"{key}.encoding: has no effect on {name}, which is no text; expected none")
+        raise DataError(f"{key}.encoding: has no effect on {name}, which is not text; expected none")
 
 
 def options(task: Task, key: str) -> Options:
@@ -139,7 +139,7 @@ def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
     except OSError as error:
         raise DataError(f"{key}.source: {file.parent.name}/{file.name} cannot be read ({error})") from None
     if "\0" in text:
-        raise DataError(f"{key}.source: {file.parent.name}/{file.name} is no text: it has a NUL character")
+        raise DataError(f"{key}.source: {file.parent.name}/{file.name} is not text: it has a NUL character")
     return text
 
 

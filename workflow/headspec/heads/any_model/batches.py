@@ -19,7 +19,7 @@ LABELS = "labels"
 def arguments(batch: Any, device: torch.device) -> dict[str, Any]:
     """Return a batch with its tensors on a device, and lists and arrays of numbers as tensors.
 
-    Raises ValueError if it is no mapping, or rows differ in length.
+    Raises ValueError if it is not a mapping, or rows differ in length.
     """
     if not isinstance(batch, Mapping):
         raise ValueError(

@@ -85,7 +85,7 @@ def head_curve(
         - value: the metric of the n examples; of random heads the mean over draws
         - low, high: interval over examples, of random heads over examples and draws
         - difference: value less that of random heads; difference_low, difference_high: interval over
-          examples and over random sets, from which one ranked by chance is no exception
+          examples and over random sets, from which one ranked by chance is not an exception
 
         ``curve.attrs["metric"]`` is the name of the metric, and ``curve.attrs["n"]`` the number of examples.
 

@@ -92,7 +92,7 @@ def head_importance(
     ValueError
         There are no examples, or arguments do not fit together.
     TypeError
-        `model` is no model of transformers, or `tokenizer` no tokenizer.
+        `model` is not a model of transformers, or `tokenizer` no tokenizer.
 
     Examples
     --------

@@ -30,7 +30,7 @@ Contexts = Mapping[int, torch.Tensor]
 
 
 def attending(gates: HeadGates, batch: Inputs, contexts: Contexts) -> dict[int, torch.Tensor]:
-    """Return which tokens are no padding, row: (batch, tokens); all of them where a batch does not say."""
+    """Return which tokens are not padding, row: (batch, tokens); all of them where a batch does not say."""
     return {row: _real(batch, gates.kind(row), context) for row, context in contexts.items()}
 
 

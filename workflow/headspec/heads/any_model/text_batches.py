@@ -116,7 +116,7 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
     try:
         found = np.array([known[x] if isinstance(x, str) else x for x in labels], dtype=float)
     except (TypeError, ValueError):
-        raise ValueError("labels: got some that are no numbers, expected a class or score of each") from None
+        raise ValueError("labels: got some that are not numbers, expected a class or score of each") from None
     missing = np.flatnonzero(np.isnan(found).reshape(len(found), -1).any(1))
     if len(missing):
         raise ValueError(f"labels: got nan for example {missing[0]}, expected a class or score")

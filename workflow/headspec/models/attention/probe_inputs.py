@@ -70,7 +70,7 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
 
 
 def check_model(model: Any) -> None:
-    """Raise TypeError for what is no model of transformers, ModelError for weights without derivatives."""
+    """Raise TypeError for what is not a model of transformers, ModelError for weights without derivatives."""
     if not hasattr(getattr(model, "config", None), "get_text_config"):
         parts = model.named_children() if isinstance(model, nn.Module) else ()
         inside = next((name for name, part in parts if hasattr(part, "main_input_name")), None)

@@ -44,7 +44,7 @@ def save(
     ModelError
         Its weights are not those that its config describes.
     TypeError
-        `model` is no model of transformers.
+        `model` is not a model of transformers.
 
     Examples
     --------

@@ -130,8 +130,8 @@ ELSEWHERE = ("transformers_weights", "configuration_files", "fast_tokenizer_file
 def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
 
-    Raises ModelError if it is no model of transformers, its type is refused, it has neither safetensors nor
-    GGUF weights, or transformers would also load something beside them.
+    Raises ModelError if it is not a model of transformers, its type is refused, it has neither safetensors
+    nor GGUF weights, or transformers would also load something beside them.
     """
     if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
         raise ModelError(
@@ -150,7 +150,7 @@ def architecture(path: Path, model: Model, key: str) -> str:
         raise ModelError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if path.is_dir() and not known(config):
         raise ModelError(
-            f"{key}.source: '{model.source}' is of type {config['model_type']}, which is no type of "
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which is not a type of "
             f"transformers; expected one of docs/architectures.md.{nearest(config['model_type'], types())}"
         )
     if reason := refused(config):

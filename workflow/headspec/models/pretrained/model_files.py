@@ -129,7 +129,7 @@ def read_json(path: Path) -> Any:
     Opening a pipe would wait for ever.
     """
     if path.exists() and not path.is_file():
-        raise OSError("it is no file")
+        raise OSError("it is not a file")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
@@ -150,7 +150,7 @@ def read(path: Path, name: str, kind: type) -> Any:
 def pooling_file(path: Path) -> str | None:
     """Return the file in a model's folder that modules.json names for the pooling; None without a name.
 
-    ModelError if modules.json is no list of modules, or the file is outside the folder.
+    ModelError if modules.json is not a list of modules, or the file is outside the folder.
     """
     for module in read(path, MODULES, list) if path.is_dir() and (path / MODULES).exists() else []:
         kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
@@ -175,7 +175,7 @@ def _is_outside(name: str) -> bool:
 
 
 def weight_map(path: Path) -> dict[str, str]:
-    """Return the file of each tensor in the index of a folder; none if it is no index."""
+    """Return the file of each tensor in the index of a folder; none if it is not an index."""
     try:
         found = read_json(path / INDEX)["weight_map"]
         return {str(name): str(file) for name, file in found.items()}

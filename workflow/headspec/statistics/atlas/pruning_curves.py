@@ -72,8 +72,8 @@ def sample(evaluation: PrunedPredictions, resamples: int, seed: int) -> Resample
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
-    not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples. Examples
-    that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
+    not, the same way for all seeds. The hypothesis is that *these* masks do equally well on other examples.
+    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()

@@ -126,7 +126,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 def positional(tokens: Attended) -> pd.DataFrame:
     """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
 
-    The first token of a sentence has none before it, and is no case for the position -1. The choice of a
+    The first token of a sentence has none before it, and is not a case for the position -1. The choice of a
     head's most frequent position needs no correction: at most one can reach the threshold, unless sentences
     are hardly longer than `REACH`. Returns rows of the table `roles`.
     """
@@ -189,7 +189,7 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
 
     From a head, any of its dependents of the relation is a hit. The baseline is the best fixed offset for the
     relation and direction, chosen on the same cases, in its favour. A head's rate must exceed it by `MARGIN`,
-    tested on the differences of hits case by case. In decoders, partners that follow are no cases.
+    tested on the differences of hits case by case. In decoders, partners that follow are not cases.
 
     `heads` (places,) have the number of each word's head, from 1, or 0 for the root; `relations` (places,).
     """

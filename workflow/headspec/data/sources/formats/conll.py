@@ -21,7 +21,7 @@ REQUIRED = ("upos", "head", "deprel")
 LINE, NAME = "#line", "#name"
 #: lines of column files that begin and end documents
 DOCUMENT = re.compile(r"-DOCSTART-|#(begin|end) document")
-#: what CoNLL-U counts of lines that are no words, and their numbers, such as 1-2 and 3.1
+#: what CoNLL-U counts of lines that are not words, and their numbers, such as 1-2 and 3.1
 NO_WORDS = {"multiword_tokens": re.compile(r"\d+-\d+"), "empty_nodes": re.compile(r"\d+\.\d+")}
 #: columns of CoNLL-U, with the number of the word
 WIDTH = len(FIELDS) + 1

@@ -13,7 +13,7 @@ JOINT = re.compile(r"\s*([,;|，；｜、])\s*")
 
 
 class Joined(ValueError):
-    """A `name` looks like several labels between a `separator`, one of which is no label elsewhere."""
+    """A `name` looks like several labels between a `separator`, one of which is not a label elsewhere."""
 
     def __init__(self, name: str, separator: str) -> None:
         super().__init__(name)
@@ -31,8 +31,8 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
     Raises
     ------
     Joined
-        A name has a `JOINT`, or spaces between words that other names have, too, but some parts are no labels
-        elsewhere. Other spaces belong to names.
+        A name has a `JOINT`, or spaces between words that other names have, too, but some parts are not
+        labels elsewhere. Other spaces belong to names.
     """
     whole = {*whole}
     names = {*names} - whole

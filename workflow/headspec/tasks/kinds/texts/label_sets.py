@@ -154,7 +154,7 @@ def _names(cell: Any, items: list[Any]) -> list[str]:
     if any(map(_missing, items)):
         raise ValueError("of which a label is empty")
     if isinstance(cell, str) and cell.lstrip(' "').startswith("["):
-        raise ValueError("which is no list")
+        raise ValueError("which is not a list")
     names = list(map(as_text, items))
     if repeated := [name for name, times in Counter(names).items() if times > 1]:
         hint = "; for 0 and 1, name a column for each label" if {*names} <= {*FLAGS} else ""
