@@ -112,7 +112,7 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
         ([[0, 1, 0]], {}, "'0' twice, expected each label once; for 0 and 1, name a column for each label"),
         ([[["joy"], ["love"]]], {}, "has [['joy'], ['love']], expected a list of names"),
         (["joy", "[joy love]"], {}, "row 2 has '[joy love]', which is not a list in column 'label'"),
-        *((["joy", cell], {}, f"row 2 has '{cell}', which is not a list") for cell in ("[(]", "[0 1 ... 8 9]")),
+        *((["joy", cell], {}, f"row 2 has '{cell}', which is not a list") for cell in ("[(]", "[0 1 ... 9]")),
         (["joy", '"[""joy"", ""love""]"'], {}, "which is not a list"),  # pandas' TSV, without quotes
         (["[]", "[joy, love"], {}, "row 2 of x.csv has '[joy, love', which is not a list"),
         *((["fear", f"joy{joint}fear", "love"], {}, f"row 2 of x.csv has 'joy{joint}fear', which looks like "
