@@ -109,7 +109,7 @@ def test_scores_of_no_head_have_no_heat_map():
         heat_map(np.full((2, 3), np.nan), axes=Figure().subplots())
 
 
-def test_tasks_count_alike_in_the_shared_map():
+def test_tasks_count_equally_in_joint_importance():
     a, b = np.array([[[1.0, -3], [2, np.nan]], [[10, 2], [0, np.nan]]])
     np.testing.assert_allclose(joint_importance([a, 100 * b]), a / 2 + b / 4)
     np.testing.assert_allclose(joint_importance([np.stack([a, b])])[1], b / 4)  # of each of several maps
