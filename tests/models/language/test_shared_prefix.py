@@ -1,5 +1,6 @@
 """Rows that begin with the same tokens: the prefix is read once, with the results of whole passes."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -14,6 +15,7 @@ from headspec.models import shared_prefix
 from headspec.models.architectures import caches
 from headspec.models.batching import LEAST_SHARED, Batch, Examples
 from headspec.models.devices import Device
+from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.tiny import TYPES
@@ -180,8 +182,9 @@ def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind, atten
 class Forgetful(LlamaModel):
     """A model that takes a cache, and does not use it."""
 
-    def forward(self, *inputs, past_key_values=None, **others):
-        return super().forward(*inputs, past_key_values=DynamicCache(), **others)
+    @functools.wraps(LlamaModel.forward)
+    def forward(self, *inputs, **others):
+        return super().forward(*inputs, **others | {cache_name(self): DynamicCache()})
 
 
 def test_models_that_do_not_continue_from_keys_and_values_read_no_prefix():
