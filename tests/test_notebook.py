@@ -29,7 +29,7 @@ from support.tiers import cases
 REFUSED = {
     "olmo2": "the others alone do not compute",  # a norm spans all heads
     "t5": "the others alone do not compute",  # one layer has the position biases of all
-    "falcon-grouped": "queries, keys and values in one matrix",
+    "falcon-grouped": "queries, keys and values of a group side by side",
 }
 
 

@@ -246,7 +246,7 @@ def one_by_one(model, batch, loss, name) -> np.ndarray:
 
 
 def test_choices_of_an_example_share_its_gates():
-    """A model of multiple choice takes no texts alone, so heads are found with the batch."""
+    """Also if heads were found with another number of choices."""
     model = AutoModelForMultipleChoice.from_config(every_type.config("roberta")).eval()
     batch = {"input_ids": any_model.ids(6).view(2, 3, 7), "labels": torch.tensor([2, 0])}
     found = headspec.head_importance(model, [batch], per_example=True)
@@ -257,8 +257,10 @@ def test_choices_of_an_example_share_its_gates():
         "labels",
     )
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
-    with pytest.raises(ModelError, match="it does not take input_ids, .* expected `inputs`, the arguments"):
-        headspec.HeadGates(model)
+    xi = torch.ones(2, 2, 4, requires_grad=True)
+    with headspec.HeadGates(model).at(xi):
+        (gradient,) = torch.autograd.grad(2 * model(**batch).loss, xi)
+    np.testing.assert_allclose(gradient, found, rtol=1e-3, atol=1e-6)
 
 
 def test_a_model_of_texts_and_images_takes_its_batch():

@@ -148,8 +148,7 @@ def model(kind: str) -> PreTrainedModel:
 
 #: types that are built, and whose heads are not gated
 UNGATED = (
-    "convbert", "falcon_mamba", "fnet", "fsmt", "lilt", "mamba", "mra", "prophetnet", "rwkv", "squeezebert",
-    "xlnet",
+    "convbert", "falcon_mamba", "fnet", "fsmt", "lilt", "mamba", "mra", "rwkv", "squeezebert", "xlnet",
 )  # fmt: skip
 #: types that are not tested, and why
 NOT_BUILT = dict.fromkeys(

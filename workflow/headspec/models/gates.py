@@ -61,6 +61,8 @@ class HeadGates:
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
     sequences : sequences of an example there, such as choices, which its gates act on
+    folded : rows whose batch is not the one of examples, because windows, frames, channels or images are
+        in it; they take gates (layers, heads), or those of one example alone
     attending : in a block, whether the attention of a row is being computed
 
     Raises
@@ -93,6 +95,7 @@ class HeadGates:
             with evaluating(model):
                 self.sites, self.first_rows, self.layers = found or find(model, self.inputs)
                 self.heads = max(site.heads for site in self.sites)
+                self.folded = {row for site in self.sites if site.folded for row in site.rows}
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
                     self.exists[site.rows, : site.heads] = True
@@ -228,7 +231,8 @@ class HeadGates:
             if self._acted == acted:
                 raise ModelError(
                     f"gates of this {self.model.config.model_type} did not act: nothing in the block called "
-                    "its attention. Exported programs, and those compiled ahead of time, cannot be gated"
+                    "its attention. Exported programs, those compiled ahead of time, and replicas cannot "
+                    "be gated"
                 )
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
@@ -299,9 +303,9 @@ class HeadGates:
     def _project(self, site: Site, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the arguments of a W_O whose heads are gated."""
         layer, given = self._row(site), self._now("given", {})
-        context = args[0].unflatten(-1, (site.heads, site.size))
+        context = args[0].flatten(1, -2).unflatten(-1, (site.heads, site.size))  # tokens may be in a grid
         gated = given[layer] if layer in given else self._gated(layer, context)
-        return None if gated is context else (gated.flatten(-2), *args[1:])
+        return None if gated is context else (gated.flatten(-2).reshape(args[0].shape), *args[1:])
 
     def _gated(self, layer: int, context: torch.Tensor) -> torch.Tensor:
         """Return context vectors (batch, tokens, heads, size) times the gates, as edited."""
@@ -309,6 +313,11 @@ class HeadGates:
         values, edit = self.values, self._now("edit")
         if values is not None:
             gate = values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
+            if layer in self.folded and max(gate.shape[:-2], default=1) > 1:
+                raise ValueError(
+                    f"gates: got {tuple(values.shape)} for a model that folds windows, frames, channels or "
+                    f"images into the batch of row {layer}; expected ({self.layers}, {self.heads})"
+                )
             if gate.dim() == 3:
                 gate = gate[:, None]  # (batch, 1, heads, 1)
             elif gate.dim() == 4 and gate.shape[1] > 1:
@@ -331,8 +340,8 @@ class HeadGates:
         n, rows = len(gate), len(context)
         if n in (1, rows):
             return gate
-        if n * self.sequences == rows:
-            return gate.repeat_interleave(self.sequences, dim=0)
+        if self.sequences > 1 and rows % n == 0:  # choices, as many as this batch has
+            return gate.repeat_interleave(rows // n, dim=0)
         raise ValueError(
             f"gates: got those of {n} examples for {rows} sequences; expected as many, or gates "
             f"({self.layers}, {self.heads}) for all, such as where beams repeat examples"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
+from headspec.errors import ModelError
 from headspec.models import saved
 from headspec.models.architectures import caches
 from headspec.models.batching import Batch, continuations_attention
@@ -54,6 +55,9 @@ class MultiTask(nn.Module):
         super().__init__()
         self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
+        if self.gates.folded:
+            kind = encoder.config.model_type
+            raise ModelError(f"the heads of this {kind} cannot be gated by text: its batches mix texts")
         self.hidden: int = encoder.config.get_text_config().hidden_size
         self.caches = caches(encoder.config.to_dict())
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))

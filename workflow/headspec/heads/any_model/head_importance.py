@@ -18,6 +18,9 @@ from headspec.heads.any_model.scored import Scored
 from headspec.heads.any_model.scores import SCORES, Score, chosen
 from headspec.models.attention.probe_inputs import check_model
 
+#: what gates of examples cannot act on
+FOLDS = "folds windows, frames, channels or images into its batch"
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -157,10 +160,15 @@ def scored_values(
         for batch, donors, shift in own.shown(pairs, "batches"):
             if scored is None:
                 scored = Scored(*own.heads_and_loss(model, batch, loss, inputs), rule.derivative, stack)
+                folded = bool(scored.gates.folded)
+                if folded and not rule.by_example:
+                    able = ", ".join(name for name, other in SCORES.items() if other.by_example)
+                    raise ValueError(f"score: got one by tokens for a model that {FOLDS}; expected {able}")
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
-            scored.start(batch, donors, shift)
-            found.append(rule.values(scored).detach())
+            for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:
+                scored.start(part, donors, shift)
+                found.append(rule.values(scored).detach())
     if scored is None:
         raise ValueError("batches: got none")
     return torch.cat(found).cpu().numpy(), scored.gates.exists

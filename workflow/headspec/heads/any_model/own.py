@@ -14,7 +14,7 @@ from headspec.heads.any_model import text_batches
 from headspec.heads.any_model.batches import LABELS, Inputs, arguments, count, rows, without_labels
 from headspec.heads.any_model.losses import Loss, own_loss
 from headspec.heads.importance import scoring
-from headspec.models.attention.probe_inputs import probe_inputs
+from headspec.models.attention.probe_inputs import probe_inputs, sequences
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -67,10 +67,12 @@ def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | Non
     """
     if inputs is not None:
         return HeadGates(model, inputs)
-    own = without_labels(rows(batch, slice(2), model.main_input_name))
+    few = rows(batch, slice(2), model.main_input_name)
+    own = few if model.config.is_encoder_decoder else without_labels(few)  # which may be what it decodes
     try:
         usual = probe_inputs(model)
-        if {name for name, value in own.items() if _is_measured(value)} <= usual.keys():
+        measured = {name for name, value in few.items() if name != LABELS and _is_measured(value)}
+        if measured <= usual.keys() and sequences(usual) == sequences(few):
             return HeadGates(model, usual)
     except ModelError:  # the model takes unusual inputs
         pass
@@ -79,6 +81,18 @@ def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | Non
 
 def _is_measured(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() > 2
+
+
+def one_by_one(batch: Inputs, main: str) -> Iterator[Inputs]:
+    """Yield the examples of a batch, each as a batch; ValueError if an argument has other rows."""
+    n = count(batch, main)
+    for name, value in batch.items():
+        if n > 1 and isinstance(value, torch.Tensor) and value.dim() and len(value) != n:
+            raise ValueError(
+                f"batches: {name} has {len(value)} rows for {n} examples, which the model mixes; "
+                "expected batches of one example"
+            )
+    yield from (rows(batch, slice(i, i + 1), main) for i in range(n))
 
 
 Item = TypeVar("Item")

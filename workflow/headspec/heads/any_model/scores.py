@@ -78,6 +78,7 @@ class Score:
     derivative : whether it needs derivatives of the loss
     averaged : whether it needs the means of all examples
     donors : what replaces heads: 'corrupted' inputs, those or 'others' of the examples, or nothing
+    tokens : whether tokens have gates
     """
 
     values: Callable[[Scored], torch.Tensor]
@@ -85,12 +86,18 @@ class Score:
     derivative: bool = True
     averaged: bool = False
     donors: str = ""
+    tokens: bool = False
+
+    @property
+    def by_example(self) -> bool:
+        """Whether it needs nothing but gates of an example and its loss."""
+        return not (self.averaged or self.donors or self.tokens)
 
 
 SCORES = {
     "gradient": Score(gradient, absolute=True),
     "signed": Score(signed),
-    "tokens": Score(tokens),
+    "tokens": Score(tokens, tokens=True),
     "integrated": Score(integrated),
     "attribution": Score(attribution, donors="corrupted"),
     "ablation": Score(ablation, derivative=False),

@@ -73,13 +73,15 @@ def first(output: Any) -> torch.Tensor:
 def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], torch.Tensor]) -> bool:
     """Return whether closing a head equals setting its columns of W_O to zero."""
     with torch.no_grad():
-        columns = site.columns()[head]
-        original = columns.clone()
-        columns.zero_()
+        columns = [site.columns(layer)[head] for layer in site.matrices()]
+        original = [each.clone() for each in columns]
+        for each in columns:
+            each.zero_()
         try:
             return torch.allclose(closed, states(), rtol=1e-4, atol=1e-5)
         finally:
-            columns.copy_(original)
+            for each, before in zip(columns, original, strict=True):
+                each.copy_(before)
 
 
 def _own_values(gates: HeadGates, site: Site) -> None:
@@ -143,7 +145,8 @@ def _own_units(gates: HeadGates, site: Site) -> None:
     used = []
     for head in (0, site.heads - 1):
         seed = torch.zeros_like(context)
-        seed[0, min(TARGETS, context.shape[1]) - 1, head * site.size : (head + 1) * site.size] = torch.nan
+        units_of_one = seed.flatten(1, -2)[0, min(TARGETS, context.shape[1]) - 1]
+        units_of_one[head * site.size : (head + 1) * site.size] = torch.nan
         reached = torch.autograd.grad(
             context, units, seed, retain_graph=True, allow_unused=True, materialize_grads=True
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,11 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
                     f"the columns of W_O of this {model_type} are not those of heads: something comes "
                     f"between the context vectors of '{site.name}' and W_O"
                 )
-            weight: Any = site.output.weight
-            for head in range(site.heads):
+            for layer, head in product(site.matrices(), range(site.heads)):
+                weight: Any = layer.weight
                 one = served & (np.arange(served.shape[1]) == head)
                 start = head * site.size
-                slices.append(Slice(weight, by_columns(site.output), start, start + site.size, one))
+                slices.append(Slice(weight, by_columns(layer), start, start + site.size, one))
     return slices
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,16 +27,18 @@ def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
 
     Raises ModelError if the model does not take them.
     """
-    inputs = _inputs(model)
-    if known.get(model, known.structure(model, inputs)):
-        return inputs  # which it took
-    try:
-        with as_written(), evaluating(model), torch.no_grad():
-            model(**inputs)
-    except Exception as error:  # of whatever code the model has
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(f"it does not take {listing(inputs)} alone ({reason}); {GIVE}") from error
-    return inputs
+    usual, refused = _inputs(model), None
+    for inputs in (usual, *_other_forms(model, usual)):
+        if known.get(model, known.structure(model, inputs)):
+            return inputs  # which it took
+        try:
+            with as_written(), evaluating(model), torch.no_grad():
+                model(**inputs)
+            return inputs
+        except Exception as error:  # of whatever code the model has
+            refused = refused or error
+    reason = str(refused).strip().split("\n")[0]
+    raise ModelError(f"it does not take {listing(usual)} alone ({reason}); {GIVE}") from refused
 
 
 def _inputs(model: PreTrainedModel) -> dict[str, Any]:
@@ -55,6 +57,23 @@ def _inputs(model: PreTrainedModel) -> dict[str, Any]:
     if "use_cache" in inspect.signature(model.forward).parameters:
         inputs["use_cache"] = False
     return inputs
+
+
+def _other_forms(model: PreTrainedModel, usual: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield token ids as classifiers take them: with one end each, one text alone, and as choices."""
+    ids, end = usual.get("input_ids"), getattr(model.config.get_text_config(), "eos_token_id", None)
+    if ids is None:
+        return
+    alone = {name: value for name, value in usual.items() if name != "decoder_input_ids"}
+    if isinstance(end, int):
+        ended = torch.where(ids == end, TEXTS * TOKENS, ids)
+        ended[:, -1] = end
+        yield alone | {"input_ids": ended}
+    yield {name: value[:1] if isinstance(value, torch.Tensor) else value for name, value in usual.items()}
+    yield {
+        name: value.view(TEXTS, 2, -1) if isinstance(value, torch.Tensor) else value
+        for name, value in alone.items()
+    }
 
 
 def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +37,14 @@ class Constant(nn.Module):
 
     def forward(self, context: torch.Tensor) -> torch.Tensor:
         # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
-        return self.bias.expand(context.size(0), context.size(1), -1)
+        return self.bias.expand(*context.shape[:-1], -1)
 
 
 class Grouped(nn.Module):
-    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head."""
+    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head.
+
+    A projection to queries, keys and values has as many parts for each: `key_heads` then counts all of them.
+    """
 
     def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
         super().__init__()
@@ -82,6 +87,7 @@ class Site:
     kind : the kind of attention
     heads, size : number of heads, 0 if all were removed, and the length of a context vector
     keys : number of heads of keys and values, None if it is not seen
+    folded : whether its batch is not the one of examples: windows, frames, channels or images are in it
     rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
 
@@ -93,14 +99,29 @@ class Site:
     heads: int
     size: int
     keys: int | None
+    folded: bool = False
     rows: list[int] = field(default_factory=list)
 
-    def columns(self) -> torch.Tensor:
-        """Return the weights of W_O that multiply the context vectors, a view (heads, size, hidden)."""
+    def matrices(self) -> list[nn.Module]:
+        """Return the linear layers that take the context vectors: W_O, and those of adapters beside it."""
         assert self.output is not None
-        weight: Any = self.output.weight
-        # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
-        return (weight.T if by_columns(self.output) else weight).unflatten(0, (self.heads, self.size))
+        inside = [layer for layer in self.output.modules() if layer is not self.output and is_linear(layer)]
+        width = self.heads * self.size
+        return [layer for layer in inside if _inputs_first(layer).shape[0] == width] or [self.output]
+
+    def columns(self, layer: nn.Module | None = None) -> torch.Tensor:
+        """Return the weights that multiply the context vectors, a view (heads, size, outputs).
+
+        They are of W_O itself, or of another one of its `matrices`.
+        """
+        return _inputs_first(layer or self.matrices()[0]).unflatten(0, (self.heads, self.size))
+
+
+def _inputs_first(layer: nn.Module) -> torch.Tensor:
+    """Return a view (inputs, outputs) of the weights of a linear layer."""
+    weight: Any = layer.weight
+    # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
+    return weight.T if by_columns(layer) else weight
 
 
 def by_columns(layer: nn.Module) -> bool:
@@ -151,14 +172,19 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
         )
         found.append((number, site))
-    _require_told_apart(model, calls, decoder, {site.kind for _, site in found})
-    kinds = {site.kind for _, site in found}  # some types call the interface only in their decoder
-    source = inputs.get(model.main_input_name)  # longer than the target in the probe
+    # some types call the interface only in their decoder, or in one of their towers
+    towers = {(site.kind, _tower(site.name)) for _, site in found}
+    kinds, seen = {site.kind for _, site in found}, {site.attention for _, site in found}
+    source = inputs.get(model.main_input_name)
     for name, attention, numbers, heads in _own_attention(model, calls, names):
-        across = source is not None and any(calls[i].context.shape[1:2] == source.shape[1:2] for i in numbers)
+        last = calls[numbers[-1]]
+        lengths = {calls[i].context.shape[1] for i in numbers} - {last.context.shape[1]}
+        across = last.across or (source is not None and source.dim() > 1 and source.shape[1] in lengths)
         kind_here = kind(attention, across)
-        if kind_here not in kinds:
-            output, size = calls[numbers[-1]].module, calls[numbers[-1]].context.shape[-1] // heads
+        tower = _tower(name)
+        apart = kind_here not in kinds or (tower and (kind_here, tower) not in towers)
+        if apart and seen.isdisjoint(attention.modules()):
+            output, size = last.module, last.context.shape[-1] // heads
             heads = 0 if isinstance(output, Constant) else heads
             found.append((numbers[-1], Site(name, attention, output, True, kind_here, heads, size, None)))
     if not found:
@@ -166,29 +192,40 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
             "it neither calls the attention interface of transformers nor has modules of attention that end "
             "in a linear layer"
         )
-    texts = next(len(value) for value in inputs.values() if isinstance(value, torch.Tensor))
-    texts *= sequences(inputs)
+    _require_told_apart(found, calls)
     for number, site in found:
-        shape = tuple(calls[number].context.shape)
-        if shape[0] != texts or (site.own and len(shape) != 3):
-            raise ModelError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
+        site.folded = _is_folded(site, tuple(calls[number].context.shape), model, inputs)
     sites, first_rows, rows = _in_rows(found, [kind for kinds in stacks(model).values() for kind in kinds])
     if not (left := [site for site in sites if site.heads]):
         raise ModelError("all of them were removed")
     return left, first_rows, rows
 
 
-def _require_told_apart(
-    model: PreTrainedModel, calls: list[_Call], decoder: set[nn.Module], kinds: set[str]
-) -> None:
+def _tower(name: str) -> str:
+    """Return the part of a name before a layer's number; empty if it has none."""
+    return LAYER.split(name)[0] if LAYER.search(name) else ""
+
+
+def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, inputs: Mapping[str, Any]) -> bool:
+    """Return whether a site's batch is another than that of examples; ModelError if it is not the first."""
+    texts = next(len(value) for value in inputs.values() if isinstance(value, torch.Tensor))
+    texts *= sequences(inputs)
+    main = inputs.get(model.main_input_name)
+    tokens_first = main is not None and main.dim() == 2 and shape[:2] == (main.shape[1], texts)
+    if (tokens_first and shape[0] != texts) or len(shape) < 3:
+        raise ModelError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
+    return shape[0] != texts
+
+
+def _require_told_apart(found: list[tuple[int, Site]], calls: list[_Call]) -> None:
     """Raise ModelError if cross-attention may have been taken for self-attention of a decoder."""
-    lengths = [
-        call.context.shape[1] for call in calls if call.keys is not None and call.module not in decoder
-    ]
-    own = [call.context.shape[1] for call in calls if call.keys is not None and call.module in decoder]
-    if DECODER in kinds and CROSS not in kinds and lengths and own and lengths[-1] == own[0]:
+    encoder, decoder, cross = (
+        [calls[number].context.shape[1] for number, site in found if site.kind == kind]
+        for kind in (ENCODER, DECODER, CROSS)
+    )
+    if decoder and encoder and not cross and encoder[-1] == decoder[0]:
         raise ModelError(
-            f"sources and targets of `inputs` have as many tokens ({own[0]}), which does not tell "
+            f"sources and targets of `inputs` have as many tokens ({decoder[0]}), which does not tell "
             "cross-attention from self-attention; expected targets of another length"
         )
 
@@ -205,30 +242,45 @@ class _Call:
 
 
 def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
-    """Return the calls of attention and of linear layers in a forward pass, in order."""
+    """Return the calls of attention and of linear layers in a forward pass, in order.
+
+    Layers inside a linear layer, such as those of an adapter, are a part of it.
+    """
     calls: list[_Call] = []
     crossing: set[nn.Module] = set()
+    layers = [module for module in model.modules() if is_linear(module) or isinstance(module, Constant)]
+    parts = {part for layer in layers for part in layer.modules() if part is not layer}
+    inside = {
+        module: model.get_submodule(match[0])
+        for name, module in model.named_modules()
+        if (match := OWN_ATTENTION.match(name))
+    }
 
     def attend(attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
         context, weights = attention(*states)
         calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1], module in crossing))
         return context, weights
 
-    def enter(module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    def enter(places: list[tuple[int, str]], module: nn.Module, args: Any, given: dict[str, Any]) -> None:
         crossing.discard(module)
-        if any(given.get(name) is not None for name in OTHER_STATES):
+        found = (args[place] if place < len(args) else given.get(name) for place, name in places)
+        if any(states is not None for states in found):
             crossing.add(module)
 
     def take(module: nn.Module, args: tuple[Any, ...]) -> None:
         if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
-            calls.append(_Call(module, args[0]))
+            calls.append(_Call(module, args[0], across=inside.get(module) in crossing))
 
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             stack.enter_context(watched(module, attend))
-            stack.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
-            if is_linear(module) or isinstance(module, Constant):
-                stack.callback(module.register_forward_pre_hook(take).remove)
+            names = inspect.signature(module.forward).parameters
+            places = [(place, name) for place, name in enumerate(names) if name in OTHER_STATES]
+            hook = functools.partial(enter, places)
+            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+        for layer in layers:
+            if layer not in parts:
+                stack.callback(layer.register_forward_pre_hook(take).remove)
         model(**inputs)
     return calls
 

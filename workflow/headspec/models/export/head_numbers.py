@@ -112,7 +112,10 @@ def settle_numbers(
             pass
         for module, attributes in kept:
             module.__dict__.update(attributes)
-    raise ModelError("the others alone do not compute what they do beside closed gates")
+    raise ModelError(
+        "the others alone do not compute what they do beside closed gates, because heads depend on each "
+        "other or the code of the model needs all of them"
+    )
 
 
 def _holder(module: nn.Module, place: Place) -> Any:

@@ -27,8 +27,9 @@ from headspec.models.gates import HeadGates
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: largest difference from outputs with closed gates, relative to the largest output
-TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
+#: largest difference from outputs with closed gates, relative to the largest output; parts of
+#: models in float64 compute in float32
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 
 
 @torch.inference_mode(False)
@@ -162,8 +163,8 @@ def _cut(
     `slices` are the model's weights of heads, `biases` the arguments that have a part for each head.
     """
     assert site.output is not None
-    weight: Any = site.output.weight
-    if weight.shape[int(by_columns(site.output))] != site.heads * site.size:
+    projection: Any = site.matrices()[0]
+    if projection.weight.shape[int(by_columns(projection))] != site.heads * site.size:
         raise ModelError(f"'{site.name}' shares its weights with a layer that keeps other heads")
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
@@ -222,13 +223,27 @@ def _left(
         values.append((module, name, whole.T.contiguous() if across else whole))
         change = changes.setdefault(names[module], {"shapes": {}})
         change["shapes"][name] = list(values[-1][-1].shape)
-        shared = [module in again or users in groups for _, users in rows]
-        if name != "weight" or not any(shared):
-            continue
-        if not all(shared):
-            raise ModelError(
-                f"'{names[module]}' has queries, keys and values in one matrix, where heads of keys cannot "
-                "serve different numbers of heads"
-            )
-        change["key_heads"] = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
+        if name == "weight" and any(module in again or users in groups for _, users in rows):
+            blocks = _blocks(rows, computed)
+            if blocks is None:
+                raise ModelError(
+                    f"'{names[module]}' has queries, keys and values of a group side by side, where keys "
+                    "cannot serve different numbers of heads"
+                )
+            change["key_heads"] = blocks
     return values, changes
+
+
+def _blocks(rows: list[tuple[Slice, frozenset[int]]], computed: list[int]) -> list[int] | None:
+    """Return the rows that each head uses: of keys, or in one matrix of queries, then keys, then values.
+
+    None if rows of other sizes are there, or not of every head.
+    """
+    parts: list[list[int]] = []
+    for number, (_, users) in enumerate(rows):
+        if not parts or any(users & rows[other][1] for other in parts[-1]):
+            parts.append([])
+        parts[-1].append(number)
+    found = [[i for i in part if head in rows[i][1]] for part in parts for head in computed]
+    whole = all(found) and len({row.stop - row.start for row, _ in rows}) == 1
+    return [i for part in found for i in part] if whole else None
