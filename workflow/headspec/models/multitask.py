@@ -56,8 +56,8 @@ class MultiTask(nn.Module):
         self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
         if self.gates.folded:
-            kind = encoder.config.model_type
-            raise ModelError(f"the heads of this {kind} cannot be gated by text: its batches mix texts")
+            model_type = encoder.config.model_type
+            raise ModelError(f"the heads of this {model_type} cannot be gated by text: its batches mix texts")
         self.hidden: int = encoder.config.get_text_config().hidden_size
         self.caches = caches(encoder.config.to_dict())
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
