@@ -17,7 +17,9 @@ GATES = {"gates": rules.gate_tables.output.gates}
 TASKS = {"tasks": job(settings.tasks)}
 PAIRED = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 MEASURE_LABELS = {"labels": similarity_measures.MEASURES.labels(STUDY.similarity.measures)}
-VARIANT_LABELS = {"labels": variants.RETRAININGS.labels(variant.heads for variant in STUDY.variants)}
+VARIANT_LABELS = {
+    "labels": variants.RETRAININGS.labels(variant.heads for variant in STUDY.variants)
+}
 METHOD_LOOKS = {
     "labels": pruning_methods.PRUNING_METHODS.labels(pruned.methods(LAYOUT)),
     "places": pruning_methods.PRUNING_METHODS.places(pruned.methods(LAYOUT)),
