@@ -50,8 +50,8 @@ def test_a_part_says_so_and_is_made_again(folder):
     report = folder.results / "report.html"
     folder.snakemake("--report", str(report.relative_to(folder.path)))
     assert b"This is a part of the study" in report.read_bytes()
-    folder.snakemake("all")
-    assert b"This is a part of the study" not in report.read_bytes()
+    ended = folder.snakemake("all")
+    assert b"This is a part of the study" not in report.read_bytes(), ended
 
 
 def test_settings_of_the_command_line_are_part_of_what_goes_on(folder):

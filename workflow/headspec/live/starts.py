@@ -127,9 +127,10 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
         with contextlib.suppress(HeadspecError):
             finished.write_explorer(results)
     report = results / "report.html"
-    if state.says_unfinished(report):
-        options = ["--cores", "1", "--quiet", "all", "--report", str(report)]
-        subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
+    options = ["--cores", "1", "--quiet", "all", "--report", str(report)]
+    for _ in range(2):  # now and then, Snakemake does not yet take what was just made for current
+        if state.says_unfinished(report):
+            subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
 
 
 # --- results of earlier starts
