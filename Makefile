@@ -124,7 +124,7 @@ docs: $(VENV)/.ready-test
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headspec needs Python 3.11 or newer, this is " + sys.version)'
-	@echo "Setting up $(VENV) (about 2 GB, or 6 with CUDA; a few minutes, or seconds by uv)"
+	@echo "Setting up $(VENV) (about 2 GB, more with CUDA; a few minutes, less by uv)"
 	@$(PYTHON) -m venv $(VENV)
 	$(call install,-r requirements.txt)
 	$(call install,--no-deps -r requirements-demo.txt)

@@ -128,7 +128,7 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
             finished.write_explorer(results)
     report = results / "report.html"
     options = ["--cores", "1", "--quiet", "all", "--report", str(report)]
-    for _ in range(2):  # now and then, Snakemake does not yet take what was just made for current
+    for _ in range(2):  # once in about ten times, the first says so again; why is not known
         if state.says_unfinished(report):
             subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
 
