@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -261,17 +262,37 @@ def test_results_of_another_study_count_as_made_here():
     assert record.input == ["results/renamed/a.parquet"] == list(record.input_checksums)
 
 
+def end(path: Path, began: float) -> None:
+    """Do to an output what Snakemake does when its job has ended."""
+    path.touch()
+    times = {"starttime": began, "endtime": path.stat().st_mtime}
+    record = MetadataRecord(rule="r", record_format_version=records.FORMAT, **times)
+    FilePersistence(nolock=True)._write_record(str(path), record)
+
+
+def test_a_file_in_the_inode_of_the_one_before_is_read():
+    """A job's output can have the inode, and the size, of the file that the job replaced."""
+    table, path = make("t.parquet", inputs=("in.txt",)), Path("in.txt")
+    time.sleep(hashes.RECENT)
+    assert restore() == 1 and not Results(RESULTS).problem(table)
+    time.sleep(hashes.RECENT)
+    began = time.time()
+    path.write_text("no input\n")
+    end(path, began)
+    hashes.SHA256.clear()
+    assert restore() == 1 and Results(RESULTS).problem(table) == "in.txt"
+
+
 def test_large_files_are_known_by_their_bytes_and_read_once(monkeypatch):
     """By the job that makes or reads them, not by the next start, until they are touched."""
     monkeypatch.setattr(hashes, "LARGE", 3)
+    began = time.time()
     read, digests = [], files.digests
     monkeypatch.setattr(files, "digests", lambda path: read.append(str(path)) or digests(path))
     Path("large.bin").write_bytes(b"1.5 s")
     path = make("t.parquet", inputs=("large.bin",))
     hashes.keep(["large.bin", str(path)])
-    path.touch()  # by Snakemake
-    ended = MetadataRecord(rule="r", endtime=path.stat().st_mtime, record_format_version=records.FORMAT)
-    FilePersistence(nolock=True)._write_record(str(path), ended)
+    end(path, began)
     hashes.SHA256.clear()
     read.clear()
     assert restore() == 1 and read == []

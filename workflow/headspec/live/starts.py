@@ -128,9 +128,8 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
             finished.write_explorer(results)
     report = results / "report.html"
     options = ["--cores", "1", "--quiet", "all", "--report", str(report)]
-    for _ in range(2):  # once in about ten times, the first says so again; why is not known
-        if state.says_unfinished(report):
-            subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
+    if state.says_unfinished(report):
+        subprocess.run([sys.executable, "-m", "snakemake", *_named_config(workflow), *options])
 
 
 # --- results of earlier starts

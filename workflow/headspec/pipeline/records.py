@@ -35,7 +35,7 @@ def restore(folder: Path) -> tuple[int, Results]:
         if RECORD_FORMAT_VERSION != FORMAT:
             raise ImportError(f"records of version {RECORD_FORMAT_VERSION}")
         snakemake = FilePersistence(nolock=True)
-        hashes.SHA256.follow(lambda path: getattr(snakemake._read_record(path), "endtime", None))
+        hashes.SHA256.follow(lambda path: _times(snakemake._read_record(path)))
         results = Results(folder, lambda path: snakemake._read_record(str(path)))
         restored = sum(_restore(snakemake, results, path) for path in results.found)
     except (ImportError, AttributeError, TypeError) as error:
@@ -46,6 +46,11 @@ def restore(folder: Path) -> tuple[int, Results]:
     current.RESULTS.save()
     hashes.SHA256.save()
     return restored, results
+
+
+def _times(record: Any) -> tuple[float, float] | None:
+    """Return when the job of a record began and ended."""
+    return (record.starttime, record.endtime) if record and record.starttime and record.endtime else None
 
 
 def _restore(snakemake: Any, results: Results, path: Path) -> int:

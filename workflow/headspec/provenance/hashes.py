@@ -57,16 +57,18 @@ class FileCache:
             entries[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
         return value
 
-    def follow(self, ended: Callable[[str], float | None]) -> None:
-        """Let values from within jobs hold for files that Snakemake touched when their jobs had `ended`.
+    def follow(self, ran: Callable[[str], tuple[float, float] | None]) -> None:
+        """Let values from within jobs hold for files that Snakemake touched when their jobs had ended.
 
-        That sets both times of a file; a later change moves one of them.
+        That sets both times of a file; a later change moves one of them. `ran` returns when the job of a
+        file began and ended. A file that was there before the job can have had the same inode and size.
         """
         for name, (before, value) in self._here().items():
             with contextlib.suppress(OSError):
-                now, time_of = stat_key(name), os.stat(name).st_mtime
+                now, changed = stat_key(name), os.stat(name).st_mtime
                 touched = before != now and before[:2] == now[:2] and now[2] == now[3]
-                if touched and time_of == ended(os.path.relpath(name)):
+                began, ended = (touched and ran(os.path.relpath(name))) or (None, None)
+                if began and changed == ended and before[3] / 1e9 > began:
                     self._here()[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
 
     def save(self) -> None:
