@@ -31,7 +31,7 @@ def stat_key(path: str | Path) -> StatKey:
 
 
 #: of entries that are saved; those of another form, as of an earlier headspec, are computed again
-FORM = "2"
+FORM = "3"
 
 
 class FileCache:
