@@ -71,6 +71,10 @@ def find_pruneable_heads_and_indices(
     ----------
     heads, already_pruned_heads : numbers of heads, as before any were pruned
     n_heads, head_size : number of heads that are left, and the length of a context vector
+
+    Returns
+    -------
+    numbers of heads, and indices of rows, (rows,)
     """
     pruned = {*already_pruned_heads}
     new = {*heads} - pruned

@@ -78,7 +78,7 @@ def first_rows(layers: Layers) -> dict[str, int]:
 def _by_model(
     frame: pd.DataFrame, models: Mapping[str, Layers]
 ) -> list[tuple[np.ndarray | pd.Series, Layers]]:
-    """Return the rows of the frame that belong to each model, and the model's layers."""
+    """Return which rows of the frame, bool (rows,), belong to each model, and the model's layers."""
     if "model" in frame:
         return [(frame["model"] == model, layers) for model, layers in models.items()]
     return [(np.ones(len(frame), dtype=bool), layers) for layers in models.values()]

@@ -33,7 +33,7 @@ CLOSED = 1e-3
 
 
 def stretched(sigmoid: torch.Tensor) -> torch.Tensor:
-    """Stretch values from (0, 1) to (`GAMMA`, `ZETA`) and clip them at 0 and 1."""
+    """Stretch values from (0, 1) to (`GAMMA`, `ZETA`) and clip them at 0 and 1; any shape."""
     return (sigmoid * (ZETA - GAMMA) + GAMMA).clamp(0, 1)
 
 
@@ -43,12 +43,12 @@ def hard_concrete(score: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
 
 
 def settled_gates(score: torch.Tensor) -> torch.Tensor:
-    """Return gates without noise, for evaluation."""
+    """Return gates without noise, for evaluation, of the shape of `score`."""
     return stretched(torch.sigmoid(score))
 
 
 def open_probability(score: torch.Tensor) -> torch.Tensor:
-    """Return P(gate > 0), whose sum over heads is the L0 penalty."""
+    """Return P(gate > 0), of the shape of `score`; its sum over heads is the L0 penalty."""
     return torch.sigmoid(score - BETA * math.log(-GAMMA / ZETA))
 
 
@@ -74,7 +74,7 @@ def relaxed_subset(scores: torch.Tensor, k: int, temperature: float) -> torch.Te
 
 
 def straight_through_subset(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Return gates of 0 and 1, `k` of them 1, with the gradient of `relaxed_subset`."""
+    """Return gates (n,) of 0 and 1, `k` of them 1, with the gradient of `relaxed_subset`."""
     soft = relaxed_subset(scores, k, temperature)
     hard = torch.zeros_like(scores)
     hard[scores.topk(k).indices] = 1
@@ -132,7 +132,7 @@ class LearntGates(Protocol):
         """Return the scalar added to the loss of a batch."""
 
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
-        """Return the gates without noise for `scores`; with `count` None, open gates are kept."""
+        """Return gates without noise for `scores`, (layers, heads); with `count` None, keep open ones."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -205,7 +205,7 @@ class Subset(nn.Module):
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         closed = round((uniform.numel() - self.count) * min(progress / FALLING, 1.0))
-        noisy = (self.scores + gumbel(uniform)).flatten()
+        noisy = (self.scores + gumbel(uniform)).flatten()  # (layers * heads,)
         temperature = WARM * (COLD / WARM) ** progress
         return self.gates(noisy, uniform.numel() - closed, temperature).view_as(uniform)
 
@@ -220,7 +220,7 @@ class Subset(nn.Module):
 class Partial:
     """Gates of all heads, which learn for the `free` heads and stay open for the `fixed` ones.
 
-    `gates` are of the free heads; both masks are bool (layers, heads), and no other heads exist.
+    `gates` are of the free heads, (free,); both masks are bool (layers, heads), and no other heads exist.
     """
 
     def __init__(self, gates: LearntGates, free: np.ndarray, fixed: np.ndarray) -> None:
@@ -230,7 +230,7 @@ class Partial:
         self.target = None if gates.target is None else gates.target + self.open
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
-        every = torch.from_numpy(self.fixed).to(uniform.dtype)
+        every = torch.from_numpy(self.fixed).to(uniform.dtype)  # (layers, heads)
         every[torch.from_numpy(self.free)] = self.gates.draw(progress, uniform)
         return every
 

@@ -33,7 +33,7 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
 
 
 def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
-    """Return the array stored by `columns`, for rows of a task; DataError if numbers of values differ."""
+    """Return what `columns` stored for rows of a task, (n,) or (n, values); DataError if numbers differ."""
     if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
         return frame[name].to_numpy(dtype=float)[rows]
     lists = pa.array(frame[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)

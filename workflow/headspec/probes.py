@@ -118,7 +118,7 @@ def counted(
     """
 
     def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cell = units.fold * len(labels) + label
+        cell = units.fold * len(labels) + label  # (units,)
         sums = np.zeros((FOLDS * len(labels), right.shape[1]), dtype=np.int64)
         np.add.at(sums, cell, hits.reshape(len(hits), -1))
         return sums, np.bincount(cell, minlength=len(sums))

@@ -71,7 +71,7 @@ def ablate(
     not finite.
     """
     model.to(device.name).eval()
-    half = np.zeros(len(examples), dtype=int)
+    half = np.zeros(len(examples), dtype=int)  # (examples,)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
     with ablating(model, task) as passes, device.cast():
         means = None
@@ -86,12 +86,12 @@ def ablate(
 
         several = examples.label.ndim > 1
         held = device.sharing(model.classifier(task).beams)
-        results = examples.values(batch_values, rows, held, progress, task)
+        results = examples.values(batch_values, rows, held, progress, task)  # as `_batch_results`
     loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require_finite(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
     shape, exists = (len(rows), len(measures), -1), model.gates.exists
-    increase = spread((loss[:, 1:] - loss[:, :1]).reshape(shape), exists)
+    increase = spread((loss[:, 1:] - loss[:, :1]).reshape(shape), exists)  # (rows, measures, layers, heads)
     by_value = np.moveaxis(prediction[:, 1:], -1, 0)
     predictions = np.moveaxis(spread(by_value.reshape(len(by_value), *shape), exists), 0, -1)
     if not several:
@@ -120,7 +120,7 @@ def _batch_results(
         pooled = model.pool(batch)
         loss = model.losses(task, pooled, batch.labels)
         predicted = model.predictions(task, pooled, batch.labels)
-        return torch.cat([loss[:, None], predicted.reshape(len(loss), -1)], dim=1)
+        return torch.cat([loss[:, None], predicted.reshape(len(loss), -1)], dim=1)  # (batch, 1 + values)
 
     results = [passes.record(run)]
     for vectors in instead.values():
@@ -137,7 +137,7 @@ def _half_means(
     passes: Resuming | Replacing,
     device: Device,
 ) -> HalfMeans:
-    """Return the means of each half over attending tokens."""
+    """Return the means of each half over attending tokens; `half` (examples,) is 0 or 1."""
     means = HalfMeans()
     for batch, _ in examples.in_batches(lambda b: passes.record(partial(model.read, b)), rows, device):
         means.add(passes.contexts, dict(enumerate(model.attending(batch))), half[batch.rows])
@@ -156,7 +156,7 @@ def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: 
     frames = [none]  # without values of measure, layer and head
     for measure, predictions in ablated.predictions.items():
         for layer, head in np.argwhere(existing(ablated.increase[measure][0])).tolist():
-            frame = examples.predicted(task, predictions[:, layer, head], rows=rows)
+            frame = examples.predicted(task, predictions[:, layer, head], rows=rows)  # (rows, [values])
             frames.append(frame.assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})
 
@@ -181,16 +181,16 @@ def resample_ablation(
         passes.record(partial(model.read, donors))
         contexts, at_end = passes.contexts, model.pooling == "last"
         layers = zip(model.attending(batch), model.attending(donors), strict=True)
-        places = [aligned(own, others, at_end) for own, others in layers]
+        places = [aligned(own, others, at_end) for own, others in layers]  # (batch, tokens)
 
         def run() -> torch.Tensor:
             return model.losses(task, model.pool(batch), batch.labels)
 
         def instead(layer: int) -> torch.Tensor:
-            return contexts[layer].take_along_dim(places[layer][..., None, None], 1)
+            return contexts[layer].take_along_dim(places[layer][..., None, None], 1)  # as contexts
 
         losses = [passes.record(run), *each_replaced(passes, run, model.gates.exists, instead)]
-        return torch.stack(losses[1:], dim=1) - losses[0][:, None]
+        return torch.stack(losses[1:], dim=1) - losses[0][:, None]  # (batch, heads)
 
     with ablating(model, task) as passes, device.cast():
         values = examples.values(batch_values, rows, device, None, task)

@@ -126,7 +126,7 @@ def most_attended_in_targets(
 
     def compute(batch: Batch) -> np.ndarray:
         nonlocal real
-        ids, real = batch.head.attending(model, batch)[DECODER]
+        ids, real = batch.head.attending(model, batch)[DECODER]  # (batch, tokens)
         real = real & ~torch.isin(ids, ids.new_tensor(marks))
         real[:, 0] = False  # the decoder's start token
         model.read(batch)

@@ -75,6 +75,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
         return total / attending.sum(1)[:, None].clamp(min=1)
 
     def largest(attending: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        """Average the largest weight on `chosen` tokens, (batch, tokens), to (batch, heads)."""
         return mean(weights.masked_fill(~chosen[:, None, None], 0).amax(-1), attending)
 
     real = tokens.real
@@ -161,7 +162,7 @@ def _example_values(
         layers.clear()
         tokens = sides(model, batch, separators)
         model.read(batch)
-        return torch.cat([layers[layer] for layer in sorted(layers)], dim=2)
+        return torch.cat([layers[layer] for layer in sorted(layers)], dim=2)  # (batch, measures, heads)
 
     with attention_maps(model.gates, receive):
         return examples.values(batch_values, rows, device, progress)

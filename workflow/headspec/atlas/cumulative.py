@@ -144,14 +144,14 @@ def rescored(
     progress = Progress(len(steps) * sum(map(len, rows.values())), "examples, importance again")
     rankings = []
     for task, task_rows in rows.items():
-        maps = np.stack([np.where(exists, 0.0, np.nan)] * 2)
+        maps = np.stack([np.where(exists, 0.0, np.nan)] * 2)  # (halves, layers, heads)
         for half, ranked in enumerate(maps):
             closed = np.zeros_like(exists)
             for count in steps:
                 gradients = gate_gradients(
                     model, task, examples[task], task_rows[half::2], device, progress, closed
                 )
-                scores = sign * np.abs(gradients).mean(axis=0, dtype=float)
+                scores = sign * np.abs(gradients).mean(axis=0, dtype=float)  # (layers, heads)
                 closed |= top_heads(np.where(closed, np.inf, scores), count)
                 ranked += closed  # a head of an earlier step is counted more often
         rankings.append(Ranking(RESCORED, task, order, None, maps))
@@ -182,7 +182,7 @@ def cumulative(
     frames = []
     with device.cast():  # one context, so that weights are cast once
         for (task, half), plan in planned.items():
-            half_rows, masks = rows[task][half::2], _distinct(plan)
+            half_rows, masks = rows[task][half::2], _distinct(plan)  # (rows,)
             found = under_masks(
                 model, task, examples[task], half_rows, list(masks.values()), device, progress
             )

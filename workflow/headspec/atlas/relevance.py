@@ -81,7 +81,7 @@ def loss_gradients(
                 return model.losses(task, model.pool(batch), batch.labels)
 
         by_token = token_derivatives(model.gates, losses, len(batch.rows), tokens)
-        return torch.stack([by_token.sum(1), by_token.abs().sum(1)], dim=1)
+        return torch.stack([by_token.sum(1), by_token.abs().sum(1)], dim=1)  # (batch, 2, layers, heads)
 
     return by_batch(batch_values, "gradients of the gates", model, task, examples, rows, device, progress)
 
@@ -104,7 +104,7 @@ def relevances(
     require("rules of relevance", rules, get_args(Rules))
 
     def batch_values(batch: Batch) -> torch.Tensor:
-        gates = ones(model.gates, len(batch.rows)).requires_grad_()
+        gates = ones(model.gates, len(batch.rows)).requires_grad_()  # (batch, layers, heads)
         with model.gates.at(gates), device.cast(), propagating(model.gates, rules):
             top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]

@@ -22,7 +22,7 @@ FOLDS = 20
 
 
 def sampled(task: str, available: int, wanted: int) -> np.ndarray:
-    """Return rows of the examples of `task` to measure, at most `wanted` of the `available` ones.
+    """Return the rows (n,) of the examples of `task` to measure: all, or `wanted` of the `available` ones.
 
     Their order is random, and the same for every model, seed and measure; row i of it is in fold
     i % FOLDS. Differences between measures, runs and seeds are therefore paired by fold.

@@ -35,6 +35,7 @@ def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
+    """Return a hash of the letters of each text, (texts,) uint64; 0 without letters."""
     keys = np.zeros(len(texts), dtype=np.uint64)
     for i, text in enumerate(texts):
         if isinstance(text, str) and (found := letters(text)):
@@ -125,7 +126,7 @@ def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> 
 
 
 def _groups(tables: Sequence[pd.DataFrame]) -> list[NDArray[np.intp]]:
-    """Return the group of every example in tables that share texts."""
+    """Return the group of every example, (examples,) for each of the tables, which share texts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 

@@ -50,7 +50,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
 
 def n_different(sizes: np.ndarray) -> int | None:
-    """Return the number of pairs across classes that `pair` makes for classes of these sizes, or None.
+    """Return the number of pairs across classes that `pair` makes for `sizes` (classes,) of classes, or None.
 
     With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only if every
     d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item is its own
@@ -66,12 +66,12 @@ def n_different(sizes: np.ndarray) -> int | None:
 
 
 def _bounds(sizes: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and most pairs within each class, given `across` pairs across classes."""
+    """Return the least and most pairs within each class, (classes,), given `across` pairs across classes."""
     return np.maximum(0, sizes - across // 2), np.where(sizes > 1, sizes, 0)
 
 
 def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
-    """Return how many of `within` random items fall into each class, clipped to `_bounds`."""
+    """Return how many of `within` random items fall into each class, (classes,), clipped to `_bounds`."""
     least, most = _bounds(sizes, int(sizes.sum()) - within)
     shares = np.clip(rng.multivariate_hypergeometric(sizes, within), least, most)
     while step := np.sign(within - shares.sum()):
@@ -82,7 +82,7 @@ def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndar
 def _across_classes(
     first: np.ndarray, second: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Shuffle `second` so that each item differs in class from the item at its place in `first`.
+    """Shuffle `second` (n,) so that each item differs in class from the item at its place in `first` (n,).
 
     Both have the same number d_k <= D / 2 of items of each class k. For a pair within class k at most
     2 d_k - 1 < D pairs have k on either side, so an exchange of partners with another pair always works. Then

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
-    """Return positions 0..n-1 in random order; every prefix keeps the proportions of classes."""
+    """Return positions 0..n-1, (n,), in random order; every prefix keeps the proportions of classes."""
     return interleaved(labels, rng.permutation(len(labels)))
 
 
 def interleaved(labels: pd.Series, order: np.ndarray) -> np.ndarray:
-    """Rearrange `order` so that every prefix keeps the proportions of classes.
+    """Rearrange `order` (n,) so that every prefix keeps the proportions of classes.
 
     Items of a class stay in order. Item i (from 0) of the n_k items of class k is placed at (i + 1/2) / n_k
     of the whole, so that the first m items have m * n_k / n of class k up to rounding.

@@ -92,14 +92,14 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:
-    """Mean, smallest and largest over seeds."""
+    """Mean, smallest and largest over seeds, of values (seeds, layers, heads)."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
     return {name: json_list(end, HEAD_DIGITS) for name, end in ends.items()}
 
 
 def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
-    """Rank of every head in each seed; ties go to the first head, as in pruning."""
+    """Rank of heads in each seed, of values (seeds, layers, heads); ties go to the first, as in pruning."""
     flat = values.reshape(len(values), -1)
     ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
     return [json_list(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]

@@ -72,6 +72,7 @@ def patch_derivatives(
     values = torch.zeros_like(ones(gates, n)).requires_grad_()
 
     def mix(row: int, context: torch.Tensor) -> torch.Tensor:
+        # (sequences, heads)
         moved = values[:, row, : context.shape[2]].repeat_interleave(len(context) // n, 0)
         other = instead[row].to(context.device, context.dtype)
         return context + (moved[:, None, :, None].to(context.device) * (other - context)).to(context.dtype)
@@ -86,6 +87,7 @@ def ones(gates: HeadGates, *shape: int) -> torch.Tensor:
 
 
 def _derivatives(gates: HeadGates, losses: Losses, values: torch.Tensor) -> torch.Tensor:
+    """Return the derivatives of the summed losses by gates at `values`, of their shape."""
     with gates.at(values.requires_grad_()):
         return torch.autograd.grad(losses().sum(), values)[0]
 

@@ -81,7 +81,7 @@ def masks(
 
 
 def draw_rows(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the rows, among `n`, on which random mask `draw` is evaluated: `size` of them, or all.
+    """Return the rows (size,), among `n`, on which random mask `draw` is evaluated; all if `size` is None.
 
     Windows of consecutive draws follow one another around a permutation drawn with `rng` (the
     same for every draw), so that every row is used equally often.

@@ -94,7 +94,7 @@ def evaluated(
     probabilities : whether to record probabilities of classes under masks of the table `predictions`
     """
     model.to(device.name).eval()
-    answers: dict[str, MaskedPredictions] = {}
+    answers: dict[str, MaskedPredictions] = {}  # of all masks and examples of a task
     work = []  # (task, rows, mask indices)
     for task, task_examples in examples.items():
         groups: dict[tuple[Any, ...], list[int]] = {}
@@ -140,7 +140,7 @@ def under_masks(
     must be on the device, in evaluation mode, and the caller casts. Raises NumericalError if a
     prediction is not finite. Probabilities of classes are returned for the masks in `wanted`.
     """
-    closed = np.stack([mask.closed for mask in masks])
+    closed = np.stack([mask.closed for mask in masks])  # (masks, layers, heads)
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
 
     texts = np.full((len(masks), len(examples)), None, dtype=object)
@@ -161,11 +161,12 @@ def under_masks(
 
     prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.classifier(task).beams)
-    values = examples.values(batch_values, rows, held, progress, task, len(gates), prefix)
+    values = examples.values(batch_values, rows, held, progress, task, len(gates), prefix)  # (rows, ...)
     model.gates.values = None
     width = len(masks) * int(np.prod(value_shape, dtype=int))
+    # (masks, rows, [values])
     predicted = values[:, :width].reshape(len(rows), len(masks), *value_shape).swapaxes(0, 1)
-    probabilities = values[:, width:].astype(np.float32)
+    probabilities = values[:, width:].astype(np.float32)  # (rows, wanted * classes)
     for mask, answers in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
         require_finite(answers, f"predictions of task '{task}'{pruned}", examples.example[rows], device)

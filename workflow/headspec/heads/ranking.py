@@ -95,6 +95,6 @@ def _count(n: Any, total: int) -> int:
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
-    """Return the `n` least important heads: the complement of the top of all others."""
+    """Return the `n` least important heads, bool (layers, heads): the complement of the top of all others."""
     exists = existing(heads)
     return exists & ~top_heads(heads, int(exists.sum()) - n)

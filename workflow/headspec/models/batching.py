@@ -95,6 +95,7 @@ class Examples:
     ----------
     gold : targets that predictions are compared with
     label : (n,) class index or score, or (n, values) for metrics
+    lengths : (n,), in tokens
     words : the word of every token of a sentence, from 0, or -1; 0 at the mask of a prompt; None for texts
     branches : where continuations are scored, the continuation of every token; `ids` are then as from
         `headspec.models.batching.in_a_row`
@@ -134,17 +135,17 @@ class Examples:
         return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
 
     def renumbered(self, vocabulary: np.ndarray) -> Examples:
-        """Return the examples with each token replaced by its index in the sorted `vocabulary`."""
+        """Return the examples with each token as its index in the sorted `vocabulary`, (distinct,)."""
         other = copy.copy(self)
         other.ids = [np.searchsorted(vocabulary, ids) for ids in self.ids]
         return other
 
     def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
         """Return the examples `rows`, (batch,), padded to the longest of them."""
-        lengths = self.lengths[rows]
+        lengths = self.lengths[rows]  # (batch,)
 
         def padded(sequences: Sequence[Sequence[int]], fill: int = 0) -> torch.Tensor:
-            array = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+            array = np.full((len(rows), lengths.max()), fill, dtype=np.int64)  # (batch, tokens)
             for values, length, row in zip(array, lengths, rows, strict=True):
                 values[:length] = sequences[row]
             return put(array, device)
@@ -199,7 +200,10 @@ class Examples:
     def in_batches(
         self, compute: Callable[[Batch], Result], rows: np.ndarray, device: Device, prefix: int = 0
     ) -> Iterator[tuple[Batch, Result]]:
-        """Yield batches of similar length and results of `compute`; halve batches when memory runs out."""
+        """Yield batches of `rows` (n,), of similar length, and results of `compute`.
+
+        Batches are halved when memory runs out.
+        """
         for chunk in (batches := self.in_length_order(rows, device, prefix)):
             try:
                 batch = self.batch(chunk, device.name)
@@ -211,8 +215,8 @@ class Examples:
             yield batch, computed
 
     def in_length_order(self, rows: np.ndarray, device: Device, prefix: int = 0) -> LengthOrder:
-        """Return `rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""
-        lengths = self.lengths - prefix + -(-prefix // ATTENDED)
+        """Return `rows` (n,) in batches of similar length, sized for `device`; `prefix` as in `values`."""
+        lengths = self.lengths - prefix + -(-prefix // ATTENDED)  # (examples,)
         return LengthOrder(rows[np.argsort(-lengths[rows], kind="stable")], lengths, device)
 
 
@@ -230,7 +234,7 @@ def _shares(words: list[np.ndarray]) -> np.ndarray:
 
 
 def put(array: np.ndarray, device: str) -> torch.Tensor:
-    """Return `array` on the device; copying to a GPU is asynchronous."""
+    """Return `array`, of any shape, on the device; copying to a GPU is asynchronous."""
     tensor = torch.from_numpy(array)
     return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
 
@@ -239,6 +243,11 @@ class LengthOrder:
     """Iterator over rows in batches for evaluation, the longest first, so that memory runs out at once.
 
     After `halve`, the batch is repeated, and it and all later batches have half the size.
+
+    Parameters
+    ----------
+    order : rows, (n,), the longest first
+    lengths : of all examples, (examples,)
     """
 
     def __init__(self, order: np.ndarray, lengths: np.ndarray, device: Device) -> None:

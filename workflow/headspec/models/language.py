@@ -112,6 +112,7 @@ class LanguageHead(nn.Module):
         return head
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return logits (n, tokens) from states (n, hidden)."""
         self.model.base_model.states = states[:, None].float()
         unread = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
         with torch.autocast(states.device.type, enabled=False):

@@ -125,7 +125,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).losses(self, pooled, labels)
 
     def predict(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> Predicted:
-        """Return predictions of a task's head, with `labels` if it needs them."""
+        """Return predictions of a task's head from states as in `pool`, with `labels` if it needs them."""
         return self.classifier(task).predict(self, pooled, labels)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:

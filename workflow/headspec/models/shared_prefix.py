@@ -26,6 +26,7 @@ class _Prefix(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values, (batch, heads, tokens, size), after those of the prefix."""
         rows = len(key_states)
         keys, values = (each.expand(rows, -1, -1, -1) for each in (self.keys, self.values))
         return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)

@@ -26,7 +26,7 @@ NO_WORD = -1
 def with_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], max_length: int | None = None
 ) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
-    """Tokenize sentences, joined by spaces; return fields of the tokenizer, and each token's word or -1.
+    """Tokenize sentences, joined by spaces; return the tokenizer's fields, and words (tokens,), -1 for none.
 
     Tokens belong to the word of their last character that is not a space, because they may start with one.
     """
@@ -55,7 +55,7 @@ def with_words(
 def _one_by_one(
     tokenizer: PreTrainedTokenizerBase, words: Sequence[str], special: Sequence[int]
 ) -> np.ndarray:
-    """Return each token's word, or -1; only -1 where words alone have another number of tokens."""
+    """Return each token's word, (tokens,), or -1; only -1 where words alone have another number of tokens."""
     owners = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
     found, real = np.full(len(special), NO_WORD, dtype=np.int64), ~np.array(special, dtype=bool)
     if real.sum() == len(owners):

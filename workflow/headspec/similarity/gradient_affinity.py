@@ -56,12 +56,12 @@ def lookahead(
         return [_mean_loss(model, task, examples[task], judged[task], device) for task in targets]
 
     before, after = mean_losses(), []
-    start = parameters_to_vector(parameters(model)).detach()
+    start = parameters_to_vector(parameters(model)).detach()  # (parameters,)
     for source in model.classes:
         along = torch.from_numpy(gradient(model, source, examples[source], fitted[source], device, progress))
         length = step * start.norm().cpu() / along.norm().clamp(min=1e-30)  # of a gradient of 0, none
         vector_to_parameters(start - (length * along).to(start.device), parameters(model))
-        after.append(mean_losses())
+        after.append(mean_losses())  # (targets,)
         vector_to_parameters(start.clone(), parameters(model))
     left = np.divide(
         after, before, out=np.full((len(after), len(before)), np.nan), where=np.array(before) > 0
@@ -130,7 +130,7 @@ class Sketch:
 
 
 def grad_tag_affinity(runs: SingleRuns) -> NDArray[np.float64]:
-    """`grad_tag` of single-task models under the pretrained encoder."""
+    """`grad_tag` of single-task models under the pretrained encoder, (tasks, tasks)."""
     model, seed = runs.under_one_encoder(), derive(runs.seed, "sketch")
     return grad_tag(model, runs.examples, *runs.halves, runs.device, seed)
 
@@ -159,7 +159,7 @@ def margins(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, sketch: Sketch, device: Device,
     progress: Progress,
 ) -> Margins:  # fmt: skip
-    """Margins of `rows`, and sketches of their gradients, one example at a time in float32."""
+    """Margins of `rows` (n,), and sketches of their gradients, one example at a time in float32."""
     exact = replace(device, autocast=None)
     clipped, gradients = [], []
     for row in rows:
@@ -168,7 +168,7 @@ def margins(
         clipped.append(max(loss.item(), LEAST))
         gradients.append(sketch(slopes).cpu().numpy() / np.expm1(-clipped[-1]))  # of -log(exp(loss) - 1)
         progress.advance(1, task)
-    found = np.stack(gradients).astype(float)
+    found = np.stack(gradients).astype(float)  # (n, entries)
     devices.require_finite(found, f"gradients of the loss of task '{task}'", rows, exact)
     return Margins(-np.log(np.expm1(clipped)), found)
 
@@ -183,6 +183,7 @@ def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[
         [Margins(each.values, each.gradients / norm) for each in half] for half in (fitted, judged)
     )
     still = np.array([mean_loss(each, np.zeros(each.gradients.shape[1])) for each in judged])
+    # (penalties, tasks)
     alone = np.array([
         [mean_loss(test, fit_weights([train], penalty)) for train, test in zip(fitted, judged, strict=True)]
         for penalty in PENALTIES
@@ -206,12 +207,12 @@ def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]
 def objective(
     weights: NDArray[np.float64], task: Margins, penalty: float
 ) -> tuple[float, NDArray[np.float64]]:
-    """Summed loss of examples plus half the penalised square of `weights`, and its gradient."""
-    moved = task.values + task.gradients @ weights
+    """Summed loss of examples plus half the penalised square of `weights`, and its gradient, (entries,)."""
+    moved = task.values + task.gradients @ weights  # (n,)
     total = np.logaddexp(0, -moved).sum() + penalty / 2 * weights @ weights
     return total, penalty * weights - expit(-moved) @ task.gradients
 
 
 def mean_loss(task: Margins, weights: NDArray[np.float64]) -> float:
-    """Mean loss of a task's examples at `weights`."""
+    """Mean loss of a task's examples at `weights`, (entries,)."""
     return float(np.logaddexp(0, -(task.values + task.gradients @ weights)).mean())

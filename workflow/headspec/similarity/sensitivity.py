@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def sampled(examples: Mapping[str, Examples], most: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw at most `most` rows of each task, in random order."""
+    """Draw at most `most` rows of each task, (n,), in random order."""
     rngs = {task: np.random.default_rng(derive(seed, "sensitivity samples", task)) for task in examples}
     return {task: rngs[task].permutation(len(each))[:most] for task, each in examples.items()}
 
@@ -49,7 +49,7 @@ class SingleRuns:
 
     @property
     def halves(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Two halves of the samples."""
+        """Two halves of the samples, rows (n,) of each task."""
         first, second = ({task: rows[start::2] for task, rows in self.rows.items()} for start in (0, 1))
         return first, second
 
@@ -104,7 +104,7 @@ def fisher(
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
         log.info("examples one at a time, because modules of the model share gradients between examples")
-        squares = [torch.zeros_like(p) for p in parameters(model)]
+        squares = [torch.zeros_like(p) for p in parameters(model)]  # as parameters
         for row in rows:
             batch = examples.batch(np.array([row]), device.name)
             _add_squares(squares, _gradients(model, task, batch, device))
@@ -121,7 +121,7 @@ def fisher(
 
 
 def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
-    """Whether a batch gives the squared gradients of its examples, tried on `rows` in float32."""
+    """Whether a batch gives the squared gradients of its examples, tried on `rows` (n,) in float32."""
     whole = Squares(model.encoder, parameters(model))
     if not whole.supported:
         return False
@@ -141,6 +141,7 @@ def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarra
 
 
 def _add_squares(squares: list[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+    """Add the squares of gradients, each of the shape of a parameter."""
     for square, gradient in zip(squares, gradients, strict=True):
         square.addcmul_(gradient, gradient)
 
@@ -159,7 +160,7 @@ def gradient(
 
 
 def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tuple[torch.Tensor, ...]:
-    """Gradients of the summed loss of a batch; zero for a parameter that does not affect it."""
+    """Gradients of a batch's summed loss, of the shapes of parameters; 0 for those that do not affect it."""
     loss = _loss(model, task, batch, device)
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 
@@ -173,7 +174,7 @@ def losses(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.T
 
 
 def _loss(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    """Sum of the losses of a batch."""
+    """Sum of the losses of a batch, a scalar."""
     return losses(model, task, batch, device).sum()
 
 

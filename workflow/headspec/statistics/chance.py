@@ -70,4 +70,5 @@ def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, fl
 
 @functools.lru_cache(maxsize=2)
 def _weights(n: int) -> NDArray[np.int16]:
+    """Return how often each example is in each bootstrap resample, (resamples, n)."""
     return bootstrap_counts(n, RESAMPLES, np.random.default_rng(derive(0, "chance")))

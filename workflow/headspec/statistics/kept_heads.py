@@ -178,13 +178,13 @@ def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArra
 
 
 def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
-    """Heads in both sets (..., layers, heads), as a share of those in either; 1 where both are empty."""
+    """Heads in both sets (..., layers, heads), as a share of those in either, (...); 1 if both are empty."""
     both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
     return np.where(either == 0, 1.0, both / np.maximum(either, 1))
 
 
 def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's r over heads, of gates (..., heads); nan where one of them is constant."""
+    """Pearson's r over heads, (...), of gates (..., heads); nan where one of them is constant."""
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (a, b))
     size = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
     product = (x * y).sum(axis=-1)

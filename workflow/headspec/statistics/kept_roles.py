@@ -108,16 +108,19 @@ def role_counts(
 def _rows(
     group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`."""
+    """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`.
+
+    `exists` is bool (layers, heads).
+    """
     ordered = group.sort_values(["seed", "layer", "head"])
     n, saved = group["seed"].nunique(), group["role_after"].notna().all()
     role, then = (np.full((n, *exists.shape), None, dtype=object) for _ in range(2))
-    kept = np.zeros((n, *exists.shape), dtype=bool)
+    kept = np.zeros((n, *exists.shape), dtype=bool)  # (seeds, layers, heads)
     for values, name in ((role, "role"), (kept, "kept"), (then, "role_after")):
         values[:, exists] = ordered[name].to_numpy().reshape(n, -1)
     for name in roles:
         has, has_then = role == name, then == name
-        by_seed = (has & kept).sum(axis=(1, 2))
+        by_seed = (has & kept).sum(axis=(1, 2))  # (seeds,)
         expected, null = by_layer(has, kept, order, exists)
         varies = null.min() < null.max()
         yield {

@@ -185,7 +185,7 @@ def _columns(
 
 
 def _sums_are_exact(values: NDArray[Any], total: float) -> bool:
-    """Return whether sums of `values` with whole weights, at most `total` in all, are exact in float32."""
+    """Return whether sums of `values`, of any shape, by whole weights up to `total`, are exact in float32."""
     if not values.size:
         return True
     largest = max(float(values.max()), -float(values.min()))

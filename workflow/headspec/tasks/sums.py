@@ -9,18 +9,18 @@ Floats = NDArray[np.float64]
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Return `numerator / denominator`, and 0 where the denominator is 0."""
+    """Return `numerator / denominator`, of their common shape, and 0 where the denominator is 0."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
 
 
 def mean(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Divide the first sum of predictions by that of labels, such as right predictions by all."""
+    """Divide the first sum of predictions (..., sums) by the first of labels, as right ones by all: (...)."""
     return ratio(prediction_sums[..., 0], label_sums[..., 0])
 
 
 def f1(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Return F1 from the sum of gold units, and the sums of right and predicted units."""
+    """Return F1, (...), from sums (..., 1) of gold units, and (..., 2) of right and predicted units."""
     return ratio(2 * prediction_sums[..., 0], label_sums[..., 0] + prediction_sums[..., 1])
 
 
@@ -35,5 +35,5 @@ def taken(places: int | slice, label: Floats, predictions: Floats) -> tuple[NDAr
 
 
 def each(label: Floats) -> NDArray[np.bool_]:
-    """Return a column of labels whose sum is the number of examples."""
+    """Return a column of labels whose sum is the number of examples, (n, 1)."""
     return np.ones((len(label), 1), dtype=bool)

@@ -46,7 +46,7 @@ class Gold:
         self.collate, self.columns = collate, columns
 
     def __getitem__(self, rows: np.ndarray) -> Targets | torch.Tensor:
-        """Return the targets of a batch, on the CPU."""
+        """Return the targets of the examples `rows`, (batch,), on the CPU."""
         return self.collate(**{name: [column[row] for row in rows] for name, column in self.columns.items()})
 
 
@@ -97,7 +97,7 @@ class TaskHead(nn.Module):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold | torch.Tensor:
-        """Return the gold values of examples in a table 'tokens'; by default their labels."""
+        """Return the gold values of examples in a table 'tokens'; by default their labels, (n,)."""
         return torch.tensor(frame["label"].to_numpy())
 
     @classmethod
@@ -132,11 +132,11 @@ class TaskHead(nn.Module):
         return self.logits(model, states, targets).amax(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return the predictions of a batch."""
+        """Return the predictions of a batch from its states, as in `pool`."""
         raise NotImplementedError
 
     def bleu(self, values: np.ndarray) -> float:
-        """Return BLEU of written texts, from `Predicted.values`."""
+        """Return BLEU of written texts, from `Predicted.values`, (n, b)."""
         raise NotImplementedError(f"{type(self).__name__} writes no texts")
 
 
@@ -150,7 +150,7 @@ class TokenHead(TaskHead):
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
-    """Return rows of numbers as a matrix, with `fill` after the end of each."""
+    """Return rows of numbers as a matrix, (rows, longest), with `fill` after the end of each."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], True, fill)
 
 

@@ -104,7 +104,7 @@ class Stepwise(Fixed):
         return super().begin(run, number)
 
     def _most_important(self, run: Trainer, index: int, count: int) -> np.ndarray:
-        """Return the `count` most important heads among a set's open heads."""
+        """Return the `count` most important heads among a set's open heads, bool (layers, heads)."""
         maps = []
         for task in self.sets.tasks(index):
             rng = np.random.default_rng(derive(self.seed, "importance samples", task))
@@ -112,7 +112,7 @@ class Stepwise(Fixed):
             gradients = gate_gradients(
                 run.model, task, run.examples[task], rows, run.device, closed=~self.kept[index]
             )
-            maps.append(np.abs(gradients).mean(axis=0, dtype=float))
+            maps.append(np.abs(gradients).mean(axis=0, dtype=float))  # (layers, heads)
         scores = np.where(self.kept[index], joint_importance(maps), np.nan)
         return top_heads(fixed_first(scores, self.fixed), count)
 
@@ -143,7 +143,7 @@ class Learning(Gating):
         rng = torch.Generator().manual_seed(derive(self.seed, "noise of gates", number))
         least = torch.finfo(torch.float32).eps
         uniform = torch.rand(gates.scores.shape, generator=rng).clamp(least, 1 - least)
-        drawn = gates.draw(progress, uniform)
+        drawn = gates.draw(progress, uniform)  # (layers, heads)
         leaf = drawn.detach().to(run.device.name).requires_grad_()
         self.drawn = index, drawn, leaf, gates.cost(progress)
         run.model.gates.values = leaf.to(getattr(torch, run.device.autocast or "float32"))
@@ -167,6 +167,7 @@ class Learning(Gating):
         return np.stack([settled.kept for settled in self._settled(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
+        """Return the scores of each set, (layers, heads), or (free,) beside fixed heads."""
         return [gates.scores.detach().clone() for gates in self.gates]
 
     def _settled(self, scores: list[torch.Tensor]) -> list[Settled]:

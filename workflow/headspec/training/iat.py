@@ -102,7 +102,10 @@ def owned_heads(
 
 
 def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Divide heads evenly: tasks take turns to choose what matters most to them; the rest has no owner."""
+    """Divide heads evenly, bool (layers, heads) for each task, by importances (layers, heads).
+
+    Tasks take turns to choose what matters most to them; the rest has no owner.
+    """
     left = existing(next(iter(importances.values())))
     owned = {task: np.zeros_like(left) for task in importances}
     for _ in range(int(left.sum()) // len(importances)):
@@ -114,7 +117,7 @@ def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def all_own_every_head(heads: dict[str, np.ndarray], exists: np.ndarray) -> bool:
-    """Return whether every task owns every existing head, which is plain multi-task training."""
+    """Return whether every task owns every existing head, bool (layers, heads), which is plain training."""
     return all((mask == exists).all() for mask in heads.values())
 
 

@@ -72,7 +72,7 @@ class Gating:
     """Gates on the heads while a run trains."""
 
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
-        """Set the gates of step `number`, and return the tensors among them that get gradients."""
+        """Set the gates of step `number`, (layers, heads), and return those that get gradients."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -188,13 +188,13 @@ class Trainer:
         return diverged(where, what, self.rate_key, rate, clip, self.device, kept)
 
     def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
-        """Return the mean loss of the step, and leave its gradients in the weights and in `gates`."""
+        """Return the step's mean loss, a scalar, and leave its gradients in the weights and in `gates`."""
 
         def losses(batch: Batch) -> torch.Tensor:
             if self.features is None or step.task not in self.features:
                 pooled = self.model.pool(batch)
             else:
-                pooled = self.features[step.task][put(batch.rows, self.device.name)]
+                pooled = self.features[step.task][put(batch.rows, self.device.name)]  # (batch, hidden)
             return self.model.losses(step.task, pooled, batch.labels)
 
         batch = self.examples[step.task].batch(step.rows, self.device.name)

@@ -280,7 +280,10 @@ def evaluation(
     kept: np.ndarray,
     device: Device,
 ) -> pd.DataFrame:
-    """Return the table `evaluation` of `rows` of each task, with the heads that its set keeps."""
+    """Return the table `evaluation` of `rows` (n,) of each task, with the heads that its set keeps.
+
+    `kept` is bool (sets, layers, heads).
+    """
     model.to(device.name).eval()
     frames = []
     with device.cast():

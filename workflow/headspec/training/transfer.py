@@ -122,7 +122,7 @@ def transfer(
 def linear_predictor(
     model: MultiTask, target: Target, fitting: Fitting
 ) -> Callable[[pd.DataFrame], np.ndarray]:
-    """Return a function that fits a probe to the encoder's present vectors and predicts."""
+    """Return a function that fits a probe to the encoder's present vectors and predicts, (validation,)."""
     train, test = (
         vectors(model, target.task, examples, np.arange(len(examples)), fitting.device).astype(float)
         for examples in (Examples(target.drawn), Examples(target.validation))

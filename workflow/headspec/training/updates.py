@@ -101,12 +101,12 @@ def backward(
 def _in_microbatches(
     losses: Callable[[Batch], torch.Tensor], batch: Batch, rows: slice, microbatches: int, device: Device
 ) -> torch.Tensor:
-    """Return the sum of the losses of `rows` divided by the whole batch's size, and leave its gradients."""
+    """Return the summed losses of `rows` by the whole batch's size, a scalar, and leave its gradients."""
     size, n = len(batch.rows), rows.stop - rows.start
     microbatches = max(1, min(microbatches, n // 2))
     if n == size and microbatches == 1:
         with device.cast():
-            loss = losses(batch).mean()
+            loss = losses(batch).mean()  # of (examples,)
         loss.backward()
         return loss.detach()
     total = torch.zeros((), device=device.name)
@@ -114,7 +114,7 @@ def _in_microbatches(
     for part in slices(rows, microbatches):
         set_random_state(before)
         with device.cast(), DropoutOfTheWhole(part, size):
-            loss = losses(batch.part(part)).sum() / size
+            loss = losses(batch.part(part)).sum() / size  # a scalar
         loss.backward()
         total += loss.detach()
     return total
@@ -185,6 +185,7 @@ class Updates:
         self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=True)
 
     def step(self, task: str, rate: float) -> torch.Tensor:
+        """Update with the gradients of a batch; return their norm before clipping, a scalar."""
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
         clip(self.parameters, self.clip, norm)
         self.apply(rate)

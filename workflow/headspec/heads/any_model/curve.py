@@ -131,7 +131,7 @@ def head_curve(
 
 
 def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Stand in for a loss where a metric is evaluated."""
+    """Stand in for a loss, (batch,), where a metric is evaluated."""
     raise NotImplementedError
 
 

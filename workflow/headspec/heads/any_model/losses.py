@@ -47,6 +47,7 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
     tokens = F.cross_entropy(
         logits.float().flatten(0, -2), labels.long().flatten(), reduction="none", ignore_index=IGNORED
     )
+    # (n, tokens), or (n, 1) for one label
     real = (labels != IGNORED).flatten(1) if labels.dim() > 1 else labels[:, None] != IGNORED
     return tokens.view(real.shape).sum(1) / real.sum(1).clamp(min=1)
 
@@ -145,6 +146,7 @@ def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, f
 
 
 def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
+    """Return the loss of each example, (batch,), from the logits of outputs."""
     found = loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
     assert found is not None
     return found
@@ -194,7 +196,7 @@ class Evaluation:
 
     def scores(self, weights: NDArray[np.integer]) -> Floats:
         """Return scores (resamples, sets) of samples with each example as often as `weights`, (.., n)."""
-        found = np.stack(self._found)
+        found = np.stack(self._found)  # (sets, n, [labels])
         if not np.isfinite(found).all():
             raise NumericalError(f"{self.name}: nan or infinite with heads closed")
         if self.metric:

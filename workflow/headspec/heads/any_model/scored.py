@@ -35,6 +35,7 @@ def attending(gates: HeadGates, batch: Inputs, contexts: Contexts) -> dict[int, 
 
 
 def _real(batch: Inputs, kind: str, context: torch.Tensor) -> torch.Tensor:
+    """Return the mask of a row's tokens, (batch, tokens), of context vectors (batch, tokens, heads, size)."""
     if kind in (DECODER, CROSS):
         mask, labels = batch.get("decoder_attention_mask"), batch.get(LABELS)
         if mask is None and isinstance(labels, torch.Tensor) and labels.dim() > 1:
@@ -64,11 +65,11 @@ def of_others(
         mask = own[row]
         donor = (torch.arange(len(mask), device=mask.device) + shift * gates.sequences) % len(theirs[row])
         other = theirs[row][donor]
-        other = torch.where(other.any(1, keepdim=True), other, 1)
-        by_rank = aligned(mask, other, at_end)
+        other = torch.where(other.any(1, keepdim=True), other, 1)  # (batch, donor's tokens)
+        by_rank = aligned(mask, other, at_end)  # (batch, tokens)
         ranks = (mask.cumsum(1) - 1).clamp(min=0)
         order = other.argsort(dim=1, descending=True, stable=True)  # real tokens first
-        places = order.gather(1, by_rank.gather(1, ranks))
+        places = order.gather(1, by_rank.gather(1, ranks))  # (batch, tokens)
         moved = given[row][donor].take_along_dim(places[..., None, None], 1)
         return torch.where(mask.bool()[..., None, None], moved, contexts[row])
 
@@ -103,7 +104,7 @@ class Paths(TorchFunctionMode):
             self.stopping = False
 
     def require(self, losses: torch.Tensor) -> None:
-        """Raise ModelError if losses depend on something that lacks a derivative, or have none."""
+        """Raise ModelError if losses (batch,) depend on what lacks a derivative, or have none."""
         where = self._where(losses)
         if where is None and losses.requires_grad:
             return
@@ -212,7 +213,7 @@ class Scored:
 
     @property
     def half(self) -> np.ndarray:
-        """The half of the examples, 0 or 1, that each sequence of the batch is in."""
+        """The half of the examples, 0 or 1, that each sequence of the batch is in, (sequences,)."""
         return np.repeat((self._before + np.arange(self.n)) % 2, self.gates.sequences)
 
     def losses(self) -> torch.Tensor:

@@ -22,23 +22,28 @@ from headspec.heads.importance import (
 
 
 def gradient(scored: Scored) -> torch.Tensor:
+    """Return dL/dgate, whose absolute values are Eq. 4, (n, layers, heads)."""
     return gate_derivatives(scored.gates, scored.losses, scored.n)
 
 
 def signed(scored: Scored) -> torch.Tensor:
+    """Return -dL/dgate, the first-order estimate of how much the loss rises without a head."""
     return -gradient(scored)
 
 
 def tokens(scored: Scored) -> torch.Tensor:
+    """Return the sum over tokens of |dL/dgate| of the token's own gate, (n, layers, heads)."""
     most = max(context.shape[1] for context in scored.contexts(scored.batch).values())
     return token_derivatives(scored.gates, scored.losses, scored.n, most).abs().sum(1)
 
 
 def integrated(scored: Scored) -> torch.Tensor:
+    """Return integrated gradients of the gates, (n, layers, heads)."""
     return integrated_derivatives(scored.gates, scored.losses, scored.n)
 
 
 def attribution(scored: Scored) -> torch.Tensor:
+    """Return the estimated rise of the loss with context vectors of corrupted inputs."""
     assert scored.donors is not None
     given = scored.contexts(scored.donors)
     return patch_derivatives(scored.gates, scored.losses, scored.n, given)
@@ -46,6 +51,7 @@ def attribution(scored: Scored) -> torch.Tensor:
 
 @torch.no_grad()
 def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = None) -> torch.Tensor:
+    """Return the rise of the loss without each head, (n, layers, heads); `instead` as in `each_replaced`."""
     whole, exists = scored.passes.record(scored.losses), scored.gates.exists
     rises = [loss - whole for loss in each_replaced(scored.passes, scored.losses, exists, instead)]
     values = whole.new_zeros(scored.n, *exists.shape)
@@ -54,11 +60,13 @@ def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = Non
 
 
 def mean_ablation(scored: Scored) -> torch.Tensor:
+    """Return the rise of the loss when a head's context vectors are their mean over examples."""
     return ablation(scored, scored.means.others(scored.half).__getitem__)
 
 
 @torch.no_grad()
 def resample_ablation(scored: Scored) -> torch.Tensor:
+    """Return the rise of the loss when a head has context vectors of another example."""
     assert scored.donors is not None
     given = scored.contexts(scored.donors)
     if scored.shift is None:

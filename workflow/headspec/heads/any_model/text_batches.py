@@ -108,7 +108,7 @@ def _strings(name: str, values: Sequence[Any]) -> None:
 
 
 def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
-    """Return classes as numbers, scores, or several labels of examples; ValueError if they do not fit."""
+    """Return classes or scores, (n,), or several labels, (n, labels); ValueError if they do not fit."""
     known = model.config.label2id or {}
     for label in labels:
         if isinstance(label, str) and label not in known:

@@ -71,7 +71,7 @@ def first(output: Any) -> torch.Tensor:
 
 
 def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], torch.Tensor]) -> bool:
-    """Return whether closing a head equals setting its columns of W_O to zero."""
+    """Return whether the states `closed`, without a head, are those with its columns of W_O at 0."""
     with torch.no_grad():
         columns = [site.columns(layer)[head] for layer in site.matrices()]
         original = [each.clone() for each in columns]
@@ -97,13 +97,13 @@ def _own_values(gates: HeadGates, site: Site) -> None:
     ) -> Attended:
         nonlocal mixing
         with torch.enable_grad():
-            own = value.detach().requires_grad_()
+            own = value.detach().requires_grad_()  # (batch, key heads, tokens, size)
             context, weights = attention(query.detach(), key.detach(), own)
             heads, groups = context.shape[2], own.shape[1]
             for head in {0, heads - 1}:
                 # nan in a gradient reaches everything that the head depends on, however slightly
                 seed = torch.zeros_like(context)
-                seed[:, :, head] = torch.nan
+                seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
                 (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
                 found = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
                 mixing |= found != [head * groups // heads]

@@ -75,7 +75,10 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 
 @contextmanager
 def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
-    """Give the context vectors of every row in a small pass, in which all parameters have gradients."""
+    """Give the context vectors of a small pass with gradients of all parameters.
+
+    They are by row, (batch, tokens, heads, size).
+    """
     found: dict[int, torch.Tensor] = {}
 
     def note(row: int, context: torch.Tensor) -> torch.Tensor:
@@ -126,13 +129,16 @@ def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, 
 
 
 def _rows_and_columns(entries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which rows have true entries, and which columns of a matrix."""
+    """Return which rows have true entries, (rows,), and which columns of a matrix, (columns,)."""
     rows = entries.flatten(1).any(1) if entries.dim() > 1 else entries
     return rows, entries.any(0) if entries.dim() == 2 else entries.new_zeros(1)
 
 
 def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.ndarray) -> Iterator[Slice]:
-    """Yield a slice for each run of rows that the same heads use."""
+    """Yield a slice for each run of rows that the same heads use.
+
+    `owned` is bool (heads, rows or columns), `served` bool (layers, heads).
+    """
     start = 0
     for heads, run in groupby(map(tuple, owned.T.tolist())):
         stop = start + len(list(run))

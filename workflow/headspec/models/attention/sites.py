@@ -57,6 +57,7 @@ class Grouped(nn.Module):
         return self.projection.weight
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        # (batch, tokens, key heads, size)
         by_head = self.projection(states).unflatten(-1, (self.keys, -1))
         return by_head.index_select(-2, self.key_heads).flatten(-2)
 

@@ -42,6 +42,7 @@ class Logits(nn.Module):
         attention_mask: torch.Tensor,
         token_type_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
+        """Return logits of each task, (batch, classes), from ids and masks (batch, tokens)."""
         batch = Batch(input_ids, attention_mask, token_type_ids, labels=input_ids, rows=np.arange(0))
         pooled = self.model.pool(batch)
         return tuple(self.model.logits(task, pooled) for task in self.model.classes)
@@ -114,7 +115,7 @@ def onnx_logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.nd
 
 
 def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """Open the file in onnxruntime, as a function from a batch to each task's logits; 0 threads: all."""
+    """Return a function from a batch to each task's logits, (batch, classes); 0 threads: all."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -130,7 +131,7 @@ def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.
 
 
 def logit_difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """Return the largest absolute difference of the file's logits from `expected` ones."""
+    """Return the largest absolute difference of the file's logits from `expected` ones, (n, classes)."""
     run, largest = opened_onnx(path), 0.0
     for task, examples in texts.items():
         found = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])

@@ -96,7 +96,7 @@ def remove_heads(
 def _remove(
     gates: HeadGates, heads: np.ndarray, same: Callable[[], bool]
 ) -> tuple[dict[str, Change], dict[int, tuple[Numbers, Numbers]]]:
-    """Remove heads from a model, of which `same` says whether it computes what it should.
+    """Remove `heads`, bool (layers, heads), from a model; `same` says whether it computes what it should.
 
     Returns changes of modules by name, and numbers of each row before and after.
     """

@@ -49,7 +49,7 @@ def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
 
 
 def select_biases(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
-    """Pass an attention only the `kept` heads' parts of these arguments; `heads` counts all heads."""
+    """Pass an attention only the `kept` heads' parts of these arguments, of `heads` heads; bool (heads,)."""
     if arguments:
         hook = functools.partial(_selected, arguments, heads, kept.tolist())
         attention.register_forward_pre_hook(hook, with_kwargs=True)

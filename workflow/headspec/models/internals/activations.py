@@ -113,5 +113,5 @@ def task_means(
     """Return a table 'representations' of mean vectors of each task's `rows` (TextEmb of Vu et al. 2020)."""
     progress = Progress(sum(map(len, rows.values())), "texts")
     by_task = (vectors(model, task, examples[task], some, device, progress) for task, some in rows.items())
-    means = [values.mean(axis=0, dtype=float) for values in by_task]
+    means = [values.mean(axis=0, dtype=float) for values in by_task]  # (hidden,) each
     return pd.DataFrame({"task": list(rows), "example": None, "vector": means}).astype({"example": "Int32"})

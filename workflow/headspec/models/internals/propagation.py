@@ -105,7 +105,7 @@ def _layer_norm(
     bias: torch.Tensor | None = None,
     eps: float = 1e-5,
 ) -> torch.Tensor:
-    """Return `F.layer_norm` over the last dimension with a constant denominator."""
+    """Return `F.layer_norm` over the last dimension, (..., hidden), with a constant denominator."""
     x = x.float()  # as autocast does
     deviation = x - x.mean(-1, keepdim=True)
     scaled = deviation * (deviation.square().mean(-1, keepdim=True) + eps).rsqrt().detach()

@@ -54,7 +54,7 @@ class Replacing:
         return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
-        """Do the same as `Resuming.without`."""
+        """Do the same as `Resuming.without`; `instead` has its shape."""
 
         def edit(row: int, context: torch.Tensor) -> torch.Tensor:
             if row != layer:
@@ -134,6 +134,7 @@ class Resuming:
 
     @property
     def contexts(self) -> dict[int, torch.Tensor]:
+        """Context vectors of the last `record`, row: (batch, tokens, heads, size)."""
         first = next(self.encoder.parameters()).device  # layers may be on several
         return {layer: context.to(first) for layer, (context, _) in self._points.items()}
 
@@ -167,6 +168,7 @@ class Resuming:
         return ModelError(f"passes of this {model_type} cannot start at a layer: {reason}")
 
     def _texts(self) -> torch.Tensor:
+        """Return the states of the tokens, (tokens, hidden), of two texts, one of them padded."""
         device = next(self.encoder.parameters()).device
         ids = torch.arange(16, device=device).view(2, 8) % self.encoder.config.vocab_size
         attended = torch.ones_like(ids)

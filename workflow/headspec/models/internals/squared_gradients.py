@@ -51,7 +51,7 @@ class Squares:
                 args, out = (args[0].expand(size, -1),), out.expand(size, *out.shape[1:])
             if len(out) != size or len(args[0]) != size:
                 raise ValueError(f"a {type(module).__name__} has no example as its first dimension")
-            calls.append((module, args[0].detach(), out))
+            calls.append((module, args[0].detach(), out))  # (examples, ...) both
             return out
 
         hooks = [module.register_forward_hook(seen) for module in self._modules]

@@ -50,6 +50,7 @@ class VoxelChecks:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
+        """Whether a voxel is finite and varies, (voxels,)."""
         return self.finite & self.varies
 
 

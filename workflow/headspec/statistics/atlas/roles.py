@@ -132,10 +132,10 @@ def positional(tokens: Attended) -> pd.DataFrame:
     """
     tables = []
     for offset in range(-REACH, REACH + 1):
-        target = tokens.place + offset
+        target = tokens.place + offset  # (places,)
         rows = np.flatnonzero((target >= 0) & (target < tokens.length))
         if _sentences(tokens.sentence[rows]) >= FEWEST:
-            hits = tokens.offsets[rows] == offset
+            hits = tokens.offsets[rows] == offset  # (cases, heads)
             tables.append(_rates(hits, tokens.sentence[rows], SAME_POSITION) | {"offset": offset})
     return _tested(tokens, [_best(tables)] if tables else [], POSITIONAL)
 
@@ -160,8 +160,8 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
     rows = np.flatnonzero(least < most)
     if _sentences(words.sentence[rows]) < FEWEST:
         return _tested(words, [], RARE)
-    targets = rows[:, None] + words.offsets[rows]
-    hits = frequency[targets] == least[rows, None]
+    targets = rows[:, None] + words.offsets[rows]  # (cases, heads)
+    hits = frequency[targets] == least[rows, None]  # (cases, heads)
     baseline = float((ties[rows] / choices[rows]).mean())
     threshold = max(baseline + MARGIN, MOSTLY)
     rates = _rates(hits, words.sentence[rows], threshold) | {"baseline": baseline}
@@ -208,7 +208,10 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
 
 
 def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
-    """Rates of hits of a relation and direction, and of its best offset; None if few sentences have it."""
+    """Rates of hits of a relation and direction, and of its best offset; None if few sentences have it.
+
+    `query` and `target` are places, (pairs,); pairs with one query are one case.
+    """
     order = np.argsort(query, kind="stable")
     query, offset = query[order], (target - query)[order]
     if words.causal:
@@ -217,13 +220,14 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
     sentence = words.sentence[query[case]]
     if _sentences(sentence) < FEWEST:
         return None
+    # (cases, heads)
     hits = np.add.reduceat(words.offsets[query] == offset[:, None], case, dtype=np.int8)
     offsets, counts = np.unique(offset, return_counts=True)
     best = offsets[counts.argmax()]
-    fixed = np.add.reduceat(offset == best, case, dtype=np.int8)
+    fixed = np.add.reduceat(offset == best, case, dtype=np.int8)  # (cases,)
     baseline = float(fixed.mean())
     table = _rates(hits, sentence, baseline + MARGIN)
-    excess = hits - fixed[:, None]  # -1, 0 or 1
+    excess = hits - fixed[:, None]  # (cases, heads): -1, 0 or 1
     differing = np.abs(excess).mean(axis=0)
     mean, effective = effective_cases(*_by_sentence(excess, sentence), differing)
     p = exceeding_pairs(mean, differing, effective, MARGIN)
@@ -231,7 +235,7 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
 
 
 def _sentences(sentence: np.ndarray) -> int:
-    """Number of sentences that the cases come from; `sentence` ascends."""
+    """Number of sentences that the cases come from; `sentence` (cases,) ascends."""
     return int(np.count_nonzero(np.diff(sentence, prepend=-1)))
 
 
@@ -243,7 +247,7 @@ def _by_sentence(values: np.ndarray, sentence: np.ndarray) -> tuple[np.ndarray, 
 
 def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str, Any]:
     """Columns of the table for hits (cases, heads) of one role, each (heads,) or a scalar."""
-    sums, cases = _by_sentence(hits, sentence)
+    sums, cases = _by_sentence(hits, sentence)  # (sentences, heads), (sentences,)
     rate, effective = effective_cases(sums, cases)
     low, high = exact_interval(rate, effective, CONFIDENCE)
     return {

@@ -69,7 +69,7 @@ class OwnHeads:
             updates.optimizer.state.pop(parameter, None)
 
     def own(self, owned: dict[str, np.ndarray], before: list[Moments]) -> None:
-        """Let the tasks own these heads from here on; `before` has the moments of every slice."""
+        """Let the tasks own these heads, bool (layers, heads); `before` has the moments of every slice."""
         self.owned = owned
         groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
         for i, s in enumerate(self.slices):

@@ -136,17 +136,17 @@ class Answers(TokenHead):
         return Gold(Targets.padded, questions=[Question.from_row(row) for row in frame.itertuples()])
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the mean cross-entropy of both ends, among tokens of the context and of no answer."""
-        logits, none = self.ends(model.dropout(states)).float(), _none(model, targets)
+        """Return the mean cross-entropy of both ends, (batch,), among the context's tokens and no answer."""
+        logits, none = self.ends(model.dropout(states)).float(), _none(model, targets)  # (batch, tokens, 2)
         rows = torch.arange(len(logits), device=logits.device)
         possible = targets.allowed.clone()
         possible[rows, none] = True
-        spans = torch.where(targets.spans == NONE, none[:, None], targets.spans)
+        spans = torch.where(targets.spans == NONE, none[:, None], targets.spans)  # (batch, 2)
         masked = logits.masked_fill(~possible[..., None], -torch.inf)
         return F.cross_entropy(masked, spans, reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the sum of both logits of the prediction in the window used for training."""
+        """Return the sum of both logits of the prediction in the window used for training, (batch,)."""
         _, spans, none = self._read(model, states, targets)
         return torch.where(self._absent(spans.scores, none), none, spans.scores)
 

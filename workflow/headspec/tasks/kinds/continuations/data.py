@@ -93,6 +93,7 @@ def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
 
 
 def _differences(label: Floats, differences: Floats) -> tuple[NDArray[Any], Floats]:
+    """Return summands of labels, (n, 1), and of differences (..., n), (..., n, columns)."""
     return each(label), summands(differences)
 
 

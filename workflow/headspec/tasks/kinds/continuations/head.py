@@ -83,7 +83,7 @@ class Likelihoods(TaskHead):
         return summed + self.bias
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        logits = self.logits(model, states, targets)
+        logits = self.logits(model, states, targets)  # (batch, k)
         return F.cross_entropy(logits, targets.right, reduction="none")
 
 
@@ -91,7 +91,7 @@ class Pair(Likelihoods):
     """Two continuations, the first one right; the prediction is how much likelier it is."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        logits = self.logits(model, states, targets)
+        logits = self.logits(model, states, targets)  # (batch, 2)
         return Predicted(unless_broken(logits[:, 0] - logits[:, 1], logits))
 
 
@@ -102,7 +102,7 @@ class MinimalPair(Pair):
     """Loss: the log-likelihood of the wrong text minus the right one's."""
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        logits = self.logits(model, states, targets)
+        logits = self.logits(model, states, targets)  # (batch, 2)
         return logits[:, 1] - logits[:, 0]
 
 

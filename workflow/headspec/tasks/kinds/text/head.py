@@ -43,7 +43,7 @@ class Tokens(TokenHead):
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-            return F.cross_entropy(logits, tokens, reduction="none")[:, None]
+            return F.cross_entropy(logits, tokens, reduction="none")[:, None]  # (n, 1)
 
         return _mean(self._token_values(model, states, targets, measure)[..., 0], targets)
 
@@ -57,9 +57,9 @@ class Tokens(TokenHead):
 
         def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             bits = F.cross_entropy(logits, tokens, reduction="none") / log(2)
-            return torch.stack([(logits.argmax(1) == tokens).float(), bits], dim=1)
+            return torch.stack([(logits.argmax(1) == tokens).float(), bits], dim=1)  # (n, 2)
 
-        values = self._token_values(model, states, targets, measure).double().sum(1)
+        values = self._token_values(model, states, targets, measure).double().sum(1)  # (batch, 2)
         return Predicted(unless_broken(values, torch.cat([states.flatten(1), values], dim=1)))
 
     def _token_values(

@@ -36,7 +36,7 @@ class Linear(TaskHead, nn.Linear):
 
 
 class ClassHead(TaskHead):
-    """Losses and predictions from logits of classes."""
+    """Losses and predictions from logits of classes, (batch, classes)."""
 
     @classmethod
     def for_classes(cls, classes: Any) -> type[TaskHead]:
@@ -81,7 +81,7 @@ class Answers(ClassHead):
 
 
 class Likeliest(Likelihoods):
-    """The class with the likeliest answer."""
+    """The class with the likeliest answer, of log-likelihoods (batch, classes)."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)
@@ -92,7 +92,7 @@ CLASSIFICATION_HEAD = ClassHead
 
 
 class Score(Linear):
-    """The score is the only logit."""
+    """The score is the only logit, (batch, 1)."""
 
     regresses = True
 
@@ -112,7 +112,7 @@ REGRESSION_HEAD = Score
 
 
 class Labels(Linear):
-    """A logit per label; the label is predicted above 0."""
+    """A logit per label, (batch, labels); the label is predicted above 0."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model.hidden, len(classes["labels"]))

@@ -90,13 +90,13 @@ THRESHOLD = 0.5
 
 
 def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return counts of each label; right predictions and predictions of each."""
+    """Return counts of each label, (n, labels); right predictions and predictions, (..., n, 2 * labels)."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     return actual, np.concatenate([actual & predicted, predicted], axis=-1)
 
 
 def _together(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return counts as `_per_label`, for all labels together."""
+    """Return counts as `_per_label`, for all labels together, (n, 1) and (..., n, 2)."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     right = (actual & predicted).sum(axis=-1)
     return actual.sum(axis=-1)[:, None], np.stack([right, predicted.sum(axis=-1)], axis=-1)

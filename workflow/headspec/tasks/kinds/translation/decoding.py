@@ -34,7 +34,7 @@ class Targets(task_heads.Targets):
 
     @property
     def real(self) -> torch.Tensor:
-        """Mask of the texts' tokens, and of the decoder's input in their places."""
+        """Mask of the texts' tokens, (batch, target tokens), and of the decoder's input in their places."""
         return self.ids != NONE
 
     @classmethod
@@ -58,7 +58,7 @@ def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _output(states: torch.Tensor) -> Any:
-    """Return states of the encoder in its own output format."""
+    """Return states of the encoder, (batch, source tokens, hidden), in its own output format."""
     from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
 
     return BaseModelOutput(last_hidden_state=states)
@@ -69,7 +69,7 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
 
     The head, the largest matrix, gets no padding. `states` (batch, source tokens, hidden) are the encoder's.
     """
-    rows = torch.nonzero(targets.real.flatten()).flatten()
+    rows = torch.nonzero(targets.real.flatten()).flatten()  # (tokens,)
     filled = F.pad(rows, (0, -len(rows) % ROWS))
     only_real = encoder.get_output_embeddings().register_forward_pre_hook(
         lambda _, given: (given[0].flatten(0, 1)[filled],)

@@ -66,7 +66,7 @@ class Writer(TokenHead):
         assert model.tokenizer is not None
         texts = decoding.written(model.encoder, states, targets, self.classes, model.tokenizer, self.beams)
         counts = counted(texts, targets.texts, self.classes.get(UNSPACED))
-        values = torch.tensor(counts, dtype=torch.float32, device=states.device)
+        values = torch.tensor(counts, dtype=torch.float32, device=states.device)  # (batch, b)
         return Predicted(unless_broken(values, states), texts=texts)
 
     def bleu(self, values: np.ndarray) -> float:

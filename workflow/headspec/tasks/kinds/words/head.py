@@ -104,7 +104,7 @@ class Decoder(TaskHead):
         return self.sentence_evidence(model.dropout(states), targets.lengths, given)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return the counts of each sentence's predicted units for metrics."""
+        """Return the counts of each sentence's predicted units for metrics, (batch, counts)."""
         given = targets.labelled(self.kind.given)
         decoded = self.decode(model.dropout(states), targets.lengths, given)
         pairs = zip(targets.gold, named(decoded, self.labels), strict=True)
@@ -121,7 +121,7 @@ class Decoder(TaskHead):
         raise NotImplementedError
 
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
-        """Return the predicted units of each sentence."""
+        """Return the predicted units of each sentence, from states (batch, words, hidden)."""
         raise NotImplementedError
 
 
@@ -131,7 +131,7 @@ def named(sentences: Sequence[Units], names: Sequence[str]) -> list[Named]:
 
 
 def normalised(states: torch.Tensor) -> torch.Tensor:
-    """Return states with mean 0 and variance 1, since small states are learnt from slowly."""
+    """Return states (..., hidden) with mean 0 and variance 1, since small states are learnt from slowly."""
     return F.layer_norm(states, states.shape[-1:])
 
 

@@ -41,7 +41,7 @@ class ByWord(Decoder):
     scores: nn.Module
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
-        best = self.scores(states).float().amax(-1)
+        best = self.scores(states).float().amax(-1)  # (batch, words)
         return (best * within(lengths, best)).sum(1)
 
     def likeliest(self, states: torch.Tensor) -> list[list[int]]:
@@ -56,8 +56,8 @@ class Tags(ByWord):
 
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         scores = self.scores(states).float()
-        label = torch.full(scores.shape[:2], NONE, device=scores.device)
-        sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
+        label = torch.full(scores.shape[:2], NONE, device=scores.device)  # (batch, words)
+        sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)  # (units,)
         label[sentence, targets[sentence, unit, 0]] = targets[sentence, unit, 1]
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return masked_means(losses, label != NONE)
@@ -111,21 +111,21 @@ class Roles(Decoder):
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         rows, words = states.shape[:2]
         sentence, unit = (targets[..., -1] == self.predicate).nonzero(as_tuple=True)
-        predicate = targets[sentence, unit, 0]
+        predicate = targets[sentence, unit, 0]  # (predicates,)
         number = torch.full((rows, words), NONE, device=states.device)  # of the predicate, in the batch
         number[sentence, predicate] = torch.arange(len(sentence), device=states.device)
         row, unit = ((targets[..., -1] != NONE) & (targets[..., -1] != self.predicate)).nonzero(as_tuple=True)
-        roles = targets[row, unit]
+        roles = targets[row, unit]  # (roles, 4)
         best = word_classes(number[row, roles[:, 0]], roles[:, 1:], (len(sentence), words))
-        scores = self._scores(states, sentence, predicate)
+        scores = self._scores(states, sentence, predicate)  # (predicates, words, tags)
         losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
-        losses = masked_means(losses, within(lengths, states)[sentence])
+        losses = masked_means(losses, within(lengths, states)[sentence])  # (predicates,)
         return masked_means(losses.expand(rows, -1), self._predicates(sentence, rows))
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         sentence, predicate = _places(given).to(states.device)
-        best = self._scores(states, sentence, predicate).amax(-1)
-        sums = (best * within(lengths, states)[sentence]).sum(1)
+        best = self._scores(states, sentence, predicate).amax(-1)  # (predicates, words)
+        sums = (best * within(lengths, states)[sentence]).sum(1)  # (predicates,)
         return (sums * self._predicates(sentence, len(states))).sum(1)
 
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:

@@ -25,6 +25,7 @@ class Projection(nn.Module):
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Project (..., inputs) to (..., size + 1), of which the last is 1, for a bias."""
         return F.pad(F.gelu(self.layer(normalised(states))), (0, 1), value=1.0)
 
 
@@ -53,18 +54,18 @@ class Dependencies(Decoder):
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
         head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
-        word, above, relation = targets[sentence, unit].T[:3]
+        word, above, relation = targets[sentence, unit].T[:3]  # (units,) each
         head[sentence, word] = torch.where(above == word, 0, above + 1)
         label[sentence, word] = relation
-        arcs = self._arcs(states, lengths).transpose(1, 2)
-        arc_losses = F.cross_entropy(arcs, head, ignore_index=NONE, reduction="none")
-        labels = self._labels(states, head.clamp(min=0)).transpose(1, 2)
+        arcs = self._arcs(states, lengths).transpose(1, 2)  # (batch, words + 1, words)
+        arc_losses = F.cross_entropy(arcs, head, ignore_index=NONE, reduction="none")  # (batch, words)
+        labels = self._labels(states, head.clamp(min=0)).transpose(1, 2)  # (batch, labels, words)
         label_losses = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
         return masked_means(arc_losses + label_losses, head != NONE)
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         arcs = self._arcs(states, lengths)
-        heads = self._trees(arcs, lengths)
+        heads = self._trees(arcs, lengths)  # (batch, words)
         logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
         return logits.masked_fill(~within(lengths, states), 0).sum(1)
 
@@ -124,22 +125,22 @@ class Constituents(Decoder):
         self.label = weights(len(self.labels) + 1, SPAN + 1, SPAN + 1)  # the last is for no label
 
     def sentence_losses(self, states: torch.Tensor, lengths: Lengths, targets: torch.Tensor) -> torch.Tensor:
-        scores = self._scores(states)
+        scores = self._scores(states)  # (batch, words, words, labels + 1)
         none = scores.shape[-1] - 1
         label = torch.full(scores.shape[:3], none, device=states.device)
         wanted = targets[..., -1] != NONE
         for mark in self.marks:
             wanted = wanted & (targets[..., -1] != mark)
         sentence, unit = wanted.nonzero(as_tuple=True)
-        first, last, wanted_label = targets[sentence, unit].T[:3]
+        first, last, wanted_label = targets[sentence, unit].T[:3]  # (units,) each
         label[sentence, first, last] = wanted_label
-        losses = F.cross_entropy(scores.permute(0, 3, 1, 2), label, reduction="none")
+        losses = F.cross_entropy(scores.permute(0, 3, 1, 2), label, reduction="none")  # (batch, words, words)
         words = within(lengths, states)
         return masked_means(losses, (words[:, :, None] & words[:, None]).triu())
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         gain, _ = self._gains(states)
-        found = torch.zeros(gain.shape)
+        found = torch.zeros(gain.shape)  # (batch, words, words)
         for row, spans in enumerate(self._spans(gain, lengths)):
             for span in spans:
                 found[row][span] = 1
@@ -155,7 +156,7 @@ class Constituents(Decoder):
 
     @staticmethod
     def _spans(gain: torch.Tensor, lengths: Lengths) -> list[list[tuple[int, int]]]:
-        """Return the spans of the best trees that are likelier with a label."""
+        """Return the spans of the best trees that gain from a label, by `gain` (batch, words, words)."""
         gains = gain.detach().clamp(min=0).cpu().double().numpy()
         best = best_spans(gains, lengths)
         return [[span for span in spans if row[span] > 0] for row, spans in zip(gains, best, strict=True)]
