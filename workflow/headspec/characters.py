@@ -50,12 +50,14 @@ def letters(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Return words and other visible characters; in scripts without spaces, every letter is a word."""
-    return WORDS.findall(text)
+    words: list[str] = WORDS.findall(text)
+    return words
 
 
 def words_alone(text: str) -> list[str]:
     """Return the words of a text in lower case, with apostrophes inside but no other characters."""
-    return WORDS_ALONE.findall(text.lower())
+    lowered: list[str] = WORDS_ALONE.findall(text.lower())
+    return lowered
 
 
 def sentences(text: str) -> list[str]:

@@ -52,7 +52,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    """Take the options that stand before a command."""
 
 
 @app.command()

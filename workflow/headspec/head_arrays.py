@@ -44,7 +44,8 @@ def spread(values: NDArray[Any], exists: NDArray[np.bool_]) -> NDArray[Any]:
 
 def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return a bool mask (layers, heads) of the heads that scores (layers, heads) contain."""
-    return ~np.isnan(scores)
+    mask: NDArray[np.bool_] = ~np.isnan(scores)
+    return mask
 
 
 def to_layers(frame: pd.DataFrame, models: Mapping[str, Layers]) -> pd.DataFrame:

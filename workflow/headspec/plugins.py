@@ -183,7 +183,8 @@ def _file(where: str) -> str:
 def function(source: str) -> Callable[..., Any]:
     """Return a function of headspec or a plugin from ``<import name or path of its module>:<its name>``."""
     where, _, name = source.rpartition(":")
-    return getattr(imported(where), name)
+    function: Callable[..., Any] = getattr(imported(where), name)
+    return function
 
 
 def check(returned: Any, shape: tuple[int, ...], source: str) -> None:

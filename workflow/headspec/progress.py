@@ -55,6 +55,7 @@ class Redacting(logging.Formatter):
     """Formatter that hides secrets, also in tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without secrets."""
         return redacted(super().format(record))
 
 
@@ -75,6 +76,7 @@ class Progress:
         self.done = self.resumed = done
 
     def advance(self, n: int, note: str = "") -> None:
+        """Count `n` more units; a line that is due ends with `note`."""
         self.done += n
         now = time.monotonic()
         if now - self.logged < self.interval and self.done < self.total:

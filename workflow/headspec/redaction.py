@@ -55,8 +55,10 @@ SHORTEST = 8  # characters of a variable's value; shorter ones would match in co
 
 
 def redacted(text: str) -> str:
-    """Return `text` with `HIDDEN` in place of every secret: passwords in addresses, parameters and options,
-    tokens, private keys, and values of environment variables such as HF_TOKEN or passwords in them.
+    """Return `text` with `HIDDEN` in place of every secret.
+
+    Secrets are passwords in addresses, parameters and options, tokens, private keys, and values of
+    environment variables such as HF_TOKEN or passwords in them.
     """
     values = [value for name, value in os.environ.items() if NAMES.search(name)]
     values += [password for value in os.environ.values() for password in PASSWORD.findall(value)]

@@ -12,7 +12,8 @@ class Labelled(Protocol):
     """An entry with a name in figures."""
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """The name in figures."""
 
 
 T = TypeVar("T")

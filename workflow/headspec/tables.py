@@ -52,7 +52,8 @@ class Schema:
     @property
     def has_examples(self) -> bool:
         """Whether rows are examples, whose labels may be several numbers (`headspec.per_example`)."""
-        return self.columns.get("label") == FLOAT
+        found: bool = self.columns.get("label") == FLOAT
+        return found
 
     @property
     def stored(self) -> Schema:
@@ -175,7 +176,8 @@ def footer(path: str | Path) -> dict[str, Any]:
 def unverified_footer(path: str | Path) -> dict[str, Any]:
     """Return the footer of a table without reading the rest; raise DamageError if it cannot be read."""
     try:
-        return json.loads(pq.read_schema(path).metadata[b"headspec"])
+        footer: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"headspec"])
+        return footer
     except FileNotFoundError:
         raise
     except Exception:  # Arrow and codecs raise many kinds for senseless bytes

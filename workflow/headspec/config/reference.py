@@ -50,16 +50,20 @@ def _schema(names: tuple[str, ...]) -> Node:
             node = {key: value for key, value in node.items() if key != "anyOf"}
         return section | {key: inline(n) for key, n in node.items() if key not in ("$ref", "$defs")}
 
-    return inline(definitions)
+    schema: Node = inline(definitions)
+    return schema
 
 
 def child(node: Node, part: str | int) -> Node:
     """Return the schema of entry `part` of the value that `node` describes; empty if there is none."""
-    for branch in node.get("anyOf", [node]):
-        if part in branch.get("properties", {}):
-            return branch["properties"][part]
+    branches: list[Node] = node.get("anyOf", [node])
+    for branch in branches:
+        properties: dict[str | int, Node] = branch.get("properties", {})
+        if part in properties:
+            return properties[part]
         if isinstance(part, int) and "items" in branch:
-            return branch["items"]
+            items: Node = branch["items"]
+            return items
         if entry := _entry(branch):
             return entry
     return {}

@@ -150,8 +150,10 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 
 
 def writing(study: Study, model: str, examples: int) -> float:
-    """Return the bytes of a batch of unfinished translations: log-probabilities, thrice, and cached keys and
-    values. The more beams, the fewer of `examples` are in a batch, but at least one.
+    """Return the bytes of a batch of unfinished translations.
+
+    They are log-probabilities, three times, and cached keys and values. The more beams, the fewer of
+    `examples` are in a batch, but at least one.
     """
     most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}

@@ -49,6 +49,7 @@ def operations(extent: Extent, jobs: Iterable[graph.PlannedJob]) -> pd.Series:
 
 
 def main() -> None:
+    """Print the operations of the jobs that standard input asks for, as JSON."""
     asked = json.load(sys.stdin)
     extent = workload.study_extent(preflight.load(asked["config"]))
     print(json.dumps([job_operations(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))

@@ -245,6 +245,7 @@ class Plan:
 
 
 def several(n: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 

@@ -76,6 +76,7 @@ def empty(config: PretrainedConfig) -> PreTrainedModel:
 
 
 def parameters(config: PretrainedConfig) -> int:
+    """Return the number of parameters of the architecture."""
     return sum(parameter.numel() for parameter in empty(config).parameters())
 
 
@@ -218,6 +219,7 @@ def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> in
 
 
 def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
+    """Print the measured rates of the models in these folders, as JSON."""
     device = devices.prepare(precision, int(threads))
     ready = time.time()
     measured = [

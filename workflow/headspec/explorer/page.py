@@ -54,9 +54,7 @@ LEFT_OUT = (
 
 
 def build_page(paths: Iterable[str | Path], config: str = "", unfinished: str = "") -> str:
-    """Return the page of a study from its tables, and its config as YAML; it begins with what is
-    `unfinished`.
-    """
+    """Return the page of a study from its tables and its config as YAML, with what is `unfinished` first."""
     return page(data(load_tables(paths), config) | {"unfinished": unfinished})
 
 

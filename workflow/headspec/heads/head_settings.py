@@ -88,7 +88,8 @@ def read_head_list(source: str, key: str) -> list[list[int]]:
         raise DataError(f"{key}: {path.name} has {got}; expected numbers of layers and heads, from 0")
     if len(twice := frame[numbers.duplicated()]):
         raise DataError(f"{key}: {path.name} has layer {twice.iloc[0, 0]}, head {twice.iloc[0, 1]} twice")
-    return numbers.astype(int).to_numpy().tolist()
+    pairs: list[list[int]] = numbers.astype(int).to_numpy().tolist()
+    return pairs
 
 
 def check_head_lists(study: Study) -> None:

@@ -52,9 +52,10 @@ def joint_importance(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]
 
     Losses differ in scale; without the division, the task with the largest gradients would rank alone.
     """
-    return np.sum(
+    total: NDArray[np.float64] = np.sum(
         [values / np.nanmean(np.abs(values), axis=(-2, -1), keepdims=True) for values in maps], axis=0
     )
+    return total
 
 
 def prune_count(fraction: float, heads_total: int) -> int:

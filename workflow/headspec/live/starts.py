@@ -38,8 +38,8 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
 
     Only the main process checks data and models; jobs on a cluster rely on it.
     """
-    if isinstance(config.get("layout"), Layout):  # of `dag.opened`
-        return config["layout"]
+    if isinstance(layout := config.get("layout"), Layout):  # of `dag.opened`
+        return layout
     if not workflow.is_main_process:
         return Layout(_told(preflight.load, config))
     if notice := plugged.notice(config):

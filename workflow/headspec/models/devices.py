@@ -49,6 +49,7 @@ def visible() -> list[str]:
 
 
 def gpu_count() -> int:
+    """Return the number of GPUs that jobs may use."""
     return len(visible())
 
 
@@ -138,6 +139,7 @@ class Device:
 
     @property
     def precision(self) -> str:
+        """Of passes, as in the config."""
         return "bf16" if self.autocast else "fp32"
 
 

@@ -145,6 +145,7 @@ class HeadGates:
 
     @property
     def values(self) -> torch.Tensor | None:
+        """The gates of the next passes, ([batch, [tokens,]] layers, heads); None if all are open."""
         values = None
         for block in self._blocks.values():
             values = block.get("values", values)

@@ -143,7 +143,8 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     """Add the mean over the tasks of each run to the rows of single seeds."""
     run = ["model", "mixture", "method", "seed"]
     means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
-    return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
+    table: pd.DataFrame = pd.concat([dissociation[[*run, "task", "dissociation"]], means])
+    return table
 
 
 #: method: (legend entry, look of its bars), in their order

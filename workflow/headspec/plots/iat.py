@@ -77,7 +77,8 @@ def with_panel(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataF
         rank = len(heads) if pd.isna(row["heads"]) else heads.index(row["heads"])
         return rank == len(heads), row["method"] == "single", row["sampling"] != sampling, rank
 
-    return means.loc[sorted(rows, key=place)]
+    ordered: pd.DataFrame = means.loc[sorted(rows, key=place)]
+    return ordered
 
 
 @styled

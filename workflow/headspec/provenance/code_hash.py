@@ -121,6 +121,7 @@ class Graph:
         return None if own else self._file(name, os.path.dirname(importer))
 
     def definition(self, node: Node) -> Definition:
+        """Return the definition of a name in a file, or `NOTHING`."""
         return self.module(node.path).definitions.get(node.name, NOTHING)
 
     def names(self, path: str) -> set[str]:

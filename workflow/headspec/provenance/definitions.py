@@ -235,7 +235,7 @@ class _Finder(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return self._block(node)
 
-    def _block(self, node: Any) -> ast.AST:
+    def _block(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
         node.body = [statement for statement in node.body if not is_text(statement)] or [ast.Pass()]
         outside, self.in_class = self.in_class, isinstance(node, ast.ClassDef)
         self.generic_visit(node)

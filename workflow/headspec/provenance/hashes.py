@@ -116,7 +116,7 @@ SHA256 = FileCache("sha256.json")
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
-    return SHA256.get(path, files.digests)[0]
+    return str(SHA256.get(path, files.digests)[0])
 
 
 def record_sha256(path: str | Path) -> str:
@@ -126,7 +126,7 @@ def record_sha256(path: str | Path) -> str:
 
 def intact(path: str | Path) -> bool:
     """Return whether a file is as `files.embed_sha256` left it."""
-    return SHA256.get(path, files.digests)[1]
+    return bool(SHA256.get(path, files.digests)[1])
 
 
 def keep(paths: Iterable[str]) -> None:

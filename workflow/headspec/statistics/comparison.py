@@ -84,7 +84,8 @@ def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
     by_task: dict[str, list[Floats]] = defaultdict(list)
     for (task, _), value in values.items():
         by_task[task].append(value)
-    return np.mean([np.mean(metrics, axis=0) for metrics in by_task.values()], axis=0)
+    mean: Floats = np.mean([np.mean(metrics, axis=0) for metrics in by_task.values()], axis=0)
+    return mean
 
 
 def compare(

@@ -54,7 +54,8 @@ def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
 def _unit(values: Floats, least: float = TOLERANCE) -> Floats:
     """Vectors (..., n) scaled to length 1; nan where their length is at most `least`."""
     norm = np.linalg.norm(values, axis=-1, keepdims=True)
-    return np.divide(values, norm, out=np.full_like(values, np.nan), where=norm > least)
+    unit: Floats = np.divide(values, norm, out=np.full_like(values, np.nan), where=norm > least)
+    return unit
 
 
 def standardised(values: Floats) -> Floats:
@@ -186,7 +187,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, Floats]:
-    """r of each test for every relabelling of the tasks, (permutations,), of one model and measure."""
+    """Return r of each test for every relabelling of tasks, (permutations,), of a model and measure."""
     x, y = pairs["similarity"].to_numpy(dtype=float), pairs["dissociation"].to_numpy(dtype=float)
     if len(x) < 3 or np.isnan(x + y).any():
         return {test: np.full(len(relabelled), np.nan) for test in TESTS}

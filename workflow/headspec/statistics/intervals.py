@@ -54,7 +54,8 @@ class Orders(NamedTuple):
         """
         tail = np.asarray(level) / 2
         examples = bootstrap.mean(axis=1).var(axis=0)
-        return np.sqrt(ndtri(tail) ** 2 * examples + stdtrit(self.df, tail) ** 2 * self.variance)
+        distance: Floats = np.sqrt(ndtri(tail) ** 2 * examples + stdtrit(self.df, tail) ** 2 * self.variance)
+        return distance
 
     def null(self, bootstrap: Floats) -> Floats:
         """Return quantiles of the distance (resamples, ...) of a mean that is 0 in truth, for `p_value`."""
@@ -141,7 +142,8 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
         averaged = np.average(
             2 * ndtr(-distance / np.sqrt(shared + between_seeds / n)), axis=0, weights=weights
         )
-    return np.where(shared > 0, np.maximum(p, averaged), p)
+    larger: Floats = np.where(shared > 0, np.maximum(p, averaged), p)
+    return larger
 
 
 class Components(NamedTuple):

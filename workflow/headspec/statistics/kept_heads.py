@@ -188,7 +188,10 @@ def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.fl
     x, y = (v - v.mean(axis=-1, keepdims=True) for v in (a, b))
     size = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
     product = (x * y).sum(axis=-1)
-    return np.divide(product, size, out=np.full(np.shape(product), np.nan), where=size > 1e-12)
+    r: NDArray[np.float64] = np.divide(
+        product, size, out=np.full(np.shape(product), np.nan), where=size > 1e-12
+    )
+    return r
 
 
 KEPT_LAYERS = Schema(

@@ -80,7 +80,8 @@ def kept_roles(
             }
             frames.append(set_rows.assign(**run, **columns))
     frame = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))
-    return frame[list(KEPT_ROLES.columns)]
+    ordered: pd.DataFrame = frame[list(KEPT_ROLES.columns)]
+    return ordered
 
 
 def role_counts(

@@ -74,7 +74,8 @@ class Counts(NamedTuple):
         are the sum of the others, each with its own best probe.
         """
         if heads == MEAN:
-            return self.right.mean(axis=2)
+            means: Floats = self.right.mean(axis=2)
+            return means
         half = np.arange(self.n.shape[1]) % 2
         right = np.empty_like(self.n)
         for side in (0, 1):
@@ -128,7 +129,8 @@ def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: in
     drawn = rng.multinomial(folds, np.full(folds, 1 / folds), size=resamples)
     tail = (1 + confidence) / 2
     wider = stdtrit(folds - 1, tail) / ndtri(tail) if seeds < FEWEST else 1.0
-    return 1 + (drawn - 1) * np.sqrt(folds / (folds - 1)) * wider
+    widened: Floats = 1 + (drawn - 1) * np.sqrt(folds / (folds - 1)) * wider
+    return widened
 
 
 def _rates(sums: Floats, n: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -188,7 +190,8 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
     """Mean of `rates` (..., labellings, labels) over labellings with `units` of a label, else nan."""
     masked = np.ma.array(rates, mask=np.broadcast_to(~units, rates.shape))
-    return masked.mean(axis=-2).filled(np.nan)
+    mean: Floats = masked.mean(axis=-2).filled(np.nan)
+    return mean
 
 
 def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
@@ -200,7 +203,8 @@ def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats
         return np.zeros(rates.shape[1])
     n = np.maximum(units.sum(axis=0), 2)
     spread = np.ma.array(rates, mask=~units).std(axis=0, ddof=1).filled(np.nan)
-    return stdtrit(n - 1, (1 + confidence) / 2) * spread * np.sqrt(1 + 1 / n)
+    reach: Floats = stdtrit(n - 1, (1 + confidence) / 2) * spread * np.sqrt(1 + 1 / n)
+    return reach
 
 
 def changes(
@@ -272,4 +276,5 @@ def _change(
         {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),
          "ci_high": bounds.high.clip(-1, 1), "p_value": p, "n": n, "n_seeds": len(values)}
     )  # fmt: skip
-    return frame[n > 0]
+    with_units: pd.DataFrame = frame[n > 0]
+    return with_units

@@ -32,8 +32,9 @@ FOLDERS = {
 
 
 def _kind(name: str, folder: str) -> Kind:
-    found = vars(import_module(f"{PACKAGE}.{folder}.kind"))
-    return found["KIND" if folder == name else f"{name}_KIND".upper()]
+    module = vars(import_module(f"{PACKAGE}.{folder}.kind"))
+    kind: Kind = module["KIND" if folder == name else f"{name}_KIND".upper()]
+    return kind
 
 
 KINDS = Registry("type of task", {name: _kind(name, folder) for name, folder in FOLDERS.items()})

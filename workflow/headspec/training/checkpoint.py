@@ -28,7 +28,7 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises DamageError if it is not as `save` left it, or belongs to a run in another folder.
     """
     files.verify(path)
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     files.verify_place(path, [str(Path(state["folder"]) / Path(path).name)])
     return state
 

@@ -38,6 +38,7 @@ def run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *argu
     if gpus < 2:
         return work(model, *arguments)
     log.info("training on %d GPUs", gpus)
+    returned: T
     call, result = folder / "call.pt", folder / "result.pt"
     torch.save((work, model, arguments), call)
     store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)

@@ -148,7 +148,8 @@ def probed(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: f
     centre = train.mean(axis=0)
     scale = np.sqrt(((train - centre) ** 2).mean()) or 1.0  # 0 if all vectors are the same
     probe = Ridge(alpha=penalty) if scores else LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000)
-    return probe.fit((train - centre) / scale, labels).predict((test - centre) / scale)
+    predicted: Floats = probe.fit((train - centre) / scale, labels).predict((test - centre) / scale)
+    return predicted
 
 
 def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, microbatches: int) -> int:

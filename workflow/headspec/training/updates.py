@@ -136,6 +136,7 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def set_random_state(state: dict[str, torch.Tensor]) -> None:
+    """Restore what `random_state` returned."""
     torch.set_rng_state(state["rng"])
     if "cuda_rng" in state:
         torch.cuda.set_rng_state(state["cuda_rng"])

@@ -65,6 +65,7 @@ Encoder = Annotated[str, OneOf("headspec.config.variants:encoders")]
 
 class Transfer(Section):
     """Few-shot transfer: how well encoders learn an unseen task from a few examples.
+
     `full` trains as `training` says, but one task, and so without `training.sampling`.
     """
 

@@ -10,8 +10,10 @@ Pooling = Literal["auto", "first", "cls", "mean", "last"]
 
 
 class Transformer(Section):
-    """A Transformer for translation (Vaswani et al. 2017): each seed draws its weights, and its vocabulary is
-    made from the training texts of the study."""
+    """A Transformer for translation (Vaswani et al. 2017).
+
+    Each seed draws its weights, and its vocabulary is made from the training texts of the study.
+    """
 
     layers: Count = Field(6, description="layers of the encoder, and as many of the decoder")
     heads: Count = Field(8, description="heads of each kind of attention in a layer")

@@ -130,7 +130,8 @@ def head_importance(
     if per_example:
         return values
     scores = (np.abs(values) if rule.absolute else values).mean(axis=0, dtype=float)
-    return scores / by_layer(scores) if normalize else scores
+    normalized: NDArray[np.floating] = scores / by_layer(scores) if normalize else scores
+    return normalized
 
 
 def _pairs(score: str, batches: Iterable[Inputs], main: str) -> Iterable[own.Pair]:

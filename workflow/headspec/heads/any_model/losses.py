@@ -202,7 +202,8 @@ class Evaluation:
         if self.metric:
             labels = [torch.as_tensor(batch[LABELS]).double().cpu().numpy() for batch in self.batches]
             return resampled_scores(self.metric, np.concatenate(labels), found, weights)
-        return weights @ found.T / weights.sum(axis=1, keepdims=True)
+        means: Floats = weights @ found.T / weights.sum(axis=1, keepdims=True)
+        return means
 
 
 def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:

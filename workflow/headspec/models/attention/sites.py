@@ -36,6 +36,7 @@ class Constant(nn.Module):
         vars(self.weight)["_is_hf_initialized"] = True
 
     def forward(self, context: torch.Tensor) -> torch.Tensor:
+        """Return the bias for each token of context vectors, (batch, tokens, hidden)."""
         # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
         return self.bias.expand(*context.shape[:-1], -1)
 
@@ -54,9 +55,11 @@ class Grouped(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
+        """The weight of the projection, (key heads * size, hidden)."""
         return self.projection.weight
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return keys or values, (batch, tokens, heads * size), from states (batch, tokens, hidden)."""
         # (batch, tokens, key heads, size)
         by_head = self.projection(states).unflatten(-1, (self.keys, -1))
         return by_head.index_select(-2, self.key_heads).flatten(-2)

@@ -126,10 +126,12 @@ def shown_areas(frames: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
 
 
 def means_over_tasks(table: pd.DataFrame) -> pd.Series:
+    """Return which rows are means over tasks."""
     return table["task"] == MEAN
 
 
 def run_key(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the model, mixture and method of a row."""
     return row["model"], row["mixture"], row["method"]
 
 
@@ -321,4 +323,5 @@ def p_name(rows: pd.DataFrame, name: str = "p") -> str:
 
 
 def p_text(value: Any) -> str:
+    """Return a p-value as screens show it; empty if there is none."""
     return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -111,7 +111,8 @@ def _overlap(boxes: Floats, others: Floats) -> Floats:
     """Area that each of `boxes` (n, 4) shares with all of `others` (m, 4); a box is x0, y0, x1, y1."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    return np.clip(high - low, 0, None).prod(axis=-1).sum(axis=1)
+    areas: Floats = np.clip(high - low, 0, None).prod(axis=-1).sum(axis=1)
+    return areas
 
 
 def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats) -> None:

@@ -130,7 +130,7 @@ def mixture_panels(
 
 
 def heights(rows: Rows, results: pd.DataFrame, lane: int, lanes: int) -> NDArray[np.float64]:
-    """y (n,) of each of `results` in its row, in one of the `lanes` that share 0.8 of a row's height."""
+    """Return y, (n,), of `results` in their rows, in one of the `lanes` that share 0.8 of a row's height."""
     ys = [rows[key] for key in zip(results["mixture"], results["task"], strict=True)]
     return np.array(ys) + 0.8 * ((lane + 0.5) / lanes - 0.5)
 

@@ -117,13 +117,17 @@ def resampled_means(values: Floats, n: Floats, resamples: int, seed: int) -> Flo
     """Means (resamples, ...) over resampled folds, from fold means (folds, ...) of n (folds,) examples."""
     counts = np.random.default_rng(seed).multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
     weights = counts * n
-    return np.tensordot(weights, values, axes=1) / weights.sum(axis=1).reshape(-1, *[1] * (values.ndim - 1))
+    means: Floats = np.tensordot(weights, values, axes=1) / weights.sum(axis=1).reshape(
+        -1, *[1] * (values.ndim - 1)
+    )
+    return means
 
 
 def unbiased(bootstrap: Floats, folds: int) -> Floats:
     """Widen a bootstrap of folds (resamples, ...) to the spread of means over one fewer."""
     center = bootstrap.mean(axis=0)
-    return center + np.sqrt(folds / (folds - 1)) * (bootstrap - center)
+    widened: Floats = center + np.sqrt(folds / (folds - 1)) * (bootstrap - center)
+    return widened
 
 
 def _agreements(values: Floats, n: Floats, means: Floats, fraction: float) -> tuple[Floats, Floats]:
@@ -259,4 +263,5 @@ def _scaled(means: Floats, measure: str) -> Floats:
     if measure not in SHARES:
         return means
     sums = means.sum(axis=-1, keepdims=True)
-    return np.divide(means, sums, out=np.zeros_like(means), where=sums > 0)
+    shares: Floats = np.divide(means, sums, out=np.zeros_like(means), where=sums > 0)
+    return shares

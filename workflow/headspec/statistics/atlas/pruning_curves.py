@@ -35,7 +35,8 @@ class Curve:
 def area_weights(fractions: Sequence[float]) -> Floats:
     """Weights (F,) of the trapezoid rule over `fractions`, divided by their range."""
     widths = np.diff(fractions)
-    return (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
+    weights: Floats = (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
+    return weights
 
 
 def _ranked_predictions(evaluation: PrunedPredictions, task: str) -> tuple[pd.MultiIndex, Predictions]:

@@ -84,7 +84,8 @@ class ResampledDissociation:
     @property
     def mean(self) -> Floats:
         """Mean dissociation over seeds, (...)."""
-        return self.d.mean(axis=0)
+        mean: Floats = self.d.mean(axis=0)
+        return mean
 
     @property
     def p_value(self) -> Floats:

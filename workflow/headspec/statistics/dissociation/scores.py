@@ -21,7 +21,8 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
     """
     matrix, base = np.asarray(matrix, dtype=float), np.asarray(base, dtype=float)[..., None, :]
     shape = np.broadcast_shapes(matrix.shape, base.shape)
-    return np.divide(matrix, base, out=np.full(shape, np.nan), where=base > 0)
+    quotient: Floats = np.divide(matrix, base, out=np.full(shape, np.nan), where=base > 0)
+    return quotient
 
 
 def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
@@ -35,7 +36,8 @@ def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
     k = same_task.shape[-1]
     if k < 2:
         raise ValueError(f"dissociation needs at least two tasks, not {k}")
-    return (performance - same_task[..., None, :]).sum(axis=-2) / (k - 1)
+    d: Floats = (performance - same_task[..., None, :]).sum(axis=-2) / (k - 1)
+    return d
 
 
 #: the case of a mixture of which some unpruned model is at chance

@@ -177,4 +177,5 @@ def features(
 def sizes(examples: Sequence[int]) -> Floats:
     """Matrix (k, k), [source, target]: log of training examples of the source per example of the target."""
     log = np.log(np.asarray(examples, dtype=float))
-    return log[:, None] - log
+    differences: Floats = log[:, None] - log
+    return differences

@@ -122,7 +122,8 @@ def _relabellings(k: int, seed: int) -> Indices:
     source, target = directed_pairs(k)
     pair = np.zeros((k, k), dtype=np.intp)
     pair[source, target] = np.arange(len(source))
-    return pair[tasks[:, source], tasks[:, target]]
+    permuted: Indices = pair[tasks[:, source], tasks[:, target]]
+    return permuted
 
 
 def _predicted(
@@ -191,7 +192,8 @@ class _Judged:
         total = np.maximum(members.sum(axis=-1, keepdims=True), 1)
 
         def centred(values: Floats) -> Floats:
-            return values - (values * members).sum(axis=-1, keepdims=True) / total
+            centre: Floats = values - (values * members).sum(axis=-1, keepdims=True) / total
+            return centre
 
         x, y = centred(ranks), centred(self.rank)
         norm = np.sqrt((members * x**2).sum(axis=-1) * (members * y**2).sum(axis=-1))
@@ -277,4 +279,5 @@ def centred_ranks(values: Floats, known: Floats) -> Floats:
     scale = np.abs(values * known).max(axis=-1, keepdims=True)[..., None]
     difference = values[..., :, None] - values[..., None, :]
     sign = np.sign(np.where(np.abs(difference) > TOLERANCE * scale, difference, 0.0))
-    return np.einsum("...ij,...j->...i", sign, known) * known / 2
+    ranks: Floats = np.einsum("...ij,...j->...i", sign, known) * known / 2
+    return ranks

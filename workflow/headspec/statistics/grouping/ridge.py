@@ -61,7 +61,8 @@ def standardised(features: Floats, effects: bool) -> Floats:
     rest = features - features @ _fits(base, np.ones((1, pairs), dtype=bool))[0].T @ base.T
     variance = (rest**2).mean(axis=1, keepdims=True)
     enough = variance > ROUNDING * (features**2).mean(axis=1, keepdims=True)
-    return np.divide(rest, np.sqrt(variance), out=np.full_like(rest, np.nan), where=enough)
+    scaled: Floats = np.divide(rest, np.sqrt(variance), out=np.full_like(rest, np.nan), where=enough)
+    return scaled
 
 
 class LeaveTasksOut:

@@ -136,6 +136,7 @@ def check_words(leaves: Sequence[tuple[str, str]], words: Sequence[str]) -> None
 
 
 def escaped(word: str) -> str:
+    """Return a word with brackets as the Penn Treebank writes them."""
     for bracket, name in ESCAPES.items():
         word = word.replace(bracket, name)
     return word
