@@ -200,7 +200,7 @@ def test_batches_that_do_not_do(change, error, message):
 
 @pytest.mark.parametrize("beside", ["texts", "prompts", "labels", "answers", "tokenizer"])
 def test_nothing_beside_batches_is_ignored(beside):
-    with pytest.raises(ValueError, match=f"^got batches and {beside}; expected batches alone, or none$"):
+    with pytest.raises(ValueError, match=f"^got batches and {beside}; expected only batches, or none$"):
         headspec.head_importance(any_model.model("roberta"), any_model.batches("roberta"), **{beside: ["a"]})
 
 
@@ -318,7 +318,7 @@ def test_a_loss_that_is_none_of_those_known_is_asked_for():
         return SimpleNamespace(logits=outputs.logits, loss=outputs.loss + 1 if "labels" in batch else None)
 
     model.forward = forward
-    message = "of Roberta.* is no cross-entropy or squared error of its logits, expected `loss`$"
+    message = "of Roberta.* is not a cross-entropy or squared error of its logits, expected `loss`$"
     with pytest.raises(ModelError, match=message):
         headspec.head_importance(model, [any_model.classified()])
 

@@ -44,7 +44,7 @@ def load(config: dict[str, Any]) -> Study:
 def strict_yaml(path: str | Path) -> dict[str, Any]:
     """Return the mapping in a YAML file; PyYAML and Snakemake would keep only the last of repeated keys.
 
-    Raises ConfigError if the file cannot be read, is no YAML mapping, repeats a key, or holds a secret.
+    Raises ConfigError if the file cannot be read, is not a YAML mapping, repeats a key, or holds a secret.
     """
     try:
         content = Path(path).read_bytes()

@@ -54,7 +54,7 @@ def n_different(sizes: np.ndarray) -> int | None:
 
     With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only if every
     d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item is its own
-    partner). Of n pairs, n/2 are across; one more or fewer if n is odd, or if n/2 is odd and there are two
+    partner). n/2 of n pairs are across; one more or fewer if n is odd, or if n/2 is odd and there are two
     classes, because both have the same number across and D is even. None if such pairs do not exist.
     """
     n = int(sizes.sum())

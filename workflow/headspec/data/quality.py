@@ -11,8 +11,8 @@ import pandas as pd
 from headspec.errors import listing
 from headspec.tasks.data import Data
 
-#: Share of rows that deserves a warning. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News,
-#: Rotten Tomatoes), none has empty rows; at most 0.6 % contradict (CoLA), 4.5 % repeat another (BBC News).
+#: Share of rows that deserves a warning. None of twelve public sets (GLUE without WNLI, AG News, TREC, BBC
+#: News, Rotten Tomatoes) has empty rows; at most 0.6 % contradict (CoLA), 4.5 % repeat another (BBC News).
 MANY = 0.1
 #: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
 #: the other sets of GLUE, but nearly all of BBC News.

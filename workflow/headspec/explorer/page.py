@@ -16,10 +16,10 @@ from headspec.redaction import cleared
 #: in the order of the page
 GLOSSARY = {
     "D, dissociation": "How much more of its unpruned metric a task loses when its own most important heads "
-    "are pruned than when those of the other tasks are. Of a mixture, the mean over its tasks; 0 if it does "
+    "are pruned than when those of the other tasks are. For a mixture, the mean over its tasks; 0 if it does "
     "not matter whose heads are pruned.",
     "mixture": "Tasks that one model learns together.",
-    "tuned, lora, frozen, prompted": "Training changes all weights, adapters, the classifiers alone, or "
+    "tuned, lora, frozen, prompted": "Training changes all weights, adapters, only classifiers, or "
     "nothing. Frozen and prompted models are the control: their dissociation is not a result of training.",
     "importance": "How fast a task's loss changes as a head's output is scaled: the mean absolute derivative "
     "over training examples.",

@@ -127,7 +127,7 @@ def gain_predictions(sources: Sources) -> Columns:
     return json_columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
 
 
-#: parts of the page's data that are no table as it is
+#: parts of the page's data that are not a table as it is
 MADE: Mapping[str, Callable[[Sources], Any]] = {
     "found": found, "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
     "probes": probes, "gains": gains, "gain_predictions": gain_predictions,

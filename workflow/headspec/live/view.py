@@ -1,7 +1,7 @@
 """What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
 
-It is no logger plugin: Snakemake loads one only by an option or a profile, and a profile with one stops every
-`snakemake` whose Python lacks it.
+It is not a logger plugin: Snakemake loads one only by an option or a profile, and a profile with one stops
+every `snakemake` whose Python lacks it.
 """
 
 import json

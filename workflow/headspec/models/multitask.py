@@ -133,7 +133,7 @@ class MultiTask(nn.Module):
         return self.predict(task, pooled, labels).values
 
     def output(self, batch: Batch) -> Any:
-        """Return the output of the encoder; for an encoder-decoder, of its encoder alone."""
+        """Return the output of the encoder; for an encoder-decoder, only of its encoder."""
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids

@@ -80,7 +80,7 @@ SIMILARITY = Schema(
 """Table `similarity`: a row for each model, measure, task_a, task_b and subject.
 tables/similarity.parquet
 
-subject: of `cnm`; null for the mean over subjects, which alone has an interval, and other measures
+subject: of `cnm`; null for the mean over subjects, the only row with an interval, and for other measures
 """
 
 PAIR = ["measure", "task_a", "task_b", "subject"]

@@ -280,7 +280,7 @@ def _kind_summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
     share, depth = values.mean(axis=0)
     bounds = np.full((2, 2), np.nan)
     if len(values) >= FEWEST:
-        fixed = np.stack([values, values])  # no examples are drawn: seeds alone vary
+        fixed = np.stack([values, values])  # no examples are drawn: only seeds vary
         low, high, _ = over_seeds_and_examples(values, fixed, confidence)
         bounds = np.where(np.ptp(values, axis=0) > 0, [low, high], np.nan)
     ends = dict(zip(("share_low", "depth_low", "share_high", "depth_high"), bounds.ravel(), strict=True))

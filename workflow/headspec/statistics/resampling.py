@@ -87,8 +87,8 @@ def permuted_scores(
     """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each unit of examples.
 
     `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are shuffled
-    alike. Draws depend only on `rng`, the number of units and k: seeds evaluated on the same examples err
-    alike, and separate shuffles would average their errors out.
+    the same way. Draws depend only on `rng`, the number of units and k: seeds evaluated on the same examples
+    err in the same direction, and separate shuffles would average their errors out.
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]

@@ -22,7 +22,7 @@ class LoRATraining(Section):
     learning_rate: Positive = Field(2e-4, description="peak learning rate")
     rank: Count = Field(16, description="rank of the product added to a weight, at scale 1")
     layers: Literal["all", "attention"] = Field(
-        "all", description="linear layers with adapters: of all blocks, or of attention alone"
+        "all", description="linear layers with adapters: of all blocks, or only of attention"
     )
 
 

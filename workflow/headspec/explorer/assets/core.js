@@ -1,4 +1,4 @@
-// Data, elements, numbers, and panels with their exports. Names reach the page as text alone.
+// Data, elements, numbers, and panels with their exports. Names reach the page only as text.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const VIEWS = DATA.views;
 const SVG = "http://www.w3.org/2000/svg";

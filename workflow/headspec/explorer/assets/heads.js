@@ -107,7 +107,7 @@ function shares(values) {
   return values.map((value) => value / sum);
 }
 const comparable = (values, measure) => (AS_SHARES.includes(measure) ? shares(values) : values);
-/** One task less another, or less all others: as tested where the study has that, else of the maps. */
+/** One task minus another, or minus all others: as tested where the study has that, else of the maps. */
 function difference(map, measure, a, b) {
   for (const [task, against, sign] of [[a, b, 1], [b, a, -1]]) {
     const found = (map.differences || []).find((each) => each.measure === measure && each.task === task && each.against === against);
@@ -166,7 +166,7 @@ function headsView() {
     const there = Object.keys(TOKENS).filter((measure) => map.measures[measure]);
     const of = there.map((measure) => measured(map, measure, state.a).value), largest = Math.max(...of.flat());
     rowB.push(...there.map((measure, k) => draw(measure, `${isolated(state.a)}: ${TOKENS[measure]}`,
-      "The mean largest attention weight of a token. The maps have one scale; a head that is strong with all tokens alone rests on separators.", of[k], { largest })));
+      "The mean largest attention weight of a token. The maps have one scale; a head that is strong only with all tokens rests on separators.", of[k], { largest })));
   }
   if (map.roles) rowB.push(rolesPanel(map, draw));
   const sortable = pair.filter((task) => measured(map, shown, task).low);

@@ -174,7 +174,7 @@ function iatView() {
   const label = (row) => `${ofMetric(row)}: less ${row.against}`;
   const of = ours.filter((row) => row.task === state.task).sort((a, b) => label(a).localeCompare(label(b)));
   return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
-    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval.", label, (row) => row.method)];
+    differences(of, "iat", "What the way of training changes", "Each way of training minus the one that its group names, with its interval.", label, (row) => row.method)];
 }
 /** Heads that a pruning method keeps: those asked for, or what a penalty left open. */
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`

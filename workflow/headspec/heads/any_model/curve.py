@@ -84,7 +84,7 @@ def head_curve(
         - order: 'none', 'top', 'bottom' or 'random'; fraction; heads, their number
         - value: the metric of the n examples; of random heads the mean over draws
         - low, high: interval over examples, of random heads over examples and draws
-        - difference: value less that of random heads; difference_low, difference_high: interval over
+        - difference: value minus the value of random heads; difference_low, difference_high: interval over
           examples and over random sets, from which one ranked by chance is not an exception
 
         ``curve.attrs["metric"]`` is the name of the metric, and ``curve.attrs["n"]`` the number of examples.
@@ -195,7 +195,7 @@ def _table(sets: Sequence[Closed], observed: Floats, bootstrap: Floats, confiden
 
 
 def _orders(values: Floats, bootstrap: Floats, share: float) -> Orders:
-    """Return `share` of the variance between random sets, less what the examples alone make of it.
+    """Return `share` of the variance between random sets, minus what the examples alone make of it.
 
     `values` are (draws,), `bootstrap` (resamples, draws). With a share of 1 + 1 / draws, it is the variance
     of another set's difference from the mean of these.

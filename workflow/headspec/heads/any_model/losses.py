@@ -113,7 +113,7 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     if compared and most[best] <= within:
         return functools.partial(_from_outputs, best)
     raise ModelError(
-        f"loss: missing; the loss of {name} is no cross-entropy or squared error of its logits, "
+        f"loss: missing; the loss of {name} is not a cross-entropy or squared error of its logits, "
         "expected `loss`"
     )
 

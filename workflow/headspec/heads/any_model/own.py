@@ -47,7 +47,7 @@ def read(
     if batches is None:
         batches = text_batches.made(model, tokenizer, named)
     elif beside := [*named, *(["tokenizer"] if tokenizer is not None else [])]:
-        raise ValueError(f"got batches and {listing(beside)}; expected batches alone, or none")
+        raise ValueError(f"got batches and {listing(beside)}; expected only batches, or none")
     elif isinstance(batches, Mapping):
         raise ValueError("batches: got one batch; expected several, such as [batch]")
     return (arguments(batch, model.device) for batch in batches)

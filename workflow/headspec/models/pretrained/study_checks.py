@@ -44,7 +44,7 @@ def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
         if writes(config) and not kind(task).writes:
             raise ModelError(
                 f"{where}: {what} is of type {model_type}, an encoder-decoder, but tasks.{name} is "
-                f"a {task.type} task; expected tasks of translation alone, or another model"
+                f"a {task.type} task; expected only tasks of translation, or another model"
             )
 
 

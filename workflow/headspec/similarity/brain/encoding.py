@@ -135,7 +135,7 @@ def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) 
     one penalty for all voxels it is a sum over pairs of stimuli, so shifting the vectors by 1, 2, ... stimuli
     across all folds needs no new fit. Shifts preserve the autocorrelation of vectors and responses. Shifting
     predictions within folds would be invalid: any two folds predict each other, which makes their scores
-    alike, and the first stimuli of a fold resemble the last ones of the fold before.
+    similar, and the first stimuli of a fold resemble the last ones of the fold before.
 
     One-sided: (1 + number of shifts that reach the statistic) / (1 + shifts), at least 1 / stimuli.
     `products` (stimuli, stimuli) are of responses without nuisance.
@@ -176,7 +176,7 @@ def analyse_encoding(
     if regression == "network":
         seeds = [
             derive(seed, "fold", fold) for fold in range(len(splits))
-        ]  # the same, so networks start alike
+        ]  # the same, so networks start with the same weights
         regressions = [
             [Network(*split.standardised(each), seed) for split, seed in zip(splits, seeds, strict=True)]
             for each in vectors.values()

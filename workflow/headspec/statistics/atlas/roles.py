@@ -102,7 +102,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
     """Return the table `roles`: all roles of all heads, claimed or not, from 'attended' and 'treebank'.
 
     Syntactic roles need sentences with trees. Heads that read target texts, whose words are not known, have
-    positional roles alone, corrected separately. Frequencies of words are counted in all `sentences`,
+    only positional roles, corrected separately. Frequencies of words are counted in all `sentences`,
     ignoring case. DataError if there are fewer than `FEWEST` sentences.
     """
     no_words = attended["words"].isna()
@@ -270,7 +270,7 @@ def _tested(attended: Attended, tables: list[dict[str, Any]], role: str) -> pd.D
 def one_role(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a role of each head from `roles`: positional, else syntactic, else rare word, else none.
 
-    Of several claimed relations, a head gets the one by which it exceeds the baseline most. Columns are
+    A head with several claimed relations gets the one by which it exceeds the baseline most. Columns are
     layer, head, role, relation, direction, offset, rate and baseline.
     """
     columns = ["layer", "head", "role", "relation", "direction", "offset", "rate", "baseline"]

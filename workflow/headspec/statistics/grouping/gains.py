@@ -28,7 +28,7 @@ SHARING = Schema(
 """Table `sharing`: a row for each model, mixture, method, task and metric.
 tables/sharing.parquet
 
-difference: value less the value of the task alone
+difference: value minus the value of the task alone
 """
 
 GAINS = SHARING

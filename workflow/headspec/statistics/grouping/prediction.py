@@ -49,12 +49,12 @@ tables/gain_prediction_scores.parquet
 n_tasks: tasks with a known gain
 n_gains: known gains
 spearman: rank correlation of predicted and measured gains; with one task left out the mean over tasks and
-    directions, with two (no interval) of all gains less the mean of the pairs that are used
+    directions, with two (no interval) of all gains minus the mean of the pairs that are used
 null_mean: mean `spearman` with permuted tasks
 detectable: `spearman` that is found (p < 0.05) with power 0.8
 right_side: share of gains whose sign is predicted
 error_ratio: squared error over the error of the mean of the pairs that are used
-over_baseline: `spearman` less the `baseline`'s
+over_baseline: `spearman` minus the `baseline`'s
 reliability: of differences between a target's gains, over seeds; null for one seed
 """
 
@@ -275,7 +275,7 @@ def _ratio(value: ArrayLike, total: float) -> Floats:
 
 
 def centred_ranks(values: Floats, known: Floats) -> Floats:
-    """Ranks (..., m) among the known of m values, less their mean; equal values share their mean rank."""
+    """Ranks (..., m) among the known of m values, minus their mean; equal values share their mean rank."""
     scale = np.abs(values * known).max(axis=-1, keepdims=True)[..., None]
     difference = values[..., :, None] - values[..., None, :]
     sign = np.sign(np.where(np.abs(difference) > TOLERANCE * scale, difference, 0.0))

@@ -148,7 +148,7 @@ def _items(
 
 
 def _names(cell: Any, items: list[Any]) -> list[str]:
-    """Return the `items` of a cell as labels; raise ValueError with a clause if they are no set of names."""
+    """Return the `items` of a cell as labels; raise ValueError with a clause if they are not names."""
     if any(isinstance(item, (*LISTS, dict, bytes)) for item in items):
         raise ValueError("expected a list of names")
     if any(map(_missing, items)):

@@ -1,7 +1,8 @@
 """Metrics of classes, of scores, and of sets of labels.
 
-Of classes: accuracy, F1 of class 1, and Matthews' correlation for any number of classes. Of scores: Pearson's
-correlation, and Spearman's of ranks. Of sets: from rows of 0 and 1 and predicted probabilities of each label.
+Classes have accuracy, F1 of class 1, and Matthews' correlation for any number of classes. Scores have
+Pearson's correlation, and Spearman's of ranks. Sets have metrics from rows of 0 and 1 and predicted
+probabilities of each label.
 """
 
 from typing import Any

@@ -16,7 +16,7 @@ Heads = NDArray[np.int64]
 def best_tree(scores: Floats) -> Heads:
     """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    If the best heads are no tree, arcs from the root are made to cost more than a second one can gain.
+    If the best heads are not a tree, arcs from the root are made to cost more than a second one can gain.
     `scores` (words, words + 1) are for the root and each word as head, and finite except for the word itself.
     """
     words = len(scores)
