@@ -39,13 +39,13 @@ KANA = 0.05
 def letters(text: str) -> str:
     """Return the case-folded letters and digits of a text, or all but white space if it has none (emoji)."""
     if text.isascii():  # ten times as fast
-        found = text.lower().encode().translate(None, OTHERS_ASCII).decode()
+        kept = text.lower().encode().translate(None, OTHERS_ASCII).decode()
     else:
         # accents are stored in several ways; the lower case of a Turkish İ has a dot of its own
         text = unicodedata.normalize("NFC", text).replace("İ", "i").casefold()
         text = unicodedata.normalize("NFC", text)
-        found = OTHERS.sub("", text)
-    return found or "".join(text.split())
+        kept = OTHERS.sub("", text)
+    return kept or "".join(text.split())
 
 
 def words(text: str) -> list[str]:

@@ -21,21 +21,21 @@ def array(values: Any, name: str) -> NDArray[Any]:
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
     try:
-        found = np.asarray(values)
+        numbers = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name}: got rows of different lengths, expected (layers, heads)") from None
-    if found.dtype.kind not in "biuf":
+    if numbers.dtype.kind not in "biuf":
         raise ValueError(f"{name}: got {type(values).__name__}, expected numbers")
-    return found
+    return numbers
 
 
 def scores(values: Any, name: str = "scores", least: int = 2) -> NDArray[np.floating]:
     """Return scores in any form as floats (layers, heads), or (heads,) with `least` 1; else ValueError."""
-    found = array(values, name)
-    if not least <= found.ndim <= 2:
-        hint = "; of examples, take the mean of absolute values first" if found.ndim == 3 else ""
-        raise ValueError(f"{name}: got {found.shape}, expected (layers, heads){hint}")
-    return found if found.dtype.kind == "f" else found.astype(float)
+    numbers = array(values, name)
+    if not least <= numbers.ndim <= 2:
+        hint = "; of examples, take the mean of absolute values first" if numbers.ndim == 3 else ""
+        raise ValueError(f"{name}: got {numbers.shape}, expected (layers, heads){hint}")
+    return numbers if numbers.dtype.kind == "f" else numbers.astype(float)
 
 
 def mask(heads: Any, exists: NDArray[np.bool_], name: str = "heads", most: int = 2) -> NDArray[np.bool_]:
@@ -54,18 +54,18 @@ def mask(heads: Any, exists: NDArray[np.bool_], name: str = "heads", most: int =
     """
     if isinstance(heads, Mapping):
         return _of_pairs([pair for each in heads.items() for pair in _pairs(*each, name)], exists, name)
-    found = array([*heads] if isinstance(heads, (set, frozenset)) else heads, name)
+    chosen = array([*heads] if isinstance(heads, (set, frozenset)) else heads, name)
     layers, width = exists.shape
-    if not found.size and found.ndim == 1:
+    if not chosen.size and chosen.ndim == 1:
         return np.zeros_like(exists)
-    if found.dtype.kind in "iu" and found.ndim == 2 and found.shape[1] == 2 != width:
-        return _of_pairs(found.tolist(), exists, name)
+    if chosen.dtype.kind in "iu" and chosen.ndim == 2 and chosen.shape[1] == 2 != width:
+        return _of_pairs(chosen.tolist(), exists, name)
     shape = f"({layers}, {width})" if most == 2 else f"(..., {layers}, {width})"
-    if found.dtype != bool:
-        raise ValueError(f"{name}: got {found.dtype} {found.shape}, expected bool {shape}, {FORMS}")
-    if found.shape[-2:] != exists.shape or found.ndim > most:
-        raise ValueError(f"{name}: got {found.shape}, expected {shape}")
-    return found
+    if chosen.dtype != bool:
+        raise ValueError(f"{name}: got {chosen.dtype} {chosen.shape}, expected bool {shape}, {FORMS}")
+    if chosen.shape[-2:] != exists.shape or chosen.ndim > most:
+        raise ValueError(f"{name}: got {chosen.shape}, expected {shape}")
+    return chosen
 
 
 def _pairs(layer: Any, heads: Any, name: str) -> list[tuple[int, int]]:

@@ -43,14 +43,14 @@ def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice
         some = f"{several[0]} and {several[-1]} values"
         raise DataError(f"{LISTS[name]}: got {some}, expected as many for every example of a task")
     places = np.arange(len(frame))[rows]
-    found = np.empty((len(places), several[0]))
+    stacked = np.empty((len(places), several[0]))
     start = 0
     for part in stored:  # joining the parts would take their memory twice
         here = (places >= start) & (places < start + len(part))
         first = np.asarray(part.offsets)[places[here] - start]
-        found[here] = np.asarray(part.values)[first[:, None] + np.arange(several[0])]
+        stacked[here] = np.asarray(part.values)[first[:, None] + np.arange(several[0])]
         start += len(part)
-    return found
+    return stacked
 
 
 def labels_and_predictions(frame: pd.DataFrame) -> tuple[Floats, Floats]:

@@ -84,12 +84,12 @@ def _declare(declares: str, name: str, label: str, of: str | None = None) -> Cal
 
 def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
     """Return the names of declared functions in a module, and their declarations."""
-    found = {
+    declarations = {
         declaration: name
         for name, value in vars(module).items()
         if isinstance(declaration := getattr(value, DECLARED, None), Declaration)
     }
-    return [(name, declaration) for declaration, name in found.items()]
+    return [(name, declaration) for declaration, name in declarations.items()]
 
 
 def is_path(where: str) -> bool:
@@ -189,9 +189,9 @@ def function(source: str) -> Callable[..., Any]:
 
 def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
     """Raise ConfigError unless a function returned an array of this shape."""
-    found = getattr(returned, "shape", None)
-    if found != shape:
-        got = f"a {type(returned).__name__}" if found is None else f"shape {tuple(found)}"
+    size = getattr(returned, "shape", None)
+    if size != shape:
+        got = f"a {type(returned).__name__}" if size is None else f"shape {tuple(size)}"
         raise ConfigError(f"{source}: returned {got}, expected an array of shape {shape}")
 
 

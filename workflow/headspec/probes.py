@@ -99,8 +99,8 @@ def cases(
 
 def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
     """Share of each label in the units of a table 'tokens', (labels,)."""
-    found = [unit[-1] for units in tokens["units"] for unit in units if unit[-1] != NONE]
-    return np.bincount(found, minlength=labels) / max(1, len(found))
+    labels_of_units = [unit[-1] for units in tokens["units"] for unit in units if unit[-1] != NONE]
+    return np.bincount(labels_of_units, minlength=labels) / max(1, len(labels_of_units))
 
 
 def counted(
@@ -132,7 +132,7 @@ def counted(
         {"fold": cells[at] // len(labels), "direction": direction, "layer": layer, "head": head}
     )
     names = np.array(labels, dtype=object)[cells[at] % len(labels)]
-    hits = np.stack([found[cells].ravel() for found, _ in at_random], axis=1)
+    hits = np.stack([right_at_random[cells].ravel() for right_at_random, _ in at_random], axis=1)
     n_control = np.stack([units[cells[at]] for _, units in at_random], axis=1)
     return frame.assign(
         label=names, right=sums[cells].ravel(), n=n[cells[at]], control=list(hits), n_control=list(n_control)
@@ -230,14 +230,16 @@ def _vectors(
         for i, unit in enumerate(units):
             first, last = cases.first[unit], cases.last[unit]
             shares[i, first : last + 1] = 1 / (last + 1 - first)
-        with model.gates.recorded() as found:
+        with model.gates.recorded() as contexts:
             model.pool(batch)
-        padded = (F.pad(found[row], (0, size - found[row].shape[-1])).flatten(-2) for row in sorted(found))
+        padded = (
+            F.pad(contexts[row], (0, size - contexts[row].shape[-1])).flatten(-2) for row in sorted(contexts)
+        )
         tokens = torch.cat([*padded], dim=-1).float()  # (batch, tokens, heads of all layers * size)
         words = (batch.words @ tokens)[put(place, device.name)]
         vectors = torch.einsum("uw,uwd->ud", put(shares, device.name), words)
         return units, vectors.unflatten(-1, (int(model.gates.exists.sum()), -1))
 
-    for batch, found in cases.examples.in_batches(compute, np.arange(len(cases.examples)), device):
-        yield found
+    for batch, contexts in cases.examples.in_batches(compute, np.arange(len(cases.examples)), device):
+        yield contexts
         progress.advance(len(batch.rows))

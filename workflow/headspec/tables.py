@@ -52,8 +52,8 @@ class Schema:
     @property
     def has_examples(self) -> bool:
         """Whether rows are examples, whose labels may be several numbers (`headspec.per_example`)."""
-        found: bool = self.columns.get("label") == FLOAT
-        return found
+        of_examples: bool = self.columns.get("label") == FLOAT
+        return of_examples
 
     @property
     def stored(self) -> Schema:
@@ -81,12 +81,12 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 def inherited(paths: Any) -> dict[str, Any]:
     """Return the entry `attention` in footers of tables; nothing for models with one kind of attention."""
-    found: dict[str, head_arrays.Layers] = {}
+    layers: dict[str, head_arrays.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
             metadata = pq.read_schema(path).metadata or {}
-            found |= json.loads(metadata.get(b"headspec", b"{}")).get("attention", {})
-    return {"attention": found} if found else {}
+            layers |= json.loads(metadata.get(b"headspec", b"{}")).get("attention", {})
+    return {"attention": layers} if layers else {}
 
 
 def versions() -> dict[str, str]:

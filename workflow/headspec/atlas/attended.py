@@ -79,7 +79,7 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
     rows, progress = np.arange(len(examples)), Progress(len(examples), "sentences")
     membership: torch.Tensor  # of one batch, (batch, tokens, words): 1 if the token is part of the word
     layers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of one batch, each (batch, heads, places)
-    found = []
+    table_rows = []
 
     def receive(layer: int, weights: torch.Tensor) -> None:
         to_words = weights.float() @ membership[:, None]  # (batch, heads, tokens, words)
@@ -100,9 +100,9 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
                     for head in range(tokens.shape[1]):
                         token_targets = tokens[i, head, : len(real)][real]
                         word_targets = between[i, head, : words[row].max() + 1]
-                        found.append((number, layer, head, token_targets, word_targets))
+                        table_rows.append((number, layer, head, token_targets, word_targets))
             progress.advance(len(batch.rows))
-    return pd.DataFrame(found, columns=list(ATTENDED.columns))
+    return pd.DataFrame(table_rows, columns=list(ATTENDED.columns))
 
 
 @torch.no_grad()
@@ -118,7 +118,7 @@ def most_attended_in_targets(
     progress, marks = Progress(len(rows), "target texts"), encoding(of := model.classes[task]).marks(of)
     real: torch.Tensor  # of one batch, (batch, tokens)
     layers: dict[int, np.ndarray] = {}  # of one batch, each (batch, heads, tokens)
-    found = []
+    table_rows = []
 
     def receive(layer: int, weights: torch.Tensor) -> None:
         if model.gates.kind(layer) == DECODER:
@@ -137,9 +137,9 @@ def most_attended_in_targets(
             for i, row in enumerate(batch.rows):
                 for layer, offsets in layers.items():
                     for head, head_offsets in enumerate(offsets[i]):
-                        found.append((first + int(row), layer, head, head_offsets[places[i]], None))
+                        table_rows.append((first + int(row), layer, head, head_offsets[places[i]], None))
             progress.advance(len(batch.rows))
-    frame = pd.DataFrame(found, columns=list(ATTENDED.columns))
+    frame = pd.DataFrame(table_rows, columns=list(ATTENDED.columns))
     return frame[frame["tokens"].str.len() > 0]  # without empty texts
 
 

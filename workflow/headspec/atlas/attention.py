@@ -153,9 +153,9 @@ def _example_values(
     tokens: dict[str, tuple[Tokens, ...]]  # of one batch
 
     def receive(layer: int, weights: torch.Tensor) -> None:
-        found = statistics(weights, *tokens[model.gates.kind(layer)])
-        none = torch.full_like(found["confidence"], torch.nan)
-        layers[layer] = torch.stack([found.get(name, none) for name in MEASURES], dim=1)
+        by_measure = statistics(weights, *tokens[model.gates.kind(layer)])
+        none = torch.full_like(by_measure["confidence"], torch.nan)
+        layers[layer] = torch.stack([by_measure.get(name, none) for name in MEASURES], dim=1)
 
     def batch_values(batch: Batch) -> torch.Tensor:
         nonlocal tokens

@@ -183,14 +183,14 @@ def cumulative(
     with device.cast():  # one context, so that weights are cast once
         for (task, half), plan in planned.items():
             half_rows, masks = rows[task][half::2], _distinct(plan)  # (rows,)
-            found = under_masks(
+            predicted = under_masks(
                 model, task, examples[task], half_rows, list(masks.values()), device, progress
             )
             place = {content: i for i, content in enumerate(masks)}
             for ranking, mask in plan:
                 i = place[mask.closed.tobytes()]
-                texts = None if found.texts is None else found.texts[i]
-                frame = examples[task].predicted(task, found.values[i], texts, half_rows)
+                texts = None if predicted.texts is None else predicted.texts[i]
+                frame = examples[task].predicted(task, predicted.values[i], texts, half_rows)
                 frame = frame.assign(
                     ranking=ranking.name, pruned_for=ranking.pruned_for, order=mask.order, draw=mask.draw,
                     fraction=mask.fraction,

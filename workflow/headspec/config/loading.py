@@ -103,8 +103,8 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
 
 def _worded(error: ErrorDetails) -> list[str]:
     """Return a problem found by pydantic in this package's words; several if keys were compared."""
-    found = error.get("ctx", {}).get("error")
-    return list(found.args[0]) if isinstance(found, Inconsistent) else [_line(error)]
+    cause = error.get("ctx", {}).get("error")
+    return list(cause.args[0]) if isinstance(cause, Inconsistent) else [_line(error)]
 
 
 def _line(error: ErrorDetails) -> str:

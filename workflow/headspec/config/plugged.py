@@ -82,11 +82,11 @@ class Entries:
             raise ConfigError(f"{folder}: '{name}' is there already; expected another name")
         parts.plug([*parts.plugged().values(), folder])
         kind = plugins.attempted(str(folder), f"{parts.PACKAGE}.{name}.kind")
-        if not isinstance(found := getattr(kind, "KIND", None), Kind):
-            raise ConfigError(f"{folder}/kind.py: got {shown(found)} as KIND, expected a Kind")
-        if problems := [*_kind_problems(folder, found, KINDS | self.kinds)]:
+        if not isinstance(instance := getattr(kind, "KIND", None), Kind):
+            raise ConfigError(f"{folder}/kind.py: got {shown(instance)} as KIND, expected a Kind")
+        if problems := [*_kind_problems(folder, instance, KINDS | self.kinds)]:
             raise ConfigError(lines(problems))
-        self.kinds[name] = found
+        self.kinds[name] = instance
 
     def _head_names(self) -> set[str]:
         """Return the names of tables, measures and pruning methods of heads, which share folders."""
@@ -109,8 +109,8 @@ def _check_name(name: Any) -> None:
 
 def named(config: Any) -> list[str]:
     """Return the plugins of a raw config; empty if they are not a list of texts, which is refused later."""
-    found = config.get("plugins") if isinstance(config, dict) else None
-    return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
+    plugins = config.get("plugins") if isinstance(config, dict) else None
+    return plugins if isinstance(plugins, list) and all(isinstance(each, str) for each in plugins) else []
 
 
 def names() -> tuple[str, ...]:
@@ -183,8 +183,8 @@ def _kind_problems(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iter
         hint = nearest(family, families)
         yield f"{folder}/__init__.py: got FAMILY {shown(family)}, expected one of {listing(families)}.{hint}"
         return
-    if found := [*_parts(folder, kind)]:
-        yield from found
+    if unusable := [*_parts(folder, kind)]:
+        yield from unusable
         return
     yield from _metrics(folder, kind, others)
     for name, definition in kind.keys.items():

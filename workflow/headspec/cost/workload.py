@@ -169,9 +169,9 @@ def _lengths(
     """Return the tokens of a task for a model, counted if its texts and tokenizer are here."""
     settings, most = study.tasks[task], study.models[model].max_length
     counter, guess = counts(settings), min(TOKENS[settings.paradigm], most)
-    found = counter.tokens(tokenizer, most, settings, known.texts)
-    example, target = found or (guess, guess * kind(settings).writes)
-    lengths = Lengths(example, target, counted=found is not None)
+    counted = counter.tokens(tokenizer, most, settings, known.texts)
+    example, target = counted or (guess, guess * kind(settings).writes)
+    lengths = Lengths(example, target, counted=counted is not None)
     if not prompts(study.methods):
         return lengths
     prompt, shared = counter.prompt_tokens(tokenizer, most, settings, known.texts)

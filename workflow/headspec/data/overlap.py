@@ -38,8 +38,8 @@ def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
     """Return a hash of the letters of each text, (texts,) uint64; 0 without letters."""
     keys = np.zeros(len(texts), dtype=np.uint64)
     for i, text in enumerate(texts):
-        if isinstance(text, str) and (found := letters(text)):
-            digest = hashlib.blake2b(found.encode("utf-8", "replace"), digest_size=8, key=salt)
+        if isinstance(text, str) and (characters := letters(text)):
+            digest = hashlib.blake2b(characters.encode("utf-8", "replace"), digest_size=8, key=salt)
             keys[i] = int.from_bytes(digest.digest(), "big")
     return keys
 
@@ -106,11 +106,11 @@ def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[
     pair of six the second text is in another group. `sources` has each task itself, or the task whose texts
     it pairs.
     """
-    found: dict[str, Grouped] = {}
+    by_task: dict[str, Grouped] = {}
     for tasks in _sharing(sources, stored := dict(zip(sources, tables, strict=True))):
         groups = _groups([stored[task] for task in tasks])
-        found |= {task: Grouped(tasks[0], group) for task, group in zip(tasks, groups, strict=True)}
-    return found
+        by_task |= {task: Grouped(tasks[0], group) for task, group in zip(tasks, groups, strict=True)}
+    return by_task
 
 
 def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> list[list[str]]:

@@ -177,8 +177,8 @@ def source_notes(name: str, task: Task, source: Source) -> list[str]:
         for what, held in held_by_name.items()
         if (n := held.counts.get("unlabelled"))
     ]
-    found = source.classes
-    names: list[str] = found if isinstance(found, list) else (found or {}).get("labels", [])
+    classes = source.classes
+    names: list[str] = classes if isinstance(classes, list) else (classes or {}).get("labels", [])
     if unused := sorted({*names} - kind.names(source.train.rows["label"])):
         lines.append(f"{key}.label{'s' * bool(task.labels)}: no training row has {listing(unused)}")
     if not task.labels:

@@ -37,11 +37,11 @@ def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any
     repeated = pd.DataFrame({"text": full, "label": label}).duplicated()
     words = np.sort([text.count(" ") + text.count("\t") + 1 for text in full])
     words = words[((np.arange(100) + 0.5) / 100 * len(words)).astype(int)] if len(words) else words
-    found: dict[str, Any] = {"rows": len(frame)}
-    found["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
-    found["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
-    found["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
-    return found | {"words": words.tolist()} | task.row_quality(frame[~empty])
+    counts: dict[str, Any] = {"rows": len(frame)}
+    counts["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
+    counts["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
+    counts["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
+    return counts | {"words": words.tolist()} | task.row_quality(frame[~empty])
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
@@ -65,13 +65,13 @@ def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int])
 
 def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each warning about the rows of a task."""
-    for rows, found in by_rows.items():
-        usual = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
-        for n, first, words, many in [*usual, *found.get("more", ())]:
-            if n and n >= many * found["rows"]:
-                share = f"{n / found['rows']:.0%}".replace("%", " %") if many else n
+    for rows, counts in by_rows.items():
+        usual = [(*counts.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
+        for n, first, words, many in [*usual, *counts.get("more", ())]:
+            if n and n >= many * counts["rows"]:
+                share = f"{n / counts['rows']:.0%}".replace("%", " %") if many else n
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
-                yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"
+                yield f"tasks.{name}: {share} of {counts['rows']} {rows} {words}; first at {at}"
 
 
 def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
         "gates": (_gates, _by_group(sources, "gates")),
     }
     roles = _by_group(sources, "head_roles")
-    found = []
+    entries = []
     for group in dict.fromkeys([*runs, *measured]):
         one = dict(zip(GROUP, group, strict=True)) | _measures(runs.get(group, []), measured.get(group))
         one |= {name: make(tables[group]) for name, (make, tables) in made.items() if group in tables}
@@ -51,8 +51,8 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
             one["roles"] = _roles(roles[group], (one["layers"], one["heads"]))
         if group[0] in sources.attention:
             one["kinds"] = list(first_rows(sources.attention[group[0]]).items())
-        found.append(one)
-    return found
+        entries.append(one)
+    return entries
 
 
 def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
@@ -81,14 +81,14 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
     importance = {str(task): values for task, values in maps.items()}
     first = next(iter(importance.values()))[0]
     layers, in_layer = first.shape
-    found = {"importance": {task: _over_seeds(values) for task, values in importance.items()}}
+    by_measure = {"importance": {task: _over_seeds(values) for task, values in importance.items()}}
     if frame is not None:
-        found |= _atlas_measures(frame, list(importance))
+        by_measure |= _atlas_measures(frame, list(importance))
     ranks = {task: _ranks(values) for task, values in importance.items()}
     size = {"layers": layers, "heads": in_layer}
     if len(absent := np.flatnonzero(np.isnan(first))):
         size["absent"] = absent.tolist()
-    return {"seeds": seeds, **size, "ranks": ranks, "measures": found}
+    return {"seeds": seeds, **size, "ranks": ranks, "measures": by_measure}
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:

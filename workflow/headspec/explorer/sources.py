@@ -135,7 +135,7 @@ def find_tables(results: Path) -> list[Path]:
 
 def load_tables(paths: Iterable[str | Path]) -> Sources:
     """Read tables of a study and of its runs that some view shows."""
-    found = Sources({}, [], {})
+    sources = Sources({}, [], {})
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):
         name, parts = path.stem, path.parts
@@ -145,9 +145,9 @@ def load_tables(paths: Iterable[str | Path]) -> Sources:
             run = runs.setdefault(key, Run(*key))
             run.tables[name] = tables.read(path)
         elif name in STUDY_TABLES:
-            found.tables[name] = tables.read(path)
+            sources.tables[name] = tables.read(path)
         else:
             continue
-        found.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
-    found.runs.extend(runs.values())
-    return found
+        sources.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
+    sources.runs.extend(runs.values())
+    return sources

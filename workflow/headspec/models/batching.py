@@ -187,13 +187,13 @@ class Examples:
         once per batch.
         """
         done: list[np.ndarray] = []
-        found: list[torch.Tensor] = []
+        parts: list[torch.Tensor] = []
         for batch, computed in self.in_batches(compute, rows, device, prefix):
-            found.append(computed)
+            parts.append(computed)
             done.append(batch.rows)
             if progress:
                 progress.advance(passes * len(batch.rows), note)
-        ordered = np.empty_like(values := torch.cat(found).cpu().numpy())
+        ordered = np.empty_like(values := torch.cat(parts).cpu().numpy())
         ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(done), kind="stable")]
         return ordered
 

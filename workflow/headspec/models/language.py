@@ -39,14 +39,14 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
     if memory is None:
         balanced = get_balanced_memory(encoder, no_split_module_classes=layer)
         memory = {gpu: balanced[gpu] for gpu in range(torch.cuda.device_count())}
-    found = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
-    if left := [name for name, place in found.items() if place not in memory]:
+    places = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
+    if left := [name for name, place in places.items() if place not in memory]:
         size = sum(tensor.numel() * tensor.element_size() for tensor in encoder.state_dict().values())
         raise ModelError(
             f"{key}.gpus: got {len(memory)}, which have no room for '{left[0]}' and what "
             f"follows; the weights have {size / 1e9:,.1f} GB. Expected more GPUs, or `dtype: bf16`"
         )
-    return found
+    return places
 
 
 def dispatch_layers(model: MultiTask, devices: Mapping[str, int]) -> None:
@@ -93,8 +93,8 @@ class LanguageHead(nn.Module):
     @property
     def tokens(self) -> nn.Linear:
         """Return the output embedding, a row for every token."""
-        found: Any = self.model.get_submodule(self.place)
-        return found
+        embedding: Any = self.model.get_submodule(self.place)
+        return embedding
 
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
         """Return a head for only some tokens, with weights of its own."""
@@ -160,10 +160,10 @@ def half(model: PreTrainedModel) -> bool:
     return any(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
 
 
-def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
+def near(computed: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
     """Return whether two tensors that a model computes are equal, up to rounding."""
     most = expected.abs().max() * (HALF_TOLERANCE if half(model) else TOLERANCE)
-    return found.shape == expected.shape and bool((found - expected).abs().max() <= most)
+    return computed.shape == expected.shape and bool((computed - expected).abs().max() <= most)
 
 
 @torch.no_grad()
@@ -183,7 +183,7 @@ def check_head(model: PreTrainedModel, where: str) -> None:
         raise ModelError(
             f"{refused}: the head of {model_class} needs more than the last states of its encoder ({error})"
         ) from None
-    if not all(near(found, expected, model) for found, expected in pairs):
+    if not all(near(computed, expected, model) for computed, expected in pairs):
         raise ModelError(
             f"{refused}: from the last states of its encoder, its head makes other logits than {model_class} "
             "returns"

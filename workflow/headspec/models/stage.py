@@ -76,9 +76,9 @@ class ModelStage:
 
     def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Classes]:
         """Return the `Classes` of each task, from the footers of the tables at `paths`."""
-        found = {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
-        self.signatures |= signatures(found.values())
-        return found
+        by_task = {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
+        self.signatures |= signatures(by_task.values())
+        return by_task
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
         """Return the pretrained encoder and its pooling; `settings` override the model's config.

@@ -64,10 +64,10 @@ def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) 
         )  # fmt: skip
     except RuntimeError as error:
         bounds = {"least": TOO_SMALL.search(str(error)), "most": TOO_LARGE.search(str(error))}
-        for bound, found in bounds.items():
-            if found:
+        for bound, limit in bounds.items():
+            if limit:
                 raise DataError(
-                    f"{key}: got {size} for the training texts, expected at {bound} {found[1]}"
+                    f"{key}: got {size} for the training texts, expected at {bound} {limit[1]}"
                 ) from None
         raise
     made = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())

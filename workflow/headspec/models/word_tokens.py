@@ -57,10 +57,10 @@ def _one_by_one(
 ) -> np.ndarray:
     """Return each token's word, (tokens,), or -1; only -1 where words alone have another number of tokens."""
     owners = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
-    found, real = np.full(len(special), NO_WORD, dtype=np.int64), ~np.array(special, dtype=bool)
+    words_of, real = np.full(len(special), NO_WORD, dtype=np.int64), ~np.array(special, dtype=bool)
     if real.sum() == len(owners):
-        found[real] = owners
-    return found
+        words_of[real] = owners
+    return words_of
 
 
 def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = ()) -> set[int]:
@@ -70,15 +70,15 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
     text is not a separator: some tokenizers start with the same token. `classes` of tasks give the languages
     and last tokens of texts that the model writes.
     """
-    found: set[int] = set()
+    tokens: set[int] = set()
     for task in [*classes] or [None]:
         kind = encoding(task)
         kind.begin(tokenizer, task)
-        found |= {*kind.ends(task)}
+        tokens |= {*kind.ends(task)}
         pair = tokenizer("a", "b", return_special_tokens_mask=True)
         special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
-        found |= {token for token, is_special in special if is_special}
-    return found
+        tokens |= {token for token, is_special in special if is_special}
+    return tokens
 
 
 @dataclass

@@ -19,7 +19,7 @@ class Source(NamedTuple):
 
 def sources(layout: Layout, paths: Mapping[str, str]) -> list[Source]:
     """Return the tables that the configured measures use; `paths` have those of each rule, with wildcards."""
-    study, found = layout.study, []
+    study, rows = layout.study, []
     alone = {"method": methods.alone(study.methods), "texts": "sentences"}
     for rule, path in paths.items():
         for measure in study.similarity.asked(rule):
@@ -28,8 +28,8 @@ def sources(layout: Layout, paths: Mapping[str, str]) -> list[Source]:
                 for seed in study.seeds if "{seed}" in path else [None]:
                     for task in layout.compared if "{mixture}" in path else [""]:
                         values = alone | {"model": model, "seed": seed, "mixture": task, "measure": measure}
-                        found.append(Source(name, model, seed, path.format(**values)))
-    return list(dict.fromkeys(found))
+                        rows.append(Source(name, model, seed, path.format(**values)))
+    return list(dict.fromkeys(rows))
 
 
 def measures(layout: Layout) -> dict[str, dict[str, Any]]:

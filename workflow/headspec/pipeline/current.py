@@ -56,18 +56,18 @@ class Results:
 
     def problem(self, path: Path) -> str:
         """Return why a result is not current, apart from problems of its inputs; empty if it is."""
-        found = self.found[path]
-        if found["problem"] or not self.in_place(path):
-            return found["problem"] or f"a copy of {min(found['output'])}"
-        now = {name: self._sha256(self.place(path, name)) for name in found["input"]}
-        replaced = {name for name, known in found["input"].items() if now[name] not in ("", known)}
+        record = self.found[path]
+        if record["problem"] or not self.in_place(path):
+            return record["problem"] or f"a copy of {min(record['output'])}"
+        now = {name: self._sha256(self.place(path, name)) for name in record["input"]}
+        replaced = {name for name, known in record["input"].items() if now[name] not in ("", known)}
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def damaged(self) -> list[Path]:
         """Return results that changed after their jobs wrote them."""
-        damaged = {path for path, found in self.found.items() if found["problem"] == DAMAGED}
-        for path, found in self.found.items():
-            if not found["problem"] and self.in_place(path):
+        damaged = {path for path, record in self.found.items() if record["problem"] == DAMAGED}
+        for path, record in self.found.items():
+            if not record["problem"] and self.in_place(path):
                 damaged |= {self.place(path, name) for name in self._damaged_beside(path)}
         return sorted(damaged)
 
@@ -133,8 +133,8 @@ def other_versions(
     installed = tables.versions()
     total, n_differing = 0, 0
     others: dict[str, set[str]] = {}
-    for path, found in results.found.items():
-        versions, parts = found["versions"], path.relative_to(results.folder).parts
+    for path, record in results.found.items():
+        versions, parts = record["versions"], path.relative_to(results.folder).parts
         if not versions or (parts[0] != "tables" and (parts[0] != "runs" or path.name != "training.parquet")):
             continue
         differing = {name for name in versions if name in installed and versions[name] != installed[name]}

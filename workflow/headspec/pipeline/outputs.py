@@ -155,29 +155,29 @@ TASK_COLUMNS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 def schemas() -> dict[str, Schema]:
     """Return the schemas of all tables by name."""
-    found: dict[str, Schema] = {}
+    by_name: dict[str, Schema] = {}
     for name, table in described().items():
         names = vars(importlib.import_module(f"headspec.{table.module}"))
-        found[name] = names[name.upper()] if name.upper() in names else names["SCHEMAS"][name]
+        by_name[name] = names[name.upper()] if name.upper() in names else names["SCHEMAS"][name]
     for name, columns, _ in _task_columns():
-        found[name] = Schema(found[name].columns | columns, found[name].keys)
-    return found
+        by_name[name] = Schema(by_name[name].columns | columns, by_name[name].keys)
+    return by_name
 
 
 def described() -> dict[str, Table]:
     """Return the descriptions of all tables, from the strings below their schemas."""
-    found: dict[str, Table] = {}
+    by_name: dict[str, Table] = {}
     for path in sorted(code_hash.LIBRARY.rglob("*.py")):
         if '"""Table `' not in path.read_text(encoding="utf-8"):  # parsing takes longer
             continue
         module = ".".join(path.relative_to(code_hash.LIBRARY).with_suffix("").parts)
         for text in _texts(path):
-            found |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
+            by_name |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
     for name, _, meanings in _task_columns():
         for column, meaning in meanings.items():
-            known = found[name].columns
+            known = by_name[name].columns
             known[column] = f"{known[column]}; {meaning}" if column in known else meaning
-    return found
+    return by_name
 
 
 def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
@@ -244,10 +244,10 @@ def markdown() -> str:
 
 def _columns(entries: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines of columns and their meaning, one for columns of the same meaning."""
-    found: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for column, meaning in entries:
-        found.setdefault(meaning, []).append(column)
-    return [f"- {', '.join(columns)}: {meaning}" for meaning, columns in found.items()]
+        by_text.setdefault(meaning, []).append(column)
+    return [f"- {', '.join(columns)}: {meaning}" for meaning, columns in by_text.items()]
 
 
 def _several() -> Iterator[str]:
@@ -260,13 +260,13 @@ def _several() -> Iterator[str]:
     yield ""
     yield "| type of task | `label_values` | `prediction_values` |"
     yield "|---|---|---|"
-    found: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for name in sorted(KINDS):
         text = re.sub(r"\n +", " ", _below(*str(parts.root(name, "METRICS")).split(":")))
         if several := dict(re.findall(r"^(\w+_values): (.+)", text, re.M)):
             meaning = f"{several['label_values']} | {several['prediction_values']}"
-            found.setdefault(meaning, []).append(f"`{name}`")
-    for meaning, names in found.items():
+            by_text.setdefault(meaning, []).append(f"`{name}`")
+    for meaning, names in by_text.items():
         yield f"| {', '.join(names)} | {meaning} |"
 
 

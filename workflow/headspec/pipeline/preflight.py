@@ -32,10 +32,10 @@ def load(config: dict[str, Any]) -> Study:
         study = loading.load(config)
     except ConfigError as error:
         raise ConfigError.combined([error, *_missing_sources(config, str(error))]) from None
-    found = {name: splits.text_columns(task) for name, task in study.tasks.items()}
-    if not any(found.values()):
+    columns = {name: splits.text_columns(task) for name, task in study.tasks.items()}
+    if not any(columns.values()):
         return study
-    tasks = {name: {**task, **found[str(name)]} for name, task in config["tasks"].items()}
+    tasks = {name: {**task, **columns[str(name)]} for name, task in config["tasks"].items()}
     return loading.load(config | {"tasks": tasks})
 
 

@@ -62,16 +62,16 @@ def start(job: Job) -> dict[str, str]:
 
 def inputs(job: Job) -> dict[str, str]:
     """Return inputs of the rule pruned_run: the model, and what says which heads to keep."""
-    method, wildcards, found = job.pruning_method, job.wildcards, start(job)
+    method, wildcards, paths = job.pruning_method, job.wildcards, start(job)
     if method.open_ended:
         kept = wildcards.kept if wildcards.kept.startswith(OPEN) else OPEN
-        found["state"] = job.run_file(f"gates/{wildcards.pruning_method}/{wildcards.scope}/{kept}/state.pt")
+        paths["state"] = job.run_file(f"gates/{wildcards.pruning_method}/{wildcards.scope}/{kept}/state.pt")
     if table := _table(job):
-        found["heads"] = job.run_file(table)
+        paths["heads"] = job.run_file(table)
     if method.chosen == "copied":
         folder = f"gates/{job.study.gates.source}/{wildcards.scope}/{wildcards.kept}"
-        found["copied"] = job.run_file(f"{folder}/gates.parquet")
-    return found
+        paths["copied"] = job.run_file(f"{folder}/gates.parquet")
+    return paths
 
 
 def _table(job: Job) -> str | None:

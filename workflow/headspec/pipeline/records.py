@@ -80,13 +80,13 @@ def _record(results: Results, path: Path, time: float) -> Any:
     """Return Snakemake's record of a result, as if made in this study, with its problem as a parameter."""
     from snakemake.persistence import MetadataRecord
 
-    found, problem = results.found[path], results.problem(path)
-    job = current.read_footer(path)["job"] if found["output"] else {"rule": None, "params": []}
+    result, problem = results.found[path], results.problem(path)
+    job = current.read_footer(path)["job"] if result["output"] else {"rule": None, "params": []}
     params = list(job["params"])
-    if found["output"] and (study := repr(Path(min(found["output"])).parts[1])) in params:
+    if result["output"] and (study := repr(Path(min(result["output"])).parts[1])) in params:
         params[params.index(study)] = repr(results.folder.name)
-    inputs = {str(results.place(path, name)): sha256 for name, sha256 in found["input"].items()}
-    outputs = json.dumps([str(results.place(path, name)) for name in found["output"]]).encode()
+    inputs = {str(results.place(path, name)): sha256 for name, sha256 in result["input"].items()}
+    outputs = json.dumps([str(results.place(path, name)) for name in result["output"]]).encode()
     return MetadataRecord(
         rule=job["rule"],
         params=sorted([*params, *([f"{OUTDATED} {problem}"] if problem else [])]),

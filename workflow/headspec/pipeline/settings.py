@@ -239,8 +239,8 @@ def code(job: Job, script: str, *found_by_name: str | Callable[[Job], list[str]]
     What the script finds by name counts, too: modules or definitions in the library (``<path>:<name>``, with
     wildcards, or functions of a job that return several), and parts of the kinds of a job's tasks.
     """
-    found = [f(job) if callable(f) else [f.format(**job.wildcards)] for f in found_by_name]
-    named = [code_hash.LIBRARY / name for name in itertools.chain.from_iterable(found)]
+    by_rule = [f(job) if callable(f) else [f.format(**job.wildcards)] for f in found_by_name]
+    named = [code_hash.LIBRARY / name for name in itertools.chain.from_iterable(by_rule)]
     roots = [code_hash.LIBRARY.parent / "scripts" / script, *named]
     return _hashes(job.layout, with_kinds(job, tuple(map(str, roots))))
 

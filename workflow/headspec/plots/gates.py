@@ -25,9 +25,11 @@ def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> l
 
     The task is empty for heads that all tasks share.
     """
-    found = {*zip(rows["way"], rows["scope"], rows["task"], strict=True)}
+    combinations = {*zip(rows["way"], rows["scope"], rows["task"], strict=True)}
     names, order = list(labels), in_order(rows["task"], ("", *tasks))
-    return sorted(found, key=lambda row: (row[1] == "per_task", order.index(row[2]), names.index(row[0])))
+    return sorted(
+        combinations, key=lambda row: (row[1] == "per_task", order.index(row[2]), names.index(row[0]))
+    )
 
 
 def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:

@@ -171,8 +171,8 @@ def draw_verdict(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure
     """
     rows = branched_variants(improvement)
     alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
-    found = [set(rows.loc[rows["delta"] == delta, "heads"]) for delta in deltas]
-    heads = [[name for name in labels if name in names] for names in found]
+    swept = [set(rows.loc[rows["delta"] == delta, "heads"]) for delta in deltas]
+    heads = [[name for name in labels if name in names] for names in swept]
     widest = max(len(labels[name]) for names in heads for name in names)
     width = 0.2 + 0.062 * widest + 1.45 * len(alphas)
     heights = [0.45 + 0.17 * len(names) for names in heads]

@@ -147,10 +147,10 @@ def draw_kept_kinds(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Seque
 
 def _draw_kinds(axes: Axes, rows: pd.DataFrame, value: str, factor: float) -> None:
     """Draw a line for each kind, with intervals side by side."""
-    found = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
-    for i, kind in enumerate(found):
+    present = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
+    for i, kind in enumerate(present):
         kind_rows = rows[rows["kind"] == kind].sort_values("heads")
-        heads = kind_rows["heads"] + (i - (len(found) - 1) / 2) * 0.008 * rows["heads"].max()
+        heads = kind_rows["heads"] + (i - (len(present) - 1) / 2) * 0.008 * rows["heads"].max()
         axes.plot(
             heads, factor * kind_rows[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5,
             linewidth=1.0, label=kind,

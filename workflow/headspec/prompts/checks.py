@@ -137,8 +137,8 @@ def _missing_head(path: Path) -> str | None:
         with safe_open(path / "model.safetensors", framework="np") as weights:
             names = list(weights.keys())
     if continues(config.to_dict()):
-        found = config.tie_word_embeddings or any(name.endswith(OUTPUTS) for name in names)
-        return None if found else OUTPUTS[0]
+        has_head = config.tie_word_embeddings or any(name.endswith(OUTPUTS) for name in names)
+        return None if has_head else OUTPUTS[0]
     return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"
 
 

@@ -51,9 +51,9 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
     row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
     try:
-        found = encoder(input_ids=row, **continuations_attention(owner, encoder.dtype)).last_hidden_state[0]
+        beside = encoder(input_ids=row, **continuations_attention(owner, encoder.dtype)).last_hidden_state[0]
         alone = [encoder(input_ids=row[:, own]).last_hidden_state[0] for own in reads]
-        same = all(near(found[own], states, model) for own, states in zip(reads, alone, strict=True))
+        same = all(near(beside[own], states, model) for own, states in zip(reads, alone, strict=True))
         reason = "their states change"
     except UNFIT as error:
         same, reason = False, str(error)

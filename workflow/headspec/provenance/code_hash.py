@@ -45,9 +45,9 @@ def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
     """
     graph = current()
     paths = (str(LIBRARY.parent / root) for root in roots)
-    found = {os.path.relpath(path, LIBRARY.parent): graph.hash(node_of(path)) for path in paths}
+    hashes = {os.path.relpath(path, LIBRARY.parent): graph.hash(node_of(path)) for path in paths}
     MODULES.save()
-    return dict(sorted(found.items()))
+    return dict(sorted(hashes.items()))
 
 
 def files(roots: Iterable[str | Path]) -> set[str]:
@@ -140,13 +140,13 @@ class Graph:
         return definitions.restored(MODULES.get(path, lambda path: asdict(definitions.read(Path(path)))))
 
     def _reached(self, root: Node) -> frozenset[Node]:
-        found, queue = set[Node](), [root]
+        reached, queue = set[Node](), [root]
         while queue:
             node = queue.pop()
-            if node not in found:
-                found.add(node)
+            if node not in reached:
+                reached.add(node)
                 queue += (target for _, target in self.needed(node))
-        return frozenset(found)
+        return frozenset(reached)
 
     def _needed(self, node: Node) -> list[tuple[str, Node]]:
         """Return the nodes that a node needs, each with the name by which it is used."""
@@ -165,10 +165,10 @@ class Graph:
                 effects += self._resolved(node.path, origin[0], [*filter(None, origin[1:])])
             elif node.name not in module.definitions:  # imported by *
                 effects.append(Node(node.path, WHOLE))
-        found = [("", each) for each in effects]
+        needed = [("", each) for each in effects]
         for use in self.definition(node).uses:
-            found += [(".".join(use.names), each) for each in self._targets(node.path, module, use)]
-        return list(dict.fromkeys(found))
+            needed += [(".".join(use.names), each) for each in self._targets(node.path, module, use)]
+        return list(dict.fromkeys(needed))
 
     def _targets(self, path: str, module: Module, use: Use) -> Iterator[Node]:
         if (origin := _origin(module, use)) is not None:
@@ -182,25 +182,25 @@ class Graph:
     def _effects(self, path: str, name: str, attribute: str | None) -> Iterator[Node]:
         """Yield the effects of importing a module and, if the attribute is a module in it, of that."""
         for each in (name, f"{name}.{attribute}") if attribute else (name,):
-            if found := self.locate(each, path):
-                yield Node(found, EFFECTS)
+            if place := self.locate(each, path):
+                yield Node(place, EFFECTS)
 
     def _resolved(self, path: str, name: str, names: list[str]) -> Iterator[Node]:
         """Yield the definition with these names in a module; the whole module if it cannot be told."""
         while names and self.locate(f"{name}.{names[0]}", path):
             name, names = f"{name}.{names[0]}", names[1:]
-        if (found := self.locate(name, path)) is None:
+        if (place := self.locate(name, path)) is None:
             return
-        module = self.module(found)
+        module = self.module(place)
         if not names:
-            yield Node(found, WHOLE)
+            yield Node(place, WHOLE)
         elif names[0] in module.definitions:
-            yield Node(found, names[0])
+            yield Node(place, names[0])
         elif names[0] in module.imports:
             origin, attribute = module.imports[names[0]]
-            yield from self._resolved(found, origin, [*filter(None, [attribute]), *names[1:]])
+            yield from self._resolved(place, origin, [*filter(None, [attribute]), *names[1:]])
         else:
-            yield Node(found, EFFECTS if names[0].startswith("__") else WHOLE)
+            yield Node(place, EFFECTS if names[0].startswith("__") else WHOLE)
 
     def _sign(self, node: Node, depth: int) -> str:
         """Return a hash of a definition and, up to `depth` uses away, of what the names in it stand for."""
@@ -266,14 +266,14 @@ def _folders(name: str, beside: str) -> tuple[str, ...]:
 
 def _find(name: str, folders: Iterable[str]) -> str | None:
     """Return the file of a module that is in one of the folders, or in further ones of its packages."""
-    found, folders, names = None, [*folders], name.split(".")
+    module, folders, names = None, [*folders], name.split(".")
     for i, part in enumerate(names):
         package = sys.modules.get(".".join(names[:i]))
         folders += [path for path in getattr(package, "__path__", ()) if path not in folders]
-        found, folders = _module_in(folders, part)
-        if not found and not folders:
+        module, folders = _module_in(folders, part)
+        if not module and not folders:
             return None
-    return found
+    return module
 
 
 def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:

@@ -108,13 +108,13 @@ def read(path: Path) -> Module:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports |= dict(_bound(statement, package))
             continue
-        if not (found := names(statement)):
+        if not (defined := names(statement)):
             for node in ast.walk(statement):
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     imports |= dict(_bound(node, package))
-        for name in found or [EFFECTS]:
+        for name in defined or [EFFECTS]:
             statements.setdefault(name, []).append(statement)
-        if found and _may_register(statement):
+        if defined and _may_register(statement):
             statements[EFFECTS].append(statement)
     definitions = {name: _definition(parts, package, path) for name, parts in statements.items()}
     for module in sorted({module for name, (module, _) in imports.items() if name.startswith("*")}):
@@ -174,14 +174,14 @@ def _definition(statements: list[ast.stmt], package: tuple[str, ...], path: Path
     uses = {
         (name, *finder.imports.get(name.split(".")[0], (None, None))): None for name in sorted(finder.names)
     }
-    found = [Use(name.split("."), module, attribute) for name, module, attribute in uses]
+    used = [Use(name.split("."), module, attribute) for name, module, attribute in uses]
     # imports in functions may be there for what they do
-    found += [
+    used += [
         Use([], module, attribute) for module, attribute in sorted(set(finder.imports.values()), key=str)
     ]
     files = [name for name in sorted(finder.files) if path.with_name(name).exists()]
     text = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16] if texts else ""
-    return Definition(text, found, files, sorted(finder.parts))
+    return Definition(text, used, files, sorted(finder.parts))
 
 
 class _Finder(ast.NodeTransformer):

@@ -133,8 +133,8 @@ def embed_sha256(path: str | Path) -> None:
 
 def digests(path: str | Path) -> tuple[str, bool]:
     """Return the SHA-256 of a file, and whether the file is as `embed_sha256` left it."""
-    whole, _, found, right = _digests(path)
-    return whole, found == right
+    whole, _, recorded, right = _digests(path)
+    return whole, recorded == right
 
 
 def verify(path: str | Path, remedy: str = REMAKE) -> None:
@@ -143,10 +143,10 @@ def verify(path: str | Path, remedy: str = REMAKE) -> None:
     The message ends with the `remedy`.
     """
     try:
-        _, at, found, right = _digests(path)
+        _, at, recorded, right = _digests(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    if found != right:
+    if recorded != right:
         what = "its content is not what was written" if at >= 0 else "cut off or written by an older headspec"
         raise DamageError(f"{path}: damaged, {what}. {remedy}")
 

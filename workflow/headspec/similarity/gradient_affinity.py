@@ -168,9 +168,9 @@ def margins(
         clipped.append(max(loss.item(), LEAST))
         gradients.append(sketch(slopes).cpu().numpy() / np.expm1(-clipped[-1]))  # of -log(exp(loss) - 1)
         progress.advance(1, task)
-    found = np.stack(gradients).astype(float)  # (n, entries)
-    devices.require_finite(found, f"gradients of the loss of task '{task}'", rows, exact)
-    return Margins(-np.log(np.expm1(clipped)), found)
+    sketches = np.stack(gradients).astype(float)  # (n, entries)
+    devices.require_finite(sketches, f"gradients of the loss of task '{task}'", rows, exact)
+    return Margins(-np.log(np.expm1(clipped)), sketches)
 
 
 def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[np.float64]:
@@ -190,11 +190,11 @@ def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[
     ])  # fmt: skip
     best = int((alone / still).mean(1).argmin())
     log.info("penalty %g: %.3f of the loss left", PENALTIES[best], (alone / still).mean(1)[best])
-    found = np.zeros((len(fitted), len(fitted)))
+    affinity = np.zeros((len(fitted), len(fitted)))
     for source, target in itertools.permutations(range(len(fitted)), 2):
         together = fit_weights([fitted[target], fitted[source]], PENALTIES[best])
-        found[source, target] = 1 - mean_loss(judged[target], together) / alone[best, target]
-    return found
+        affinity[source, target] = 1 - mean_loss(judged[target], together) / alone[best, target]
+    return affinity
 
 
 def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]:

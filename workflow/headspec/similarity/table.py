@@ -100,13 +100,13 @@ def by_subject(
 
     `read` has every trait but the paradigm, by subject and task (`headspec.similarity.traits`).
     """
-    found: dict[str | None, dict[str, Any]] = {None: {}}
+    traits: dict[str | None, dict[str, Any]] = {None: {}}
     of_config = {"paradigm": {None: paradigms}}
     for trait, subjects in (of_config | dict(read)).items():
         for subject, by_task in subjects.items():
             for task, value in by_task.items():
-                found.setdefault(subject, {}).setdefault(task, {})[trait] = value
-    return found
+                traits.setdefault(subject, {}).setdefault(task, {})[trait] = value
+    return traits
 
 
 def pairwise(

@@ -131,12 +131,12 @@ def values_of(
     predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]
 ) -> dict[Key, Floats]:
     """Metrics of every seed (S,), and the mean if there are several tasks."""
-    found = {
+    values = {
         (task, metric): scores(metric, one.label, one.prediction)
         for task, one in predictions.items()
         for metric in metrics[task]
     }
-    return found | ({(MEAN, MEAN): mean_over_tasks(found)} if len(predictions) > 1 else {})
+    return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(predictions) > 1 else {})
 
 
 def unlearnt(predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
@@ -159,7 +159,7 @@ def differences(
 ) -> dict[Key, dict[str, Any]]:
     """Return the difference of each metric from `other`'s, with its interval and p."""
     here, there = values_of(predictions, metrics), values_of(other, metrics)
-    found = {}
+    by_key = {}
     for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items():
         if key in here:
             by_seed = here[key] - there[key]
@@ -168,9 +168,9 @@ def differences(
                 p = p_value(by_seed.mean(), null)
             else:
                 p = p_over_seeds_and_examples(by_seed, bootstrap)
-            found[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
+            by_key[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
                           "ci_over": over, "p_value": float(p)}  # fmt: skip
-    return found
+    return by_key
 
 
 #: most seeds, and times as many examples, that are considered

@@ -69,8 +69,8 @@ def kept_roles(
             roles = after.get((pruned, ALL if pd.isna(task) else str(task)))
             then = None
             if roles is not None:
-                found = set_rows.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
-                then = np.where(set_rows["kept"], found, NONE)
+                matched = set_rows.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
+                then = np.where(set_rows["kept"], matched, NONE)
             run = {name: getattr(pruned.run, name) for name in ("model", "mixture", "method", "seed")}
             columns = {
                 "way": pruned.pruning_method,

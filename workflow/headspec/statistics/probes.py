@@ -104,9 +104,9 @@ class Probed(NamedTuple):
         shape = len(labels), table["fold"].max() + 1, probe.max() + 1
 
         def counts(right: Any, n: Any) -> Counts:
-            found = np.zeros((2, *shape))
-            found[0][at], found[1][at] = right, n
-            right, n = np.concatenate([found.sum(axis=1, keepdims=True), found], axis=1)
+            counted = np.zeros((2, *shape))
+            counted[0][at], counted[1][at] = right, n
+            right, n = np.concatenate([counted.sum(axis=1, keepdims=True), counted], axis=1)
             return Counts(right, n.max(axis=2))
 
         lists = (np.array(table[name].tolist()).T for name in ("control", "n_control"))
@@ -147,8 +147,8 @@ def probes(
 ) -> pd.DataFrame:  # fmt: skip
     """Return the table `probes`; `groups` have the tables 'probed' of the runs of all seeds."""
     rows = []
-    for group, found in groups.items():
-        runs = [Probed.from_table(table) for table in found]
+    for group, members in groups.items():
+        runs = [Probed.from_table(table) for table in members]
         weights = _weights(runs[0].found.n.shape[1], len(runs), resamples, confidence, seed)
         names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
         rows += [
@@ -164,8 +164,8 @@ def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: 
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
         """Rates (counts, labels), and on resampled folds (resamples, counts, labels)."""
-        found = [_rates(each.chosen_right(heads, each), each.n, weights) for each in counts]
-        return np.stack([rate for rate, _ in found]), np.stack([sampled for _, sampled in found], axis=1)
+        by_run = [_rates(each.chosen_right(heads, each), each.n, weights) for each in counts]
+        return np.stack([rate for rate, _ in by_run]), np.stack([sampled for _, sampled in by_run], axis=1)
 
     values, sampled = rates([run.found for run in runs])
     controls = [rates(run.controls) for run in runs]
@@ -218,8 +218,10 @@ def changes(
     permutation of before and after in whole folds, for these runs.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
-    for (model, mixture, method, task), found in groups.items():
-        by_task.setdefault((model, task), {})[mixture, method] = [Probed.from_table(table) for table in found]
+    for (model, mixture, method, task), members in groups.items():
+        by_task.setdefault((model, task), {})[mixture, method] = [
+            Probed.from_table(table) for table in members
+        ]
     frames = []
     for (model, task), groups_of_task in by_task.items():
         before = {method: runs for (_, method), runs in groups_of_task.items() if method in UNTRAINED}

@@ -96,18 +96,18 @@ def resampled_scores(
     ValueError
         There is no example, or the shapes do not fit each other or the metric.
     """
-    found, label, predictions = _scorable(by, label, predictions)
+    metric, label, predictions = _scorable(by, label, predictions)
     weights = np.asarray(weights)
-    if found.ranked:
-        return _by_ranks(found, label, predictions, weights)
-    summed_label, summed_predictions = found.summed(label, predictions)
+    if metric.ranked:
+        return _by_ranks(metric, label, predictions, weights)
+    summed_label, summed_predictions = metric.summed(label, predictions)
     columns = _columns(summed_label, summed_predictions, weights)
     rows = max(1, CHUNK // len(label))
     sums = np.concatenate(
         [weights[at : at + rows].astype(columns.dtype) @ columns for at in range(0, len(weights), rows)]
     ).astype(float)
     a = summed_label.shape[-1]
-    return found.value(sums[:, None, :a], sums[:, a:].reshape(len(sums), len(predictions), -1))
+    return metric.value(sums[:, None, :a], sums[:, a:].reshape(len(sums), len(predictions), -1))
 
 
 def scores(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
@@ -132,11 +132,11 @@ def shuffled_scores(
     sets, k, n = predictions.shape[:3]
     # each alternative of an example counts as an example, present in a slot or not
     every = predictions.reshape(sets, k * n, *predictions.shape[3:])
-    found, label, every = _scorable(by, np.concatenate([np.asarray(label)] * k), every)
-    if found.ranked:
+    metric, label, every = _scorable(by, np.concatenate([np.asarray(label)] * k), every)
+    if metric.ranked:
         taken = (source[:, None, :, :] == np.arange(k)[:, None, None]).reshape(len(source), k * n, k)
-        return np.stack([_by_ranks(found, label, every, taken[..., slot]) for slot in range(k)], axis=-1)
-    summed_label, summed_predictions = found.summed(label, every)
+        return np.stack([_by_ranks(metric, label, every, taken[..., slot]) for slot in range(k)], axis=-1)
+    summed_label, summed_predictions = metric.summed(label, every)
     columns = _columns(summed_label[:, :0], summed_predictions, np.ones((1, k * n), dtype=int))
     columns = columns.T.reshape(-1, k, n)
     rest, slots = columns.sum(axis=(1, 2), dtype=float), []
@@ -148,16 +148,16 @@ def shuffled_scores(
         rest = rest - sums
         slots.append(sums.astype(float))
     by_slot = np.stack([*slots, rest], axis=1).reshape(len(source), k, sets, -1)
-    return np.moveaxis(found.value(summed_label[:n].sum(axis=0, dtype=float), by_slot), 1, 2)
+    return np.moveaxis(metric.value(summed_label[:n].sum(axis=0, dtype=float), by_slot), 1, 2)
 
 
 def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
     """Return the metric and its arguments as arrays; raise as `resampled_scores`."""
-    found, name = (by, by.name) if isinstance(by, Metric) else (metric(by), by)
+    chosen, name = (by, by.name) if isinstance(by, Metric) else (metric(by), by)
     label, predictions = np.asarray(label, dtype=float), np.asarray(predictions, dtype=float)
-    fits = label.ndim == predictions.ndim - 1 == 1 + found.several and predictions.shape[1] == len(label)
+    fits = label.ndim == predictions.ndim - 1 == 1 + chosen.several and predictions.shape[1] == len(label)
     if not fits or not len(label):
-        each = "several numbers" if found.several else "one of each"
+        each = "several numbers" if chosen.several else "one of each"
         raise ValueError(
             f"{name}: got labels of shape {label.shape} and predictions of shape {predictions.shape[1:]}, "
             f"expected {each} for at least one example"
@@ -166,7 +166,7 @@ def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tup
         if not (finite := np.isfinite(values)).all():
             bad = len(label) - np.count_nonzero(finite.all(axis=(0, *range(2, values.ndim))))
             raise NumericalError(f"{name}: {bad} of {len(label)} {what} are nan or infinite")
-    return found, label, predictions
+    return chosen, label, predictions
 
 
 def _columns(
@@ -192,7 +192,7 @@ def _sums_are_exact(values: NDArray[Any], total: float) -> bool:
     return largest * total < EXACT and (values.dtype.kind in "bui" or bool((values == np.rint(values)).all()))
 
 
-def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArray[Any]) -> Floats:
+def _by_ranks(metric: Metric, label: Floats, predictions: Floats, weights: NDArray[Any]) -> Floats:
     """Return scores (resamples, sets) from ranks within each sample."""
     rows = max(1, CHUNK // 8 // len(label))
     parts = []
@@ -201,8 +201,8 @@ def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArra
         ranks = _midranks(label, part)
         by_set = []
         for prediction in predictions:
-            summed = found.summed(ranks, _midranks(prediction, part))  # (resamples, n, columns) each
-            by_set.append(found.value(*(np.einsum("rn,rnk->rk", part, columns) for columns in summed)))
+            summed = metric.summed(ranks, _midranks(prediction, part))  # (resamples, n, columns) each
+            by_set.append(metric.value(*(np.einsum("rn,rnk->rk", part, columns) for columns in summed)))
         parts.append(np.stack(by_set, axis=-1))
     return np.concatenate(parts)
 
@@ -244,5 +244,5 @@ def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike | None = None)
 
     The constant is chosen once, on all of `label`, so that weighted chance pairs with a weighted `score`.
     """
-    found, label, _ = _scorable(by, label, np.asarray(label)[None])
-    return score(found, label, found.blind(label), weights)
+    metric, label, _ = _scorable(by, label, np.asarray(label)[None])
+    return score(metric, label, metric.blind(label), weights)

@@ -50,10 +50,10 @@ def type_of(classes: Classes) -> str:
 
 def load_part(kind: str, name: str) -> Any:
     """Return the part `name` of a kind of task; ConfigError if there is none."""
-    if not (found := root(kind, name)):
+    if not (place := root(kind, name)):
         folder = plugged().get(kind, KINDS / kind)
         raise ConfigError(f"{folder}: no module defines {name}, expected one")
-    return load(found)
+    return load(place)
 
 
 def load(root: str) -> Any:
@@ -73,22 +73,22 @@ def module(root: str) -> str:
 def root(kind: str, name: str) -> str | None:
     """Return where a part of a kind of task is, as a root of `code_hash.by_root`; None without the part."""
     places = ((folder, each) for folder in _folders(kind) for each in (_prefixed(kind, name), name))
-    return next((found for folder, each in places if (found := _in_folder(folder, each))), None)
+    return next((place for folder, each in places if (place := _in_folder(folder, each))), None)
 
 
 def part_roots(name: str) -> list[str]:
     """Return this part of all kinds of tasks; in a job, of those that it was planned with."""
     if code_hash.planned:
-        found = [":".join(code_hash.node_of(root)) for root in code_hash.planned]
-        return [root for root in found if _is(name, root.rpartition(":")[2])]
+        roots = [":".join(code_hash.node_of(root)) for root in code_hash.planned]
+        return [root for root in roots if _is(name, root.rpartition(":")[2])]
     folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
     modules = (str(path) for folder in sorted(folders) for path in sorted(folder.glob("*.py")))
     return [f"{path}:{each}" for path in modules for each in code_hash.defined(path) if _is(name, each)]
 
 
-def _is(name: str, found: str) -> bool:
+def _is(name: str, value: str) -> bool:
     """Return whether a definition is this part of a kind, or of one in a family."""
-    return f"_{found}".endswith(f"_{name}")
+    return f"_{value}".endswith(f"_{name}")
 
 
 def with_parts(roots: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,10 +116,10 @@ def _prefixed(kind: str, name: str) -> str:
 
 def _in_folder(folder: Path, name: str) -> str | None:
     """Return where modules of a folder define a name, or else import it; ConfigError if several do."""
-    found = code_hash.modules_with(folder, name)
-    if len(found) > 1:
-        raise ConfigError(f"{found[0]} and {found[1]} have {name} both; expected one of them to")
-    return f"{found[0]}:{name}" if found else None
+    modules = code_hash.modules_with(folder, name)
+    if len(modules) > 1:
+        raise ConfigError(f"{modules[0]} and {modules[1]} have {name} both; expected one of them to")
+    return f"{modules[0]}:{name}" if modules else None
 
 
 def plugged() -> dict[str, Path]:

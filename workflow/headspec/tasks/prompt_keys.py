@@ -73,9 +73,11 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
         return
     for field, form, conversion in parts:
         if field not in [*expected, *perhaps, "mask"] or form or conversion:
-            found = "{" + str(field) + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+            written = (
+                "{" + str(field) + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+            )
             fields = listing("{" + name + "}" for name in expected)
-            yield f"{key}.prompt: got the field '{found}}}', expected {fields}.{nearest(field, expected)}"
+            yield f"{key}.prompt: got the field '{written}}}', expected {fields}.{nearest(field, expected)}"
     if [field for field, _, _ in parts].count("mask") > 1:
         yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
     if task.chat and masked(task.prompt):

@@ -37,15 +37,15 @@ def validation_beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> d
 
     They are not inputs of the job, so that changing them retrains nothing. Unreadable tables are left out.
     """
-    found = {}
+    examples = {}
     for (task, task_classes), path in zip(classes.items(), paths, strict=True):
         validation = Path(path).with_name("validation.parquet")
         if encoding(task_classes).writes and validation.exists():
             try:
-                found[task] = Examples.for_task(tables.read(validation), task_classes)
+                examples[task] = Examples.for_task(tables.read(validation), task_classes)
             except HeadspecError as error:
                 log.warning("training without BLEU of task '%s': %s", task, error)
-    return found
+    return examples
 
 
 class BleuLog:
@@ -87,10 +87,10 @@ class BleuLog:
         before = random_state()
         try:
             with evaluating(self.model), torch.no_grad(), self.device.cast():
-                found = [f"{task} {100 * self._bleu(task):.1f}" for task in self.rows]
+                scores = [f"{task} {100 * self._bleu(task):.1f}" for task in self.rows]
         finally:
             set_random_state(before)
-        return f"BLEU: {', '.join(found)}"
+        return f"BLEU: {', '.join(scores)}"
 
     def _bleu(self, task: str) -> float:
         def batch_values(batch: Batch) -> torch.Tensor:

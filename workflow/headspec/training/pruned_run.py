@@ -291,7 +291,7 @@ def evaluation(
             exists = model.gates.exists
             closed = exists & ~kept[sets.index(task)]
             mask = Mask(task, None, float(closed.sum() / exists.sum()), None, closed)
-            found = under_masks(model, task, task_examples, rows[task], [mask], device)
-            texts = None if found.texts is None else found.texts[0]
-            frames.append(task_examples.predicted(task, found.values[0], texts, rows[task]))
+            predicted = under_masks(model, task, task_examples, rows[task], [mask], device)
+            texts = None if predicted.texts is None else predicted.texts[0]
+            frames.append(task_examples.predicted(task, predicted.values[0], texts, rows[task]))
     return pd.concat(frames, ignore_index=True)

@@ -18,13 +18,13 @@ PROGRAM = "__use_yte__"
 
 def problems(config: Any) -> list[str]:
     """Return a line for each value that is a secret (footers would publish it), too large, or a program."""
-    found: list[str] = []
+    messages: list[str] = []
     for count, (keys, value) in enumerate(_values(config)):
         if len(keys) > DEEPEST or count > MOST:
             limit = f"{DEEPEST} levels" if len(keys) > DEEPEST else f"{MOST} values"
-            return [*found, f"{_dotted(keys[:3])}: holds itself or too much; expected at most {limit}."]
-        found += [f"{_dotted(keys)}: {problem}." for problem in _wrong(keys, value)]
-    return found
+            return [*messages, f"{_dotted(keys[:3])}: holds itself or too much; expected at most {limit}."]
+        messages += [f"{_dotted(keys)}: {problem}." for problem in _wrong(keys, value)]
+    return messages
 
 
 def _values(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:

@@ -50,7 +50,7 @@ def _remove(config: Any, location: Sequence[Any]) -> str:
 
     Models, tasks and groups remain, empty, because others name them.
     """
-    found: list[tuple[Any, Any]] = []
+    entries: list[tuple[Any, Any]] = []
     node = config
     for part in location:
         if isinstance(node, dict):
@@ -59,13 +59,13 @@ def _remove(config: Any, location: Sequence[Any]) -> str:
             keys = [part] if isinstance(node, list) and isinstance(part, int) and part < len(node) else []
         if not keys:
             break
-        found.append((node, keys[0]))
+        entries.append((node, keys[0]))
         node = node[keys[0]]
-    if not found:
+    if not entries:
         return ".".join(map(str, location))
-    parent, key = found[-1]
+    parent, key = entries[-1]
     del parent[key]
-    names = [str(key) for _, key in found]
+    names = [str(key) for _, key in entries]
     if names[:-1] in (["models"], ["tasks"]):
         parent[str(key)] = {}
     elif names[:-1] == ["mixtures", "groups"] and location[-1] != "[key]":

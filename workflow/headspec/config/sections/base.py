@@ -51,8 +51,8 @@ class OneOf:
     @property
     def names(self) -> list[str]:
         """The names, including those of loaded plugins."""
-        found = pkgutil.resolve_name(self.source)
-        return list(found() if callable(found) else found)
+        registry = pkgutil.resolve_name(self.source)
+        return list(registry() if callable(registry) else registry)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_after_validator_function(self._known, handler(source))

@@ -91,13 +91,13 @@ def list_items(cell: Any) -> list[Any]:
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
     """Return one text per word from a cell; raise ValueError for more, fewer, or empty ones."""
-    found = list_items(cell)
-    if len(found) != len(words):
-        raise ValueError(f"it has {len(words)} words and {len(found)} {what}")
-    for number, item in enumerate(found, 1):
+    items = list_items(cell)
+    if len(items) != len(words):
+        raise ValueError(f"it has {len(words)} words and {len(items)} {what}")
+    for number, item in enumerate(items, 1):
         if item is None or item != item or str(item) in empty:
             raise ValueError(f"word {number} has no {what.removesuffix('s')}")
-    return [str(item) for item in found]
+    return [str(item) for item in items]
 
 
 #: what programs write for missing values

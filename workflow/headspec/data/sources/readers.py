@@ -166,10 +166,10 @@ def validation_split(task: Task, key: str, present: list[str]) -> str | None:
     wanted, where = task.validation_split, f"{key}.validation_split"
     if wanted is None:
         return None
-    found = split_files.match_validation(wanted, present, where, {task.train_split, *task.further.values()})
-    if found is None and wanted != VALIDATION[0]:
+    split = split_files.match_validation(wanted, present, where, {task.train_split, *task.further.values()})
+    if split is None and wanted != VALIDATION[0]:
         raise DataError(no_split(where, wanted, present))
-    return found
+    return split
 
 
 def no_split(key: str, split: object, present: list[str]) -> str:
@@ -180,12 +180,12 @@ def no_split(key: str, split: object, present: list[str]) -> str:
 def notes(task: Task, key: str) -> list[str]:
     """Return a line for each fact about the splits of a source that the config does not state."""
     present = splits(task, key)
-    found, wanted = validation_split(task, key, present), task.validation_split
+    match, wanted = validation_split(task, key, present), task.validation_split
     others = [split for split in present if split != split_files.match_split(task.train_split, present)]
     lines = []
-    if found and found.casefold() != str(wanted).casefold():
-        lines.append(f"{key}: '{found}' is its validation split")
-    elif wanted and not found and others:
+    if match and match.casefold() != str(wanted).casefold():
+        lines.append(f"{key}: '{match}' is its validation split")
+    elif wanted and not match and others:
         lines.append(
             f"{key}: a part of '{task.train_split}' is held out for validation; the source also has "
             f"{listing(others)}: to validate on one, name it in {key}.validation_split"

@@ -51,14 +51,14 @@ def find_splits(
         return {split: SplitFiles("tables", (path,), path.name)}
     files, folders = _inside(path, key)
     _check_not_saved(path, files, key)
-    found = _tables(path, files, key, columns)
+    splits = _tables(path, files, key, columns)
     for folder in folders:
         if (table := _documents(folder, key)) is not None:
             split = folder.stem if ending(folder) in FORMATS else folder.name
-            if other := match_split(split, found):
-                raise _several(key, path, other, [found[other].name, table.name])
-            found[split] = table
-    return found or {split: _classes(path, files, folders, key)}
+            if other := match_split(split, splits):
+                raise _several(key, path, other, [splits[other].name, table.name])
+            splits[split] = table
+    return splits or {split: _classes(path, files, folders, key)}
 
 
 def match_split(split: str, present: Collection[str]) -> str | None:
@@ -70,9 +70,9 @@ def match_validation(
     split: str, present: Collection[str], key: str, others: Collection[str] = ()
 ) -> str | None:
     """As `match_split`; the default split may have one other usual name that is not in `others`."""
-    found = match_split(split, present)
-    if found or split != VALIDATION[0]:
-        return found
+    match = match_split(split, present)
+    if match or split != VALIDATION[0]:
+        return match
     usual = [name for name in present if name.casefold() in VALIDATION and name not in others]
     if len(usual) > 1:
         raise DataError(f"{key}: the source has {listing(usual)}; expected one of these")
@@ -125,7 +125,7 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
         elif file in beside and (split not in parallel or ending(file) in (".txt", *ARCHIVES)):
             continue
         by_split.setdefault(names.setdefault(split.casefold(), split), []).append(file)
-    found = {}
+    splits = {}
     for split, parts in by_split.items():
         series = {f"{uncompressed(part).stem}.*" if part in beside else _series(part) for part in parts}
         if len(series) > 1 or len({uncompressed(part).name for part in parts}) < len(parts):
@@ -133,8 +133,8 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
         _check_parts(key, parts)
         layout = "columns" if parts[0] in beside else "tables"
         name = parts[0].name if len(parts) == 1 else f"{path.name}/ ({split}, {len(parts)} files)"
-        found[split] = SplitFiles(layout, tuple(parts), name)
-    return found
+        splits[split] = SplitFiles(layout, tuple(parts), name)
+    return splits
 
 
 def _series(file: Path) -> str:

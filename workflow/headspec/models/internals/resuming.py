@@ -48,9 +48,9 @@ class Replacing:
 
     def record(self, run: Callable[[], Result]) -> Result:
         """Return the result of `run`, and keep its context vectors."""
-        with self.gates.recorded() as found:
+        with self.gates.recorded() as contexts:
             result = run()
-        self.contexts = dict(sorted(found.items()))
+        self.contexts = dict(sorted(contexts.items()))
         return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:

@@ -77,9 +77,9 @@ def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Itera
     """Yield sizes in a config that tensors do not have."""
     embeddings = _embeddings(shapes)
     for name, weights in EMBEDDINGS.items():
-        size, found = config.get(name), [embeddings[weight][0] for weight in weights if weight in embeddings]
-        if size and found and min(found) < size:
-            counted = f"{name} {size}, but its weights have embeddings for {min(found)}"
+        size, sizes = config.get(name), [embeddings[weight][0] for weight in weights if weight in embeddings]
+        if size and sizes and min(sizes) < size:
+            counted = f"{name} {size}, but its weights have embeddings for {min(sizes)}"
             yield f"{counted}; expected no more than that"
     widths = {name: config[name] for name in WIDTHS if name in config}
     numbers = {value for name, value in config.items() if WIDTH.fullmatch(name) and isinstance(value, int)}
@@ -91,12 +91,12 @@ def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Itera
 
 def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
     """Return the smallest shape of matrices by the last part of their names."""
-    found: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for name, shape in shapes.items():
         last = name.removesuffix(".weight").rpartition(".")[-1]
         if name.endswith(".weight") and len(shape) == 2:
-            found[last] = min(shape, found.get(last, shape))
-    return found
+            by_name[last] = min(shape, by_name.get(last, shape))
+    return by_name
 
 
 def _tokens(path: Path) -> int:

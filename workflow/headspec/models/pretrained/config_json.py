@@ -99,18 +99,18 @@ def _gguf(path: Path) -> dict[str, Any]:
             return number(GGUF_NUMBERS[kind])
 
         magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
-        found: dict[str, Any] = {}
+        config: dict[str, Any] = {}
         for _ in range(count if magic == b"GGUF" else 0):
             name = text()
             if name.startswith("tokenizer."):  # long lists; sizes come before
                 break
-            found[name] = value(number("I"))
-            if "general.architecture" not in found:
+            config[name] = value(number("I"))
+            if "general.architecture" not in config:
                 break
-    kind = found.get("general.architecture")
+    kind = config.get("general.architecture")
     if not isinstance(kind, str):
         raise ValueError("it does not start with its architecture")
-    sizes = {name: found.get(f"{kind}.{key}") for key, name in GGUF_SIZES.items()}
+    sizes = {name: config.get(f"{kind}.{key}") for key, name in GGUF_SIZES.items()}
     return {"model_type": kind} | {name: size for name, size in sizes.items() if isinstance(size, int)}
 
 

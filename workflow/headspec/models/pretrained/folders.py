@@ -34,15 +34,15 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
     file or folder; OSError.
     """
     path = located(model, key, planning)
-    found = files_of(path, model, key, part)
+    held = files_of(path, model, key, part)
     if path.is_file():
-        return model_files.linked(found) / path.name
-    if CONFIG not in found:
+        return model_files.linked(held) / path.name
+    if CONFIG not in held:
         places = [*path.glob("*.gguf"), *path.glob(f"*/{CONFIG}")]
         names = sorted(place.relative_to(path).as_posix().removesuffix(f"/{CONFIG}") for place in places)
         hint = f". Did you mean '{model.source}/{names[0]}'?" if names else ""
         raise ModelError(f"{key}.source: '{model.source}' has no readable {CONFIG} (it has none){hint}")
-    return model_files.linked(found)
+    return model_files.linked(held)
 
 
 def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
@@ -136,13 +136,13 @@ def tensors(path: Path) -> dict[str, list[int]]:
             continue
         try:
             with safe_open(file, framework="np") as weights:
-                found = {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
+                by_name = {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
         except (SafetensorError, OSError, ValueError) as error:
             raise ModelError(f"{file.name} cannot be read ({error}); expected safetensors") from None
         named = [name for name, place in weight_map(path).items() if path / place == file]
-        if lacking := [name for name in named if name not in found and len(files) > 1]:
+        if lacking := [name for name in named if name not in by_name and len(files) > 1]:
             raise ModelError(f"{file.name} has no {lacking[0]}, which {INDEX} says is there")
-        shapes |= found
+        shapes |= by_name
     if files and not shapes:
         raise ModelError(f"{files[-1].name} has no tensors; expected the weights of a model")
     return shapes

@@ -66,13 +66,13 @@ def files(path: Path, part: Part = "all") -> dict[str, Path]:
         wanted += [*_pooling_files(path), path / WEIGHTS, *weight_files(path)] if path.is_dir() else []
     if part != "weights":
         wanted += [file for name in tokenizer_names() for file in sorted(folder.glob(name))]
-    found = {os.path.relpath(file, folder): file for file in wanted if file.exists() and not file.is_dir()}
-    for name, file in found.items():
+    present = {os.path.relpath(file, folder): file for file in wanted if file.exists() and not file.is_dir()}
+    for name, file in present.items():
         if _is_outside(name):
             raise ModelError(f"it names {name}, which is outside its folder; expected files in it")
         if not file.is_file():  # opening it would wait for ever
             raise ModelError(f"{name} is a pipe or device; expected a file")
-    return found
+    return present
 
 
 def has_vocabulary(path: Path) -> bool:
@@ -96,8 +96,8 @@ def linked(files: Mapping[str, Path]) -> Path:
     digest = hashlib.sha256(json.dumps(states).encode()).hexdigest()
     study = hashes.FOLDER if hashes.FOLDER.parent.is_dir() else Path(_temporary().name)
     folder = study / "models" / digest[:16]
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    if {str(path.relative_to(folder)): path.is_symlink() and os.readlink(path) for path in found} == targets:
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    if {str(path.relative_to(folder)): path.is_symlink() and os.readlink(path) for path in paths} == targets:
         return folder
     new = folder.with_name(f".{uuid.uuid4().hex}")
     _link(new, targets)
@@ -177,8 +177,8 @@ def _is_outside(name: str) -> bool:
 def weight_map(path: Path) -> dict[str, str]:
     """Return the file of each tensor in the index of a folder; none if it is not an index."""
     try:
-        found = read_json(path / INDEX)["weight_map"]
-        return {str(name): str(file) for name, file in found.items()}
+        by_weight = read_json(path / INDEX)["weight_map"]
+        return {str(name): str(file) for name, file in by_weight.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -65,9 +65,9 @@ def _convention(path: Path, family: str) -> Pooled:
 
 def _mode(path: Path, name: str) -> str:
     """Return the pooling in the settings of a module."""
-    found = read(path, name, dict)
-    switches = (name for name, on in (SWITCHES | found).items() if on and name.startswith(f"{NAMED}_"))
-    named = found.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]
+    config = read(path, name, dict)
+    switches = (name for name, on in (SWITCHES | config).items() if on and name.startswith(f"{NAMED}_"))
+    named = config.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]
     if isinstance(named, str):
         named = named.split("+")
     modes = list(named) if isinstance(named, Iterable) else [named]

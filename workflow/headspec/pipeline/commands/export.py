@@ -137,8 +137,8 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
 
 def _run(path: Path) -> tuple[Path, dict[str, str]]:
     """Return the folder of a run, and the parts of its path."""
-    if (found := RUN.fullmatch(path.as_posix())) and path.is_dir():
-        return path, found.groupdict()
+    if (match := RUN.fullmatch(path.as_posix())) and path.is_dir():
+        return path, match.groupdict()
     patterns = PRUNED if re.search(r"/seed\d+/gates\b", path.as_posix()) else BELOW
     above = (sorted(folder.glob(below)) for folder in (path, *path.parents) for below in patterns)
     runs = [str(each) for each in next(filter(None, above), [])]

@@ -55,50 +55,52 @@ def describe(
             return table
         return table.loc[[run_key(row) not in nothing for row in row_dicts(table)]]
 
-    found = [_cases(means)] if len(means) else []
+    sentences = [_cases(means)] if len(means) else []
     shown = {"combined": means}
     if areas is not None:
-        found.append(_above_zero(learnt(areas)))
+        sentences.append(_above_zero(learnt(areas)))
     if (contrasts := frames.get("contrasts")) is not None:
         shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
-        found += [_contrasted(row) for row in row_dicts(shown["contrasts"])]
+        sentences += [_contrasted(row) for row in row_dicts(shown["contrasts"])]
     if (correlation := frames.get("correlation")) is not None:
-        found += _similarity(correlation)
+        sentences += _similarity(correlation)
     if (improvement := frames.get("improvement")) is not None:
         iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
         iat = shown["improvement"] = learnt(iat)
-        found += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
+        sentences += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
     if (specialization := frames.get("specialization")) is not None:
         shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
-        found += [_specialized(row) for row in row_dicts(shown["specialization"])]
+        sentences += [_specialized(row) for row in row_dicts(shown["specialization"])]
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
         "sharing": _shared, "probes": _known, "probe_changes": _learnt,
     }.items():  # fmt: skip
         if name in frames and len(rows := learnt(frames[name])):
-            found += told(rows)
+            sentences += told(rows)
     every = {"combined": combined} | frames
     if areas is None:  # of one fraction alone, 'fractions' repeats 'combined'
         every.pop("fractions", None)
     left = {name: len(table) - len(shown.get(name, ())) for name, table in every.items()}
     what = {"combined": "rows by task"} | OPTIONAL
-    return found, [f"{n} {what[name]}: tables/{name}.parquet" for name, n in left.items() if n and what[name]]
+    return sentences, [
+        f"{n} {what[name]}: tables/{name}.parquet" for name, n in left.items() if n and what[name]
+    ]
 
 
 def lines(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return what a page about a study begins with, from its tables by name: the lines of its summary."""
     frames = {name: tables[name] for name in OPTIONAL if name in tables}
     combined = tables.get("combined", NO_MIXTURES)
-    found, _ = describe(combined, frames, shown_means(combined), shown_areas(frames))
+    sentences, _ = describe(combined, frames, shown_means(combined), shown_areas(frames))
     *tasks, note = unlearnt(combined) or [""]
-    return [*(f"{line}: {note}" for line in tasks), *found]
+    return [*(f"{line}: {note}" for line in tasks), *sentences]
 
 
 def unlearnt(combined: pd.DataFrame) -> list[str]:
     """Return lines on tasks of which unpruned models learnt nothing: ``frozen: topic (2 of 3 mixtures)``."""
     tasks = combined[~means_over_tasks(combined)]
     several = combined["model"].nunique() > 1
-    found = []
+    names = []
     for (model, method), rows in tasks.groupby(["model", "method"], sort=False):
         marks = {task: list(own) for task, own in rows[UNLEARNT].eq(True).groupby(rows["task"], sort=False)}
         named = [
@@ -107,9 +109,9 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
             if any(own)
         ]
         if named:
-            found.append(f"{f'{model}, ' * several}{method}: {', '.join(named)}")
+            names.append(f"{f'{model}, ' * several}{method}: {', '.join(named)}")
     return (
-        [*found, "no better unpruned than a constant prediction; counted in no line below"] if found else []
+        [*names, "no better unpruned than a constant prediction; counted in no line below"] if names else []
     )
 
 

@@ -92,10 +92,10 @@ def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs
     metrics = dict(zip(alone["task"], alone["metric"], strict=True))
     mixtures = frames["gains"]["mixture"].unique()
     tasks = _in_order([tuple(name.split("+")) for name in mixtures if name.count("+") == 1])
-    found = measured_gains(frames["gains"], tasks, metrics, model)
-    learnt = [task for task in tasks if task not in found.unlearnt]
+    gains = measured_gains(frames["gains"], tasks, metrics, model)
+    learnt = [task for task in tasks if task not in gains.unlearnt]
     at = np.ix_(*2 * [[tasks.index(task) for task in learnt]])
-    gain, low, high = found.gain[at], found.low[at], found.high[at]
+    gain, low, high = gains.gain[at], gains.low[at], gains.high[at]
     matrices = {MEASURED: gain}
     predictions = frames.get("gain_predictions", pd.DataFrame(columns=["held_out", "predictor", "predicted"]))
     for name, rows in predictions[predictions["held_out"] == 1].groupby("predictor", sort=False):
@@ -104,7 +104,7 @@ def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs
     off = ~np.eye(len(learnt), dtype=bool)
     known = {name: matrix for name, matrix in matrices.items() if not np.isnan(matrix[off]).all()}
     by = by or (BOTH if np.isnan(gain[off]).any() and BOTH in known else MEASURED)
-    return Pairs(learnt, metrics, by, _named(known, by), gain, low, high, found.unlearnt)
+    return Pairs(learnt, metrics, by, _named(known, by), gain, low, high, gains.unlearnt)
 
 
 def _similar(similarity: pd.DataFrame, model: str, by: str | None) -> Pairs:

@@ -27,9 +27,9 @@ def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] 
     """
     paths = [results / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
     frames = {path.stem: tables.read(path) for path in paths if _current(results, path, finished)}
-    found = [path for path in sorted((results / "figures").rglob("*")) if _current(results, path, finished)]
-    images = [path for path in found if path.stem == MAIN and path.suffix in (".svg", ".png")]
-    names = [path.relative_to(results / "figures").as_posix() for path in found]
+    current = [path for path in sorted((results / "figures").rglob("*")) if _current(results, path, finished)]
+    images = [path for path in current if path.stem == MAIN and path.suffix in (".svg", ".png")]
+    names = [path.relative_to(results / "figures").as_posix() for path in current]
     return {
         "found": findings.lines(frames),
         "image": _data_uri(images[-1]) if images else [],

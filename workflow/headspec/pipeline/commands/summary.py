@@ -85,8 +85,8 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
     """Return the summary, folded at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
     means = shown_means(combined)
     areas = findings.shown_areas(frames)
-    found, left_out = findings.describe(combined, frames, means, areas)
-    lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", found)]
+    sentences, left_out = findings.describe(combined, frames, means, areas)
+    lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", sentences)]
     if len(means):
         lines += ["", *_table_of(means, areas)]
         lines += ["", *NOTES.format(interval=_interval(means), p=_p(means)).splitlines()]

@@ -77,10 +77,10 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
 
 
-def in_order(found: Iterable[str], order: Collection[str]) -> list[str]:
+def in_order(names: Iterable[str], order: Collection[str]) -> list[str]:
     """The names that are `found`, in `order`; names that it lacks follow."""
-    found = dict.fromkeys(found)
-    return [*(name for name in order if name in found), *(name for name in found if name not in set(order))]
+    names = dict.fromkeys(names)
+    return [*(name for name in order if name in names), *(name for name in names if name not in set(order))]
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -104,9 +104,9 @@ def mixture_panels(
     rows: Rows = {}
     labels: list[str] = []
     headings: list[int] = []
-    found = {str(mixture): list(tasks.unique()) for mixture, tasks in frame.groupby("mixture")["task"]}
-    for mixture in in_order(found, mixtures):
-        tasks = in_order(found[mixture], (*mixtures.get(mixture, ()), MEAN))
+    by_mixture = {str(mixture): list(tasks.unique()) for mixture, tasks in frame.groupby("mixture")["task"]}
+    for mixture in in_order(by_mixture, mixtures):
+        tasks = in_order(by_mixture[mixture], (*mixtures.get(mixture, ()), MEAN))
         headings.append(len(labels))
         rows |= {(mixture, task): len(labels) + 1 + i for i, task in enumerate(tasks)}
         labels += [mixture, *tasks]

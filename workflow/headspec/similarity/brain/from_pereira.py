@@ -89,13 +89,13 @@ def convert(region: str, out: Path, source: str) -> str:
     """
     stimuli: list[str] = []
     sizes = []
-    found = subjects(files(source), region)
-    if (first := next(found, None)) is None:
+    by_subject = subjects(files(source), region)
+    if (first := next(by_subject, None)) is None:
         raise DataError(f"--source: '{source}' has no rows")
     with ExitStack() as stack:
         temporary = stack.enter_context(atomic(out / "responses.parquet"))
         writer = stack.enter_context(pq.ParquetWriter(temporary, SCHEMA, compression="zstd"))
-        for number, (texts, values) in enumerate(itertools.chain([first], found), 1):
+        for number, (texts, values) in enumerate(itertools.chain([first], by_subject), 1):
             stimuli = stimuli or texts
             if texts != stimuli:
                 raise DataError(

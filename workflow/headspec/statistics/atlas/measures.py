@@ -248,13 +248,13 @@ def _sampled(
     seeds: list[tuple[Run, pd.DataFrame]], task: str, measure: str, resamples: int, seed: int
 ) -> tuple[Floats, Floats, int]:
     """Scaled values of a task (S, heads), their bootstrap (resamples, S, heads), and the number of folds."""
-    found = []
+    sampled = []
     for _, folds in seeds:
         _, values, n = fold_values(folds[(folds["task"] == task) & (folds["measure"] == measure)])
         mean = np.average(values[:, 0], axis=0, weights=n)
         means = resampled_means(values[:, 0], n, resamples, derive(seed, "task differences", task))
-        found.append((_scaled(mean, measure), unbiased(_scaled(means, measure), len(n)), len(n)))
-    estimates, bootstraps, numbers = zip(*found, strict=True)
+        sampled.append((_scaled(mean, measure), unbiased(_scaled(means, measure), len(n)), len(n)))
+    estimates, bootstraps, numbers = zip(*sampled, strict=True)
     return np.stack(estimates), np.stack(bootstraps, axis=1), numbers[0]
 
 

@@ -123,9 +123,9 @@ def _task_curves(
     }
     curves = {}
     for ranking, masks in predictions.items():  # (draws * F, n, ...)
-        found = [scores(mask) for mask in masks]
-        values = np.array([value for value, _ in found]).reshape(-1, len(by_area))
-        resampled = np.stack([many for _, many in found], axis=-1).reshape(resamples, *values.shape)
+        scored = [scores(mask) for mask in masks]
+        values = np.array([value for value, _ in scored]).reshape(-1, len(by_area))
+        resampled = np.stack([many for _, many in scored], axis=-1).reshape(resamples, *values.shape)
         null = np.empty((0,))
         if IMPORTANCE in predictions and ranking not in BASELINES:
             pair = np.stack([masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)

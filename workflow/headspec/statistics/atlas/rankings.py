@@ -85,12 +85,12 @@ def _curve_rows(
     for i, fraction in enumerate(fractions):
         values = np.stack([curve.values[:, i] for curve in seeds])
         bootstrap = np.stack([curve.bootstrap[:, i] for curve in seeds], axis=1)
-        found = _interval_rows(tasks, values, bootstrap, confidence)
+        columns = _interval_rows(tasks, values, bootstrap, confidence)
         if values.shape[1] > 1:
             ends = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-            for row, low, high in zip(found, *ends, strict=True):
+            for row, low, high in zip(columns, *ends, strict=True):
                 row |= {"draws_low": low, "draws_high": high}
-        rows += [row | {"fraction": fraction} for row in found]
+        rows += [row | {"fraction": fraction} for row in columns]
     return rows
 
 
@@ -164,8 +164,8 @@ def pruning_curves(
                 "pruning_curves": _curve_rows(curves, seeds[0].fractions, tasks, confidence),
                 "pruning_areas": _area_rows(ranking, by_ranking, seeds[0].fractions, tasks, confidence),
             }
-            for name, found in tables.items():
-                rows[name] += [names | {"n_seeds": len(seeds)} | row for row in found]
+            for name, table_rows in tables.items():
+                rows[name] += [names | {"n_seeds": len(seeds)} | row for row in table_rows]
     result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
     areas = result["pruning_areas"]
     return result | {"pruning_areas": corrected(areas, _family(areas, "against", "order"))}

@@ -91,27 +91,27 @@ def contrasts(
         _means, fraction=fraction, resamples=resamples, confidence=confidence, seed=seed
     )
     row = functools.partial(_row, confidence=confidence)
-    found: dict[tuple[str, str], dict[str, _Mean]] = {}  # of mixtures, by model and method
+    by_run: dict[tuple[str, str], dict[str, _Mean]] = {}  # of mixtures, by model and method
     tasks_of: dict[str, frozenset[str]] = {}
     rows = []
     for run, by_method in map_in_processes(means, by_mixture(evaluations), processes):
         tasks_of[run.mixture] = frozenset(run.tasks)
         for method, mean in by_method.items():
-            found.setdefault((run.model, method), {})[run.mixture] = mean
-    for model in dict.fromkeys(model for model, _ in found):
-        methods = {method: mixtures for (name, method), mixtures in found.items() if name == model}
+            by_run.setdefault((run.model, method), {})[run.mixture] = mean
+    for model in dict.fromkeys(model for model, _ in by_run):
+        methods = {method: mixtures for (name, method), mixtures in by_run.items() if name == model}
         names = dict.fromkeys(itertools.chain(*methods.values()))
         for name, compared in {**{name: [name] for name in names}, PAIRS: pairs}.items():
             rows += _methods(row, model, name, compared, methods)
     across = {pair for pair in pairs if len({paradigms[t] for t in tasks_of.get(pair, ())}) > 1}
-    for (model, method), mixtures in found.items():
+    for (model, method), mixtures in by_run.items():
         kinds = [
             [mixtures[pair] for pair in pairs if pair in mixtures and (pair in across) == between]
             for between in (True, False)
         ]
         if all(kinds):
             rows.append(row((model, "paradigms", method, ACROSS, WITHIN), *kinds))
-    for (model, method), mixtures in found.items():
+    for (model, method), mixtures in by_run.items():
         larger_mixtures_first = {tasks_of[mixture]: mixture for mixture in mixtures}
         for tasks, mixture in larger_mixtures_first.items():
             for task in tasks.intersection(parents):

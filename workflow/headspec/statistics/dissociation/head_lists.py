@@ -121,16 +121,16 @@ def _scores(
         sets = unique_keys(rows, ["pruned", "draw"])
         if not {NONE, LISTED, SHARED, RANDOM} <= set(rows["pruned"]):
             raise DataError(where)
-        found = task_predictions(rows, task, sets, where)
+        predicted = task_predictions(rows, task, sets, where)
         named = pd.MultiIndex.from_tuples([(pruned, 0) for pruned in (NONE, LISTED, SHARED)])
-        fixed = found.prediction[sets.get_indexer(named)]
-        drawn = found.prediction[sets.get_level_values("pruned") == RANDOM]
-        metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, found.example)
+        fixed = predicted.prediction[sets.get_indexer(named)]
+        drawn = predicted.prediction[sets.get_level_values("pruned") == RANDOM]
+        metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, predicted.example)
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
         weights = bootstrap_counts(units.number, resamples, rng)[:, units.unit]
-        bootstrap = resampled_scores(metric, found.label, fixed, weights)
-        floor = at_chance(metric, found.label, weights, bootstrap, confidence)
-        points, random = (scores(metric, found.label, masks) for masks in (fixed, drawn))
+        bootstrap = resampled_scores(metric, predicted.label, fixed, weights)
+        floor = at_chance(metric, predicted.label, weights, bootstrap, confidence)
+        points, random = (scores(metric, predicted.label, masks) for masks in (fixed, drawn))
         by_task.append((points, bootstrap, random, floor))
     return _Scores(*(np.stack([np.asarray(values[i]) for values in by_task], axis=-1) for i in range(4)))
 

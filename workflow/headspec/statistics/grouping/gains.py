@@ -54,13 +54,15 @@ def sharing(
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.model, run.mixture, run.method), []).append(run)
-    found = {}
+    by_mixture = {}
     for key, group in groups.items():
         by_task = predicted((run, read(run)) for run in group)
-        found[key] = {task: by_task[task] for task in group[0].tasks}
-    alone = {(model, task): one[task] for (model, task, method), one in found.items() if method == SINGLE}
+        by_mixture[key] = {task: by_task[task] for task in group[0].tasks}
+    alone = {
+        (model, task): one[task] for (model, task, method), one in by_mixture.items() if method == SINGLE
+    }
     rows: list[dict[str, Any]] = []
-    for (model, mixture, method), by_task in found.items():
+    for (model, mixture, method), by_task in by_mixture.items():
         row = {"model": model, "mixture": mixture, "method": method}
         others = {task: alone[model, task] for task in by_task if (model, task) in alone}
         compared = {task: by_task[task] for task in others}
@@ -131,9 +133,9 @@ def measured_gains(
     unlearnt = tuple(task for task in tasks if task in {*rows["task"]} - learnt)
     rows = rows[~rows["source"].isin(unlearnt) & ~rows["target"].isin(unlearnt)]
     columns = {"difference": "gain", "ci_low": "low", "ci_high": "high", "variance": "variance"}
-    found = {name: _matrix(rows, column, tasks) for column, name in columns.items()}
-    reliability = _reliability(found["gain"], found.pop("variance"))
-    return Gains(tuple(tasks), reliability=reliability, unlearnt=unlearnt, **found)
+    matrices = {name: _matrix(rows, column, tasks) for column, name in columns.items()}
+    reliability = _reliability(matrices["gain"], matrices.pop("variance"))
+    return Gains(tuple(tasks), reliability=reliability, unlearnt=unlearnt, **matrices)
 
 
 def _matrix(pairs: pd.DataFrame, column: str, tasks: Sequence[str]) -> Floats:

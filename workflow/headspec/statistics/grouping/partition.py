@@ -31,11 +31,11 @@ class Value(NamedTuple):
 
 def weights(partition: Partition, k: int) -> Floats:
     """Weights (k, k), [source, target], of gains in the value of a partition."""
-    found = np.zeros((k, k))
+    by_pair = np.zeros((k, k))
     for group in partition:
         for source, target in itertools.permutations(group, 2):
-            found[source, target] = 1 / (len(group) - 1) / k
-    return found
+            by_pair[source, target] = 1 / (len(group) - 1) / k
+    return by_pair
 
 
 def value(weights: Floats, gain: Floats, low: Floats, high: Floats) -> Value:
@@ -107,8 +107,8 @@ def _annealed(gain: Floats, encoders: int, seed: int) -> Partition:
         total = _group_values(gain, members.astype(int)).sum()
         return -total if np.isfinite(total) else 1e6
 
-    found = dual_annealing(loss, [(0, encoders)] * k, seed=seed)
-    return partition(np.minimum(found.x.astype(int), encoders - 1))
+    annealed = dual_annealing(loss, [(0, encoders)] * k, seed=seed)
+    return partition(np.minimum(annealed.x.astype(int), encoders - 1))
 
 
 def partition(labels: Sequence[int] | NDArray[np.integer]) -> Partition:
@@ -123,7 +123,7 @@ def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Par
     """Random partitions of k tasks into exactly `encoders` groups; each such partition is as likely."""
     rng = np.random.default_rng(seed)
     ways = _stirling_numbers(k, encoders)
-    found = []
+    partitions = []
     for _ in range(number):
         left, first = encoders, []  # whether a task is the first of its group, from the last task on
         for task in reversed(range(k)):
@@ -133,8 +133,8 @@ def random_partitions(k: int, encoders: int, number: int, seed: int) -> list[Par
         for begins in reversed(first):
             groups = max(labels, default=-1) + 1
             labels.append(groups if begins else int(rng.integers(groups)))
-        found.append(partition(labels))
-    return found
+        partitions.append(partition(labels))
+    return partitions
 
 
 def _stirling_numbers(k: int, encoders: int) -> list[list[int]]:

@@ -99,15 +99,15 @@ def predict(
     predictions: list[pd.DataFrame] = []
     scores: list[dict[str, Any]] = []
     for held_out, names in ((1, [*features, ALL, BASELINE, BOTH]), (2, [*features, ALL])):
-        found = {}
+        by_name = {}
         if n_tasks >= FEWEST:
-            found = _predicted(gain, dict(zip(features, values, strict=True)), k, held_out, relabelled)
+            by_name = _predicted(gain, dict(zip(features, values, strict=True)), k, held_out, relabelled)
         for name in names:
             row = {"model": model, "predictor": name, "held_out": held_out}
-            mean = found[name].mean() if name in found else np.nan
+            mean = by_name[name].mean() if name in by_name else np.nan
             pairs = {"source": ordered[source], "target": ordered[target], "gain": gain, "predicted": mean}
             predictions.append(pd.DataFrame(row | pairs))
-            score = found[name].score(found.get(BASELINE), confidence) if name in found else {}
+            score = by_name[name].score(by_name.get(BASELINE), confidence) if name in by_name else {}
             counts = {"n_tasks": n_tasks, "n_gains": known.sum(), "reliability": gains.reliability}
             scores.append(row | counts | score)
     frame = pd.DataFrame(scores).reindex(columns=list(GAIN_PREDICTION_SCORES.columns))
@@ -132,20 +132,20 @@ def _predicted(
     """Predictions by each predictor that has values and varies."""
     plain = LeaveTasksOut(gain, k, held_out, effects=False)
     judged = _Judged(gain, k, held_out, plain)
-    found = {}
+    by_predictor = {}
     scaled = _varying(features, effects=False)
     if scaled:
         each, together = plain.changes(np.array([*scaled.values()]), relabelled)
         for name, change in zip([*scaled, ALL], [*each, together], strict=True):
-            found[name] = _Predicted(judged, plain.base, change)
+            by_predictor[name] = _Predicted(judged, plain.base, change)
     if held_out == 1:
         tasks = LeaveTasksOut(gain, k, held_out, effects=True)
-        found[BASELINE] = _Predicted(judged, tasks.base, np.zeros((1, *tasks.base.shape)))
+        by_predictor[BASELINE] = _Predicted(judged, tasks.base, np.zeros((1, *tasks.base.shape)))
         scaled = _varying(features, effects=True)
         if scaled:
             _, together = tasks.changes(np.array([*scaled.values()]), relabelled)
-            found[BOTH] = _Predicted(judged, tasks.base, together)
-    return found
+            by_predictor[BOTH] = _Predicted(judged, tasks.base, together)
+    return by_predictor
 
 
 def _varying(features: Mapping[str, Floats], effects: bool) -> dict[str, Floats]:
@@ -238,21 +238,21 @@ class _Predicted:
     def score(self, baseline: _Predicted | None, confidence: float) -> dict[str, float]:
         """Columns of the table of scores."""
         k = self.judged.k
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         every = np.ones(k)
-        found["spearman"] = self.spearman(every)
+        scores["spearman"] = self.spearman(every)
         if self.judged.held_out == 1:
-            found["spearman_low"], found["spearman_high"] = _interval(self.spearman, k, confidence)
-        found |= {"right_side": self.right_side(every), "error_ratio": self.error_ratio(every)}
+            scores["spearman_low"], scores["spearman_high"] = _interval(self.spearman, k, confidence)
+        scores |= {"right_side": self.right_side(every), "error_ratio": self.error_ratio(every)}
         if baseline is not None and baseline is not self:
-            found["over_baseline"] = found["spearman"] - baseline.spearman(every)
+            scores["over_baseline"] = scores["spearman"] - baseline.spearman(every)
         if len(self.ranks) > 1:
             null = self.judged.spearman(self.ranks, every)
-            found["p_value"] = float(np.mean(null >= null[0] - TOLERANCE))
-            found["null_mean"] = float(null[1:].mean())
+            scores["p_value"] = float(np.mean(null >= null[0] - TOLERANCE))
+            scores["null_mean"] = float(null[1:].mean())
             spread = float(null[1:].std())
-            found["detectable"] = float(np.quantile(null, 1 - LEVEL) + ndtri(POWER) * spread)
-        return found
+            scores["detectable"] = float(np.quantile(null, 1 - LEVEL) + ndtri(POWER) * spread)
+        return scores
 
 
 def _interval(statistic: Callable[[Floats], float], k: int, confidence: float) -> tuple[float, float]:

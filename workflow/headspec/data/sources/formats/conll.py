@@ -73,15 +73,15 @@ def read_sentences(
         raise DataError(f"{key}: {path.name} cannot be read ({error})") from None
     lines = text_files.lines(text, f"{key}: {path.name}")
     conllu = _holds_conllu(path, lines)
-    found = list(sentences(lines, conllu))
-    cells = [_cells(sentence, conllu or "\t" in found[0].lines[0][1]) for sentence in found]
+    parsed = list(sentences(lines, conllu))
+    cells = [_cells(sentence, conllu or "\t" in parsed[0].lines[0][1]) for sentence in parsed]
     widths = [WIDTH] * len(cells) if conllu else _widths(cells)
     file = f"{key}: line {{}} of {path.name} has"
     words = [_words(lines, width, conllu, file) for lines, width in zip(cells, widths, strict=True)]
     places = _places(path, conllu, max(widths, default=0))
     chosen = choice([*places, LINE, NAME])
     _check_shared([places[name] for name in chosen if name in places], cells, widths, file)
-    columns: dict[str, list[Any]] = {LINE: [lines[0][0] for lines in cells], NAME: [s.name for s in found]}
+    columns: dict[str, list[Any]] = {LINE: [lines[0][0] for lines in cells], NAME: [s.name for s in parsed]}
     columns |= {
         name: [[word[at] for word in each] for each in words] for name, at in places.items() if name in chosen
     }

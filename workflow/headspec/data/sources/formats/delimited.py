@@ -62,9 +62,9 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 def advice(present: list[str], wanted: set[str], path: Path, options: Options) -> str:
     """Say why a first line, read as the names `present`, has none of the `wanted` ones."""
     line = _delimiter(path, options).join(present)
-    if found := [other for other in USUAL if wanted & {*_unquoted(line.split(other))}]:
-        if found[0] != _delimiter(path, options):
-            return _other(found[0], options)
+    if fitting := [other for other in USUAL if wanted & {*_unquoted(line.split(other))}]:
+        if fitting[0] != _delimiter(path, options):
+            return _other(fitting[0], options)
         name = text_files.uncompressed(path).with_suffix(".csv").name
         return rf' Its cells are in quotes: name it {name}, and set {_key("delimiter", options)} to "\t".'
     meant = "".join(hint for name in sorted(wanted) if (hint := nearest(name, present)))

@@ -81,14 +81,14 @@ def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[A
     for name in NESTED:
         if not any(isinstance(row, dict) and name in row for row in rows):
             break
-        found = []
+        flattened = []
         for number, row in enumerate(rows, 1):
             inner = row.get(name) if isinstance(row, dict) else None
             if not isinstance(inner, list):
                 raise _wrong(path, options, f"object {number} of {len(rows)} lacks the list '{name}'")
             outer = {key: value for key, value in row.items() if key != name}
-            found += [outer | item if isinstance(item, dict) else item for item in inner]
-        rows = found
+            flattened += [outer | item if isinstance(item, dict) else item for item in inner]
+        rows = flattened
     return rows
 
 

@@ -55,7 +55,10 @@ def _pairs(cell: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the text and the place of an answer, or of each answer in two lists."""
     if not isinstance(cell, Mapping) or not {TEXT, START} <= {*cell}:
         raise ValueError(f"it has {shown(cell)}, expected {TEXT} and {START}")
-    texts, starts = ([*found] if isinstance(found, LISTS) else [found] for found in (cell[TEXT], cell[START]))
+    texts, starts = (
+        [*cell_item] if isinstance(cell_item, LISTS) else [cell_item]
+        for cell_item in (cell[TEXT], cell[START])
+    )
     if len(texts) != len(starts):
         raise ValueError(f"it has {len(texts)} texts of answers and {len(starts)} places")
     yield from zip(texts, starts, strict=True)
@@ -159,10 +162,10 @@ def _moved(rows: pd.DataFrame, stored: pd.Series, where: str) -> str:
     """Return the message about answers that are too often not at their places."""
     row: Any = rows[MOVED].idxmax()
     pairs = zip(stated(stored[row]), written(rows["label"][row]), strict=True)
-    (text, start), (found, place) = next(pair for pair in pairs if pair[0] != pair[1])
+    (text, start), (found_text, place) = next(pair for pair in pairs if pair[0] != pair[1])
     return (
         f"{rows[MOVED].sum()} of {len(rows)} rows of {where} have an answer that {_BESIDE}, such as "
-        f"{shown(text)} at {start} in row {row + 1}, where the context has {shown(found)} at {place}; "
+        f"{shown(text)} at {start} in row {row + 1}, where the context has {shown(found_text)} at {place}; "
         f"expected this in less than {100 * MANY:g} % of rows"
     )
 

@@ -152,15 +152,15 @@ class Answers(TokenHead):
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         """Return F1, exact match and text of the best span of all windows, or of no answer."""
-        found = [self._read(model, states, targets)]
+        by_window = [self._read(model, states, targets)]
         for k in range(1, max(len(question.windows) for question in targets.questions)):
             batch = targets.in_window(k, str(states.device))
-            found.append(self._read(model, self.pool(model, batch), batch.labels))
-        scores = torch.stack([spans.scores for _, spans, _ in found])
-        none = torch.stack([none for _, _, none in found]).amin(0)
+            by_window.append(self._read(model, self.pool(model, batch), batch.labels))
+        scores = torch.stack([spans.scores for _, spans, _ in by_window])
+        none = torch.stack([none for _, _, none in by_window]).amin(0)
         which = scores.argmax(0)
         absent = self._absent(scores.amax(0), none).tolist()
-        places = torch.stack([torch.stack(spans[1:]) for _, spans, _ in found])  # (windows, 2, batch)
+        places = torch.stack([torch.stack(spans[1:]) for _, spans, _ in by_window])  # (windows, 2, batch)
         rows = torch.arange(len(states), device=states.device)
         chosen = zip(which.tolist(), places[which, :, rows].tolist(), strict=True)
         texts = [
@@ -169,7 +169,7 @@ class Answers(TokenHead):
         ]
         answered = zip(texts, targets.questions, strict=True)
         values = [agreement(text, question.golds, question.split) for text, question in answered]
-        seen = torch.cat([logits.flatten(1) for logits, _, _ in found], dim=1)
+        seen = torch.cat([logits.flatten(1) for logits, _, _ in by_window], dim=1)
         agreeing = torch.tensor(values, dtype=torch.float64, device=states.device)
         return Predicted(unless_broken(agreeing, seen), texts=texts)
 

@@ -57,7 +57,7 @@ def by_words(text: str) -> list[str]:
 
 def by_characters(text: str) -> list[str]:
     """Return the letters of an answer without spaces between words, and words of other scripts."""
-    return [found[0] for found in CHARACTERS.finditer(MARKS.sub("", text.lower()))]
+    return [match[0] for match in CHARACTERS.finditer(MARKS.sub("", text.lower()))]
 
 
 def split_for(context: str) -> Split:
@@ -67,13 +67,13 @@ def split_for(context: str) -> Split:
 
 def agreement(prediction: str, golds: Sequence[str], split: Split = by_words) -> tuple[float, float]:
     """Return F1 and exact match of an answer, each the largest over gold answers; empty means none."""
-    found = split(prediction)
+    units = split(prediction)
     expected = [words for gold in golds if (words := split(gold))] or [[]]
-    return max(_f1(found, words) for words in expected), float(found in expected)
+    return max(_f1(units, words) for words in expected), float(units in expected)
 
 
-def _f1(found: list[str], expected: list[str]) -> float:
-    if not found or not expected:
-        return float(found == expected)
-    same = (Counter(found) & Counter(expected)).total()
-    return 2 * same / (len(found) + len(expected))
+def _f1(predicted: list[str], expected: list[str]) -> float:
+    if not predicted or not expected:
+        return float(predicted == expected)
+    same = (Counter(predicted) & Counter(expected)).total()
+    return 2 * same / (len(predicted) + len(expected))

@@ -79,13 +79,13 @@ def pairs(
 ) -> list[Pair]:
     """Return questions and contexts as the tokenizer joins them, uncut."""
     encoded = tokenizer(list(questions), list(contexts), return_offsets_mapping=True, verbose=False)
-    found = []
+    windows = []
     for row, ids in enumerate(encoded["input_ids"]):
         in_context = np.array([text == 1 for text in encoded.sequence_ids(row)])[:, None]
         offsets = np.where(in_context, np.array(encoded["offset_mapping"][row]), NONE)
         kinds = encoded["token_type_ids"][row] if "token_type_ids" in encoded else []
-        found.append(Pair(ids, kinds, offsets))
-    return found
+        windows.append(Pair(ids, kinds, offsets))
+    return windows
 
 
 def windows(pair: Pair, max_length: int) -> list[Pair]:

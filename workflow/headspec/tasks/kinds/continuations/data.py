@@ -42,9 +42,9 @@ def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
     same = pairs.iloc[:, 0] == pairs.iloc[:, 1]
     if (wrong := empty | same).any():
         row: Any = wrong.idxmax()
-        found = "an empty text" if empty[row] else "the same text"
+        what = "an empty text" if empty[row] else "the same text"
         raise DataError(
-            f"{key}: row {row + 1} of {where} has {found} in {listing(names)}, expected two that differ "
+            f"{key}: row {row + 1} of {where} has {what} in {listing(names)}, expected two that differ "
             f"({wrong.sum()} of {len(wrong)} rows)"
         )
 

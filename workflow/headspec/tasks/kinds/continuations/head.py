@@ -78,8 +78,8 @@ class Likelihoods(TaskHead):
         """Return log-likelihoods, (batch, k) float32."""
         assert model.head is not None
         real = targets.targets != NO_CONTINUATION
-        found = log_probabilities(model.head, states[real], targets.targets[real])
-        summed = torch.zeros(real.shape, device=found.device).masked_scatter(real, found).sum(-1)
+        likelihoods = log_probabilities(model.head, states[real], targets.targets[real])
+        summed = torch.zeros(real.shape, device=likelihoods.device).masked_scatter(real, likelihoods).sum(-1)
         return summed + self.bias
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:

@@ -49,8 +49,8 @@ class Tokens(TokenHead):
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         """Return the mean, over the predicted tokens of each text, of the largest logit, (batch,)."""
-        found = self._token_values(model, states, targets, lambda logits, _: logits.amax(1, keepdim=True))
-        return _mean(found[..., 0], targets)
+        largest = self._token_values(model, states, targets, lambda logits, _: logits.amax(1, keepdim=True))
+        return _mean(largest[..., 0], targets)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         """Return the number of tokens predicted right, and the bits of all, (batch, 2)."""

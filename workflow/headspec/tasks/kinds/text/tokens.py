@@ -70,7 +70,7 @@ def predicted_tokens(
         return_special_tokens_mask=True,
     )
     whole = tokenizer(rows, verbose=False)["input_ids"]
-    found = []
+    predicted = []
     for row, (text, example, ids) in enumerate(zip(rows, examples, encoded["input_ids"], strict=True)):
         real = ~np.array(encoded["special_tokens_mask"][row], dtype=bool)
         sizes = _sizes(text, np.array(encoded["offset_mapping"][row]), real)
@@ -81,8 +81,8 @@ def predicted_tokens(
             real = _masked(real, example)
             targets = np.where(real, ids, NONE).tolist()
             ids = np.where(real, tokenizer.mask_token_id, ids).tolist()
-        found.append(Predicted(ids, targets, int(sizes[real].sum())))
-    return found, sum(len(ids) > max_length for ids in whole)
+        predicted.append(Predicted(ids, targets, int(sizes[real].sum())))
+    return predicted, sum(len(ids) > max_length for ids in whole)
 
 
 def _masked(real: np.ndarray, example: int) -> np.ndarray:
@@ -135,8 +135,8 @@ class OwnTokens(Encoding):
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         rows, examples = table["text_a"].tolist(), table["example"].tolist()
-        found, cut = predicted_tokens(tokenizer, rows, examples, max_length, classes["causal"])
-        ids, targets, sizes = map(list, zip(*found, strict=True))
+        predicted, cut = predicted_tokens(tokenizer, rows, examples, max_length, classes["causal"])
+        ids, targets, sizes = map(list, zip(*predicted, strict=True))
         columns = {"input_ids": ids, "token_type_ids": None, "targets": targets}
         labels = per_example.columns("label", counts(targets, sizes))
         return pd.DataFrame({"example": table["example"]} | columns | labels), cut

@@ -38,7 +38,7 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
     names = {*names} - whole
     jointed = {name: match[1] for name in names if (match := JOINT.search(name))}
     parts = {name: _parts(name) for name in jointed}
-    single = whole | (names - {*jointed}) | {found[0] for found in parts.values() if len(found) == 1}
+    single = whole | (names - {*jointed}) | {pieces[0] for pieces in parts.values() if len(pieces) == 1}
     for name in sorted(parts):
         if not {*parts[name]} <= single:
             raise Joined(name, jointed[name])
@@ -49,25 +49,25 @@ def combinations(names: Iterable[str]) -> list[str]:
     """Return the names that are several of the others, joined."""
     known = {*names}
 
-    def combined(found: list[str]) -> bool:
-        return len(found) > 1 and known.issuperset(found)
+    def combined(pieces: list[str]) -> bool:
+        return len(pieces) > 1 and known.issuperset(pieces)
 
     return sorted(name for name in known if combined(_parts(name)) or combined(name.split()))
 
 
 def _parts(name: str) -> list[str]:
-    found = JOINT.split(name)[::2]
-    return found if found[-1] else found[:-1]
+    pieces = JOINT.split(name)[::2]
+    return pieces if pieces[-1] else pieces[:-1]
 
 
 def _at_spaces(names: set[str], whole: set[str]) -> dict[str, list[str]]:
-    words = {name: found for name in names if len(found := name.split()) > 1}
+    words = {name: pieces for name in names if len(pieces := name.split()) > 1}
     single = whole | (names - {*words})
-    parts = {name: found for name, found in words.items() if {*found} <= single}
-    n = Counter(word for found in words.values() for word in {*found})
-    for name, found in sorted(words.items()):
-        elsewhere = [word in single or n[word] > 1 for word in found]
-        if name not in parts and (all(elsewhere) or (parts and not single.isdisjoint(found))):
+    parts = {name: pieces for name, pieces in words.items() if {*pieces} <= single}
+    n = Counter(word for pieces in words.values() for word in {*pieces})
+    for name, pieces in sorted(words.items()):
+        elsewhere = [word in single or n[word] > 1 for word in pieces]
+        if name not in parts and (all(elsewhere) or (parts and not single.isdisjoint(pieces))):
             raise Joined(name, " ")
     return parts
 

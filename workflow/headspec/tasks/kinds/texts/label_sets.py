@@ -143,8 +143,8 @@ def _items(
     if isinstance(cell, LISTS):
         return list(cell)
     text, separator = str(cell).strip(), separator or SEPARATOR
-    found = text.split() if separator.isspace() else text.removesuffix(separator).split(separator)
-    return [part for name in map(as_text, found) for part in (parts or {}).get(name, [name])]
+    items = text.split() if separator.isspace() else text.removesuffix(separator).split(separator)
+    return [part for name in map(as_text, items) for part in (parts or {}).get(name, [name])]
 
 
 def _names(cell: Any, items: list[Any]) -> list[str]:

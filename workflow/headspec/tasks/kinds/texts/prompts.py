@@ -88,19 +88,19 @@ class Prompts(Prompting):
     def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:
         """Return the places of tokens that overlap an answer in the place of the mask."""
         text = self.wording.filled(text_a, text_b, answer)
-        found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         stop = len(text) - len(self.wording.parts(text_a, text_b)[1])
         start = stop - len(answer.lstrip())
-        own = [i for i, (a, b) in enumerate(found["offset_mapping"]) if a < stop and b > start]
-        before = len(around(found["input_ids"], self.start)) - len(found["input_ids"])
+        own = [i for i, (a, b) in enumerate(encoded["offset_mapping"]) if a < stop and b > start]
+        before = len(around(encoded["input_ids"], self.start)) - len(encoded["input_ids"])
         return range(before + own[0], before + own[-1] + 1)
 
     def _starts(self, text: str | None) -> list[int]:
         """Return the start of each token of a text."""
         if not isinstance(text, str) or not text:  # nan, as in tables without second texts
             return []
-        found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return [start for start, _ in found["offset_mapping"]]
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [start for start, _ in encoded["offset_mapping"]]
 
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
         return [self.prompt(a, b, self.whole) for a, b in zip(table["text_a"], table["text_b"], strict=True)]
@@ -166,12 +166,12 @@ class Prompts(Prompting):
 
     def _filling(self, answer: str, where: str) -> list[int]:
         """Return the token of an answer in the place of the mask; raise as `following`."""
-        found = []
+        parts = []
         for each in dict.fromkeys([self.wording.answers[0], answer]):
             ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")
-            found.append((ids[: places.start], ids[places.stop :], ids[places.start : places.stop]))
-        *beside, own = found[-1]
-        if beside != list(found[0][:2]):
+            parts.append((ids[: places.start], ids[places.stop :], ids[places.start : places.stop]))
+        *beside, own = parts[-1]
+        if beside != list(parts[0][:2]):
             raise self._joined(answer, where, "the words beside {mask}")
         self._check_known(answer, own, where, "one known token", most=1)
         return own

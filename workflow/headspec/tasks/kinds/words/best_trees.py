@@ -94,11 +94,11 @@ def best_spans(scores: Floats, lengths: Sequence[int]) -> list[list[tuple[int, i
 
 
 def _spans(splits: list[list[int]], length: int) -> list[tuple[int, int]]:
-    found, left = [], [(0, length - 1)]
+    spans, left = [], [(0, length - 1)]
     while left:
         first, last = left.pop()
-        found.append((first, last))
+        spans.append((first, last))
         if first < last:
             middle = first + splits[first][last - first]
             left += [(middle + 1, last), (first, middle)]
-    return found
+    return spans

@@ -11,24 +11,24 @@ def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type
 
     Words that begin none continue a span before them of their type, or begin one.
     """
-    found: list[tuple[int, int, Type]] = []
+    complete: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):
         if tag is None:
             continue
         begins, label = tag
-        if found and not begins and found[-1][1:] == (word - 1, label):
-            found[-1] = (found[-1][0], word, label)
+        if complete and not begins and complete[-1][1:] == (word - 1, label):
+            complete[-1] = (complete[-1][0], word, label)
         else:
-            found.append((word, word, label))
-    return found
+            complete.append((word, word, label))
+    return complete
 
 
 def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
     """Parse tags for `spans`; raise ValueError if one is not BIO, or an I- follows no word of its type."""
-    found: list[tuple[bool, str] | None] = []
+    parts: list[tuple[bool, str] | None] = []
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
         if tag == "O":
-            found.append(None)
+            parts.append(None)
             continue
         mark, _, label = tag.partition("-")
         if mark not in ("B", "I") or not label:
@@ -36,10 +36,10 @@ def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] |
             raise ValueError(
                 f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type{scheme}"
             )
-        if mark == "I" and (not found or found[-1] is None or found[-1][1] != label):
+        if mark == "I" and (not parts or parts[-1] is None or parts[-1][1] != label):
             raise ValueError(
                 f"word {number} ('{word}') has tag {tag}, but the word before has no {label}; "
                 "in BIO each span begins with B-, unlike in IOB1"
             )
-        found.append((mark == "B", label))
-    return found
+        parts.append((mark == "B", label))
+    return parts

@@ -94,12 +94,12 @@ class Sentences(Data):
         assert isinstance(classes, dict)
         known = {*classes["labels"]}
         sentences = zip(labels.index.tolist(), labels, strict=True)
-        found = [(row, unit[-1]) for row, annotation in sentences for unit in parsed(annotation)]
-        unseen = [(row, label) for row, label in found if label not in known]
-        if len(unseen) > UNSEEN * len(found):
+        units = [(row, unit[-1]) for row, annotation in sentences for unit in parsed(annotation)]
+        unseen = [(row, label) for row, label in units if label not in known]
+        if len(unseen) > UNSEEN * len(units):
             others = listing(sorted({label for _, label in unseen}), 5)
             raise DataError(
-                f"{key}: {len(unseen)} of {len(found)} units of {where} have labels that training does not "
+                f"{key}: {len(unseen)} of {len(units)} units of {where} have labels that training does not "
                 f"have, such as {others}, first in row {unseen[0][0] + 1}; the labels of training are "
                 f"{listing(sorted(known), 10)}"
             )

@@ -42,7 +42,7 @@ def to_words(text: str, cell: Any) -> Any:
     leave out punctuation around words.
     """
     places = [match.span() for match in WORDS.finditer(text)]
-    found = []
+    numbered = []
     for number, (start, end, span) in enumerate(_spans(cell), 1):
         own = [i for i, (first, last) in enumerate(places) if first < end and start < last]
         if not own or not 0 <= start < end <= len(text):
@@ -53,8 +53,8 @@ def to_words(text: str, cell: Any) -> Any:
         if any(character.isalnum() for character in text[first:start] + text[end:last]):
             part, whole = text[start:end], text[first:last]
             raise ValueError(f"span {number} is {part!r}, a part of {whole!r}; expected whole words")
-        found.append({**span, "start": own[0], "end": own[-1] + 1})
-    return found or cell
+        numbered.append({**span, "start": own[0], "end": own[-1] + 1})
+    return numbered or cell
 
 
 def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:

@@ -23,11 +23,11 @@ def bio_classes(types: int) -> int:
 
 def word_classes(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
     """Return classes of words in `shape` (rows, words), for spans (first, last, type) in these rows."""
-    found = torch.zeros(shape, dtype=torch.long, device=spans.device)
+    classes = torch.zeros(shape, dtype=torch.long, device=spans.device)
     place = torch.arange(shape[1], device=spans.device)
     span, word = ((place >= spans[:, :1]) & (place <= spans[:, 1:2])).nonzero(as_tuple=True)
-    found[rows[span], word] = 2 * spans[span, 2] + 1 + (word > spans[span, 0]).long()
-    return found
+    classes[rows[span], word] = 2 * spans[span, 2] + 1 + (word > spans[span, 0]).long()
+    return classes
 
 
 def bio_spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
@@ -131,10 +131,10 @@ class Roles(Decoder):
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         places = _places(given)
         best = self._scores(states, *places.to(states.device)).argmax(-1).cpu().tolist()
-        found: list[Units] = [[] for _ in given]
+        units: list[Units] = [[] for _ in given]
         for (row, predicate), tags in zip(places.T.tolist(), best, strict=True):
-            found[row] += [(predicate, *span) for span in bio_spans(tags[: lengths[row]])]
-        return found
+            units[row] += [(predicate, *span) for span in bio_spans(tags[: lengths[row]])]
+        return units
 
     @staticmethod
     def _predicates(sentence: torch.Tensor, rows: int) -> torch.Tensor:

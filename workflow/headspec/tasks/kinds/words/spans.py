@@ -21,10 +21,10 @@ class Spans:
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """Read a BIO tag for each word, or a list of dicts with `start`, `end` (exclusive) and `type`."""
-        found = list_items(cells[0])
-        if not found or isinstance(found[0], Mapping):
-            return _from_dicts(found, len(words))
-        return list(bio.spans(bio.parsed(words, one_per_word(words, found, "tags"))))
+        items = list_items(cells[0])
+        if not items or isinstance(items[0], Mapping):
+            return _from_dicts(items, len(words))
+        return list(bio.spans(bio.parsed(words, one_per_word(words, items, "tags"))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict no spans."""
@@ -112,8 +112,8 @@ class Roles:
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """Return the numbers of right arguments and of predicted arguments."""
-        right, found = _arguments(gold), _arguments(predicted)
-        return len(right & found), len(found)
+        right, predicted_units = _arguments(gold), _arguments(predicted)
+        return len(right & predicted_units), len(predicted_units)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict no arguments."""

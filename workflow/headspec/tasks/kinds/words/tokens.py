@@ -44,10 +44,10 @@ def _check_dropped(
     if not dropped:
         return
     (word, example), total = dropped[0], sum(map(len, sentences))
-    found = f"{len(dropped)} of {total} words have no tokens, such as {word!a} in example {example}"
+    message = f"{len(dropped)} of {total} words have no tokens, such as {word!a} in example {example}"
     if len(dropped) > DROPPED * total:
-        raise DataError(f"{found}; the tokenizer drops them")
-    log.warning("%s; their states are zeros", found)
+        raise DataError(f"{message}; the tokenizer drops them")
+    log.warning("%s; their states are zeros", message)
 
 
 class WordEncoding(Encoding):

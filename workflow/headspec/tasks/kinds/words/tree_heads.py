@@ -140,11 +140,11 @@ class Constituents(Decoder):
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
         gain, _ = self._gains(states)
-        found = torch.zeros(gain.shape)  # (batch, words, words)
+        in_tree = torch.zeros(gain.shape)  # (batch, words, words)
         for row, spans in enumerate(self._spans(gain, lengths)):
             for span in spans:
-                found[row][span] = 1
-        return (gain * found.to(gain.device)).sum((1, 2))
+                in_tree[row][span] = 1
+        return (gain * in_tree.to(gain.device)).sum((1, 2))
 
     def decode(self, states: torch.Tensor, lengths: Lengths, given: Given) -> list[Units]:
         gain, label = self._gains(states)

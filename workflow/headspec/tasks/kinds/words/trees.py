@@ -51,8 +51,8 @@ class Constituents:
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """Return the numbers of right brackets and of predicted brackets."""
         deleted = _deleted(gold)
-        right, found = _brackets(gold, deleted), _brackets(predicted, deleted)
-        return (right & found).total(), found.total()
+        right, predicted_units = _brackets(gold, deleted), _brackets(predicted, deleted)
+        return (right & predicted_units).total(), predicted_units.total()
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict right-branching trees, with the most frequent labels of whole sentences and of ends."""
