@@ -12,9 +12,9 @@ from headspec.learnt_gates import (
     GAMMA,
     OPEN,
     ZETA,
+    deterministic_gates,
     hard_concrete,
     open_probability,
-    settled_gates,
 )
 
 SCORES = [-4.0, -1.0, 0.0, 0.7, OPEN]
@@ -43,10 +43,10 @@ def test_gates_without_noise():
     """sigmoid(score), stretched and cut off: no temperature."""
     scores = torch.tensor([-30.0, -math.log(11) - 1e-3, -1.0, 0.0, 1.0, math.log(11) + 1e-3, 30.0])
     middle = [special.expit(score) * 1.2 - 0.1 for score in (-1.0, 0.0, 1.0)]
-    assert settled_gates(scores).tolist() == pytest.approx([0, 0, *middle, 1, 1], abs=1e-6)
+    assert deterministic_gates(scores).tolist() == pytest.approx([0, 0, *middle, 1, 1], abs=1e-6)
 
 
 def test_a_gate_starts_open():
     score = torch.tensor(OPEN)
-    assert settled_gates(score) == 1 and settled_gates(torch.tensor(-3.0)) < CLOSED
+    assert deterministic_gates(score) == 1 and deterministic_gates(torch.tensor(-3.0)) < CLOSED
     assert open_probability(score) > 0.97

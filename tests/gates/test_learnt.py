@@ -53,7 +53,7 @@ def test_the_penalty_is_a_coefficient_times_the_expected_number():
 def test_a_head_stays_open_if_it_is_worth_more_than_the_penalty(penalty, worth):
     gates = L0(SHAPE, penalty)
     learn(gates, worth=worth)
-    assert np.array_equal(gates.settled(scores(gates), None).kept, worth > penalty)
+    assert np.array_equal(gates.final(scores(gates), None).kept, worth > penalty)
 
 
 @pytest.mark.parametrize("steps", [120, 400])
@@ -81,7 +81,7 @@ def test_the_multiplier_climbs_once_the_target_stays():
 def test_the_heads_of_most_worth_are_kept(kind):
     gates, worth = learnt_gates(kind, SHAPE, 4, 0.0), uniform(SHAPE, 4)
     learn(gates, worth=3 * worth)
-    kept = gates.settled(scores(gates), 4).kept
+    kept = gates.final(scores(gates), 4).kept
     assert np.array_equal(kept, top_heads(scores(gates), 4))
     assert (kept & top_heads(worth.double().numpy(), 4)).sum() >= 3
 
@@ -152,13 +152,13 @@ def test_the_cost_is_of_heads_that_learn():
 
 
 @pytest.mark.parametrize(("count", "learnt"), [(6 + 3, 3), (None, 7)])  # scores from -6 to -3 close
-def test_settled_gates_keep_the_others_and_count_them(count, learnt):
+def test_final_gates_keep_the_others_and_count_them(count, learnt):
     scores = np.arange(11.0) - 6
-    settled = partial("l0", None).settled(scores, count)
-    assert settled.kept[FIXED].all() and settled.kept[FREE].sum() == learnt
-    assert (settled.gate[FIXED] == 1).all() and (settled.probability[FIXED] == 1).all()
-    assert np.isnan(settled.scores[~FREE]).all() and np.array_equal(settled.scores[FREE], scores)
-    assert not settled.kept[~EXISTS].any() and np.isnan(settled.gate[~EXISTS]).all()
+    final = partial("l0", None).final(scores, count)
+    assert final.kept[FIXED].all() and final.kept[FREE].sum() == learnt
+    assert (final.gate[FIXED] == 1).all() and (final.probability[FIXED] == 1).all()
+    assert np.isnan(final.scores[~FREE]).all() and np.array_equal(final.scores[FREE], scores)
+    assert not final.kept[~EXISTS].any() and np.isnan(final.gate[~EXISTS]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

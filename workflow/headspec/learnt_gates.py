@@ -42,7 +42,7 @@ def hard_concrete(score: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     return stretched(torch.sigmoid((torch.logit(uniform) + score) / BETA))
 
 
-def settled_gates(score: torch.Tensor) -> torch.Tensor:
+def deterministic_gates(score: torch.Tensor) -> torch.Tensor:
     """Return gates without noise, for evaluation, of the shape of `score`."""
     return stretched(torch.sigmoid(score))
 
@@ -95,7 +95,7 @@ WARM, COLD = 1000.0, 0.01
 RHO, CLIMB = 0.3, 0.03
 
 
-class Settled(NamedTuple):
+class FinalGates(NamedTuple):
     """Gates without noise.
 
     Attributes
@@ -131,7 +131,7 @@ class LearntGates(Protocol):
     def cost(self, progress: float) -> torch.Tensor:
         """Return the scalar added to the loss of a batch."""
 
-    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+    def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
         """Return gates without noise for `scores`, (layers, heads); with `count` None, keep open ones."""
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -157,11 +157,11 @@ class L0(nn.Module):
     def cost(self, progress: float) -> torch.Tensor:
         return self.penalty * open_probability(self.scores).sum()
 
-    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
-        gate = settled_gates(torch.from_numpy(scores)).numpy()
+    def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
+        gate = deterministic_gates(torch.from_numpy(scores)).numpy()
         probability = open_probability(torch.from_numpy(scores)).numpy()
         kept = gate > CLOSED if count is None else top_heads(scores, count)
-        return Settled(kept, gate, probability, scores)
+        return FinalGates(kept, gate, probability, scores)
 
 
 class L0Target(L0):
@@ -212,9 +212,9 @@ class Subset(nn.Module):
     def cost(self, progress: float) -> torch.Tensor:
         return torch.zeros(())
 
-    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+    def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
         kept = top_heads(scores, self.count)
-        return Settled(kept, kept.astype(float), None, scores)
+        return FinalGates(kept, kept.astype(float), None, scores)
 
 
 class Partial:
@@ -237,16 +237,16 @@ class Partial:
     def cost(self, progress: float) -> torch.Tensor:
         return self.gates.cost(progress)
 
-    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+    def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
         """Keep the fixed heads too, without a score; they count towards `count`."""
-        learnt = self.gates.settled(scores, None if count is None else count - self.open)
+        learnt = self.gates.final(scores, None if count is None else count - self.open)
 
         def whole(values: np.ndarray) -> np.ndarray:
             return np.where(self.fixed, 1.0, spread(values.astype(float), self.free))
 
         scored = learnt.scores if learnt.scores is None else spread(learnt.scores, self.free)
         probability = None if learnt.probability is None else whole(learnt.probability)
-        return Settled(whole(learnt.kept) == 1, whole(learnt.gate), probability, scored)
+        return FinalGates(whole(learnt.kept) == 1, whole(learnt.gate), probability, scored)
 
     def state_dict(self) -> dict[str, Any]:
         return self.gates.state_dict()

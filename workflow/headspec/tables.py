@@ -155,13 +155,13 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
     left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)
     names = [name for name in pq.read_schema(path).names if name not in left_out]
     table = pq.read_table(path, columns=names)
-    listed = {name: table[name] for name in per_example.LISTS.values() if name in names}
+    list_columns = {name: table[name] for name in per_example.LISTS.values() if name in names}
     given = {
         name: pd.arrays.ArrowExtensionArray(column)
-        for name, column in listed.items()
+        for name, column in list_columns.items()
         if column.null_count < len(column)
     }
-    frame = table.drop_columns([*listed]).to_pandas().assign(**given)
+    frame = table.drop_columns([*list_columns]).to_pandas().assign(**given)
     return head_arrays.to_rows(frame, written.get("attention", {})) if "attention" in frame else frame
 
 

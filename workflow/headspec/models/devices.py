@@ -41,10 +41,10 @@ def visible() -> list[str]:
     They are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances),
     else all.
     """
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if listed is None:
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if devices is None:
         return [str(index) for index in range(len(_nodes()))]
-    entries = map(str.strip, listed.split(","))
+    entries = map(str.strip, devices.split(","))
     return list(dict.fromkeys(itertools.takewhile(GPU_ID.fullmatch, entries)))
 
 

@@ -69,11 +69,11 @@ SIGNIFICANCE = 0.05
 CHUNK = 2**22
 
 
-class Units(NamedTuple):
-    """Units that are drawn: groups of examples, or single examples."""
+class Clusters(NamedTuple):
+    """What is drawn together: clusters of examples, or single examples."""
 
     number: int
-    unit: NDArray[np.intp] | slice = slice(None)  # (n,) for every example; a slice if each is a unit
+    cluster: NDArray[np.intp] | slice = slice(None)  # (n,) for every example; a slice if each is its own
 
 
 def permuted_scores(
@@ -82,20 +82,20 @@ def permuted_scores(
     predictions: Floats,
     resamples: int,
     rng: np.random.Generator,
-    units: Units | None = None,
+    clusters: Clusters | None = None,
 ) -> Floats:
-    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each unit of examples.
+    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each cluster of examples.
 
     `label` is (n,) or (n, values), `predictions` (sets, k, n) or (sets, k, n, values). All sets are shuffled
-    the same way. Draws depend only on `rng`, the number of units and k: seeds evaluated on the same examples
-    err in the same direction, and separate shuffles would average their errors out.
+    the same way. Draws depend only on `rng`, the number of clusters and k: seeds evaluated on the same
+    examples err in the same direction, and separate shuffles would average their errors out.
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]
-    units = units or Units(n)
+    clusters = clusters or Clusters(n)
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
-        drawn = permutations((min(rows, resamples - start), units.number, k), rng)
-        chunks.append(shuffled_scores(metric, label, predictions, drawn[:, units.unit]))
+        drawn = permutations((min(rows, resamples - start), clusters.number, k), rng)
+        chunks.append(shuffled_scores(metric, label, predictions, drawn[:, clusters.cluster]))
     return np.concatenate(chunks)
 
 

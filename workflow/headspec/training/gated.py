@@ -13,7 +13,7 @@ import torch
 from headspec.head_arrays import as_array, existing
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import joint_importance, top_heads
-from headspec.learnt_gates import LearntGates, Settled
+from headspec.learnt_gates import FinalGates, LearntGates
 from headspec.progress import log
 from headspec.seeds import derive
 from headspec.statistics.budgets import missed
@@ -65,8 +65,8 @@ class Fixed(Gating):
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
         """Return the table `gates_of_run`, which has only the end, with the heads that exist."""
-        settled = [Settled(kept, kept.astype(float), None) for kept in self.kept]
-        return recorded(self.sets, step, settled, exists)
+        final = [FinalGates(kept, kept.astype(float), None) for kept in self.kept]
+        return recorded(self.sets, step, final, exists)
 
     def state_dict(self) -> dict[str, Any]:
         return {"kept": torch.from_numpy(self.kept)}
@@ -164,34 +164,32 @@ class Learning(Gating):
     @property
     def kept(self) -> np.ndarray:
         """Return the heads that are kept, bool (sets, layers, heads)."""
-        return np.stack([settled.kept for settled in self._settled(self._scores())])
+        return np.stack([final.kept for final in self._final(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
         """Return the scores of each set, (layers, heads), or (free,) beside fixed heads."""
         return [gates.scores.detach().clone() for gates in self.gates]
 
-    def _settled(self, scores: list[torch.Tensor]) -> list[Settled]:
+    def _final(self, scores: list[torch.Tensor]) -> list[FinalGates]:
         """Return the gates of each set with these scores."""
         return [
-            gates.settled(set_scores.double().numpy(), self.count)
+            gates.final(set_scores.double().numpy(), self.count)
             for gates, set_scores in zip(self.gates, scores, strict=True)
         ]
 
     def warn(self) -> None:
         """Warn if the gates have not learnt the number of heads that was asked for."""
-        for name, gates, settled in zip(
-            self.sets.names, self.gates, self._settled(self._scores()), strict=True
-        ):
+        for name, gates, final in zip(self.sets.names, self.gates, self._final(self._scores()), strict=True):
             heads, whose = gates.scores.numel(), f" for task '{name}'" if name else ""
-            assert settled.scores is not None
-            n = int(settled.kept[existing(settled.scores)].sum())  # without fixed heads
+            assert final.scores is not None
+            n = int(final.kept[existing(final.scores)].sum())  # without fixed heads
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
                 log.warning(
                     "%d of %d heads are open%s; expected a %s gates.penalty", n, heads, whose, smaller
                 )
-            elif gates.target is not None and settled.probability is not None:
-                expected = np.nansum(settled.probability)
+            elif gates.target is not None and final.probability is not None:
+                expected = np.nansum(final.probability)
                 if missed(float(expected), gates.target, heads):
                     log.warning(
                         "%.1f heads are expected to be open%s, the target is %d: those with the largest "
@@ -202,7 +200,7 @@ class Learning(Gating):
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
         """Return the table `gates_of_run`: the course of learning, and the end, with the heads that exist."""
         course = [*self.course, (step, self._scores())]
-        return pd.concat(recorded(self.sets, at, self._settled(scores), exists) for at, scores in course)
+        return pd.concat(recorded(self.sets, at, self._final(scores), exists) for at, scores in course)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -229,10 +227,10 @@ def close(run: Trainer, kept: np.ndarray) -> None:
     run.model.gates.values = torch.from_numpy(kept).float().to(run.device.name)
 
 
-def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) -> pd.DataFrame:
+def recorded(sets: Sets, step: int, final: list[FinalGates], exists: np.ndarray) -> pd.DataFrame:
     """Return rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
     frames = []
-    for task, gates in zip(sets.names, settled, strict=True):
+    for task, gates in zip(sets.names, final, strict=True):
         layer, head = np.nonzero(exists)
         score, probability = (
             np.nan if values is None else values[exists] for values in (gates.scores, gates.probability)

@@ -148,7 +148,7 @@ class Trainer:
             self.pending.append((rate, torch.stack([loss, norm])))
             due, measured = checkpoint.due(), self.bleu_log and number in self.bleu_log.after
             if due or measured or number == until - 1 or time.monotonic() - self.clock >= self.sync_interval:
-                self._settle(progress, checkpoint)
+                self._record_steps(progress, checkpoint)
             if self.bleu_log and measured:
                 progress.tell(self.bleu_log.measure())
                 self.clock = time.monotonic()
@@ -157,7 +157,7 @@ class Trainer:
                 checkpoint.save(self.state() | {"measured": [row[MEASURED:] for row in self.history]})
         self._require_finite(checkpoint)
 
-    def _settle(self, progress: Progress, checkpoint: Checkpoint) -> None:
+    def _record_steps(self, progress: Progress, checkpoint: Checkpoint) -> None:
         """Move the pending steps into the history; here the processor waits for the device."""
         values = torch.stack([loss_and_norm for _, loss_and_norm in self.pending]).tolist()
         steps = self.steps[len(self.history) : len(self.history) + len(values)]

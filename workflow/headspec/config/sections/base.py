@@ -128,7 +128,7 @@ def _delimiter(value: str) -> str:
     return value
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """Return one value as a list, and booleans as text."""
     return [_bool_as_text(each) for each in (value if isinstance(value, list) else [value])]
 
@@ -150,7 +150,7 @@ Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Encoding = Annotated[str, AfterValidator(_encoding)]
 Delimiter = Annotated[str, AfterValidator(_delimiter)]
 #: stored values; one need not be a list
-Values = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=list[str] | str)]
+Values = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=list[str] | str)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]

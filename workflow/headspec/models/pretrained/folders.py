@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -> Path:
-    """Return a folder with the `listed.files` of a model and nothing else, or a GGUF file in one.
+    """Return a folder with the `model_files.files` of a model and nothing else, or a GGUF file in one.
 
     A hub model is downloaded if it is not cached; for `planning`, without weights. Raises ModelError if it
     cannot be downloaded, a folder has no config.json, or as these; DataError if there is no such package,
@@ -46,7 +46,7 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
 
 
 def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
-    """Return `listed.files` of the model that is at `path`."""
+    """Return `model_files.files` of the model that is at `path`."""
     try:
         return model_files.files(path, part)
     except ModelError as error:
@@ -149,7 +149,7 @@ def tensors(path: Path) -> dict[str, list[int]]:
 
 
 def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
-    """Return the version of the `listed` files of a model: of its weights or its tokenizer.
+    """Return the version of a model's weights or tokenizer: of the files that `model_files.files` names.
 
     ModelError if a hub model's commit is unknown and its tables in `results` could belong to another
     version.

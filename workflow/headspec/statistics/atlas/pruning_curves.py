@@ -13,7 +13,7 @@ from headspec.config.runs import Run
 from headspec.config.values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units
+from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
 from headspec.statistics.resampling import Predictions, permuted_scores, task_predictions
 from headspec.tasks.metrics import bootstrap_counts, score
 
@@ -106,9 +106,9 @@ def _task_curves(
     run, metric = evaluation.run, evaluation.metrics[task]
     label, by_area = predicted.label, area_weights(_fractions(sets))
     names = ("pruning curves", run.model, run.mixture)
-    source, units = drawn_units(evaluation, task, predicted.example)
+    source, clusters = drawn_clusters(evaluation, task, predicted.example)
     rng = np.random.default_rng(derive(seed, *names, source, "bootstrap"))
-    weights = bootstrap_counts(units.number, resamples, rng)[:, units.unit]
+    weights = bootstrap_counts(clusters.number, resamples, rng)[:, clusters.cluster]
     known: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
 
     def scores(mask: Floats) -> tuple[float, Floats]:
@@ -130,7 +130,7 @@ def _task_curves(
         if IMPORTANCE in predictions and ranking not in BASELINES:
             pair = np.stack([masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)
             rng = np.random.default_rng(derive(seed, *names, source, "permutation"))
-            swapped = permuted_scores(metric, label, pair, resamples, rng, units)
+            swapped = permuted_scores(metric, label, pair, resamples, rng, clusters)
             null = (swapped[..., 0] - swapped[..., 1]) @ by_area
         curves[ranking] = Curve(values, resampled.mean(axis=1), null)
     return curves

@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
-from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_units
+from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import holm, task_predictions, unique_keys
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -125,9 +125,12 @@ def _scores(
         named = pd.MultiIndex.from_tuples([(pruned, 0) for pruned in (NONE, LISTED, SHARED)])
         fixed = predicted.prediction[sets.get_indexer(named)]
         drawn = predicted.prediction[sets.get_level_values("pruned") == RANDOM]
-        metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, predicted.example)
+        metric, (source, clusters) = (
+            evaluation.metrics[task],
+            drawn_clusters(evaluation, task, predicted.example),
+        )
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
-        weights = bootstrap_counts(units.number, resamples, rng)[:, units.unit]
+        weights = bootstrap_counts(clusters.number, resamples, rng)[:, clusters.cluster]
         bootstrap = resampled_scores(metric, predicted.label, fixed, weights)
         floor = at_chance(metric, predicted.label, weights, bootstrap, confidence)
         points, random = (scores(metric, predicted.label, masks) for masks in (fixed, drawn))

@@ -21,7 +21,7 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.intervals import Interval, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.resampling import Predictions, Units, p_value, permuted_scores, task_predictions
+from headspec.statistics.resampling import Clusters, Predictions, p_value, permuted_scores, task_predictions
 from headspec.tasks import metrics
 from headspec.tasks.metrics import bootstrap_counts
 
@@ -185,16 +185,16 @@ def resample_runs(
         by_task: list[tuple[Any, ...]] = []
         for i, task in enumerate(run.tasks):
             metric = evaluations[0].metrics[task]
-            source, units = drawn_units(evaluations[0], task, first[i].example)
+            source, clusters = drawn_clusters(evaluations[0], task, first[i].example)
             bootstrap_rng = np.random.default_rng(derive(seed, "dissociation", source, "bootstrap"))
             permutation_rng = np.random.default_rng(
                 derive(seed, "dissociation", run.model, run.mixture, source, "permutation")
             )
             label, predictions = first[i].label, np.stack([tasks[i].prediction for _, tasks in runs])
             pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, *predictions.shape[2:])
-            weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.unit]
+            weights = bootstrap_counts(clusters.number, resamples, bootstrap_rng)[:, clusters.cluster]
             point, bootstrap = _bootstrapped(metric, label, predictions, weights)
-            null = _permuted(metric, label, pruned, permutations, permutation_rng, units)
+            null = _permuted(metric, label, pruned, permutations, permutation_rng, clusters)
             masks_at_chance = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             pruned_at_chance = masks_at_chance[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
             chance = np.full(len(runs), metrics.chance(metric, label))
@@ -206,14 +206,16 @@ def resample_runs(
     return [sampled[examples][place] for examples, place in order]
 
 
-def drawn_units(evaluation: PrunedPredictions, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
-    """Name of the texts that the examples (n,) of a task come from, and the units in which they are drawn."""
+def drawn_clusters(
+    evaluation: PrunedPredictions, task: str, numbers: NDArray[np.intp]
+) -> tuple[str, Clusters]:
+    """Name of the texts that a task's examples (n,) come from, and the clusters in which they are drawn."""
     source, group = evaluation.grouped.get(task, (task, numbers))
     others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
     if source == task and not others:  # no pairs of its texts are in the mixture
-        return task, Units(len(numbers))
+        return task, Clusters(len(numbers))
     number = max(groups.max() for other, groups in evaluation.grouped.values() if other == source) + 1
-    return source, Units(int(number), group[numbers])
+    return source, Clusters(int(number), group[numbers])
 
 
 def _pruned_predictions(
@@ -238,12 +240,17 @@ def _bootstrapped(
 
 
 def _permuted(
-    metric: str, label: Floats, pruned: Floats, permutations: int, rng: np.random.Generator, units: Units
+    metric: str,
+    label: Floats,
+    pruned: Floats,
+    permutations: int,
+    rng: np.random.Generator,
+    clusters: Clusters,
 ) -> Floats:
     """Scores (runs, permutations, F, k) of predictions `pruned` (runs, k, F, n, ...), permuted."""
     runs, k, fractions = pruned.shape[:3]
     sets = pruned.swapaxes(1, 2).reshape(-1, k, *pruned.shape[3:])
-    null = permuted_scores(metric, label, sets, permutations, rng, units)
+    null = permuted_scores(metric, label, sets, permutations, rng, clusters)
     return np.moveaxis(null.reshape(permutations, runs, fractions, k), 1, 0)
 
 

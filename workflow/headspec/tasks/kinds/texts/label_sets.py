@@ -38,7 +38,7 @@ class LabelSets(Texts):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
-        stored = _flagged if isinstance(task.label, list) else _listed
+        stored = _from_columns if isinstance(task.label, list) else _from_cells
         sets = stored(frame, task, key, where)
         if task.labels is not None:
             mapping = {as_text(label): name for label, name in task.labels.items()}
@@ -73,7 +73,7 @@ class LabelSets(Texts):
         return sets.map(lambda names: min(names, key=lambda name: (frequency[name], name), default=""))
 
 
-def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+def _from_columns(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
     """Return the names of the columns that are 1 in each row."""
     flags = {}
     for name in task.label:
@@ -90,7 +90,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
     return pd.Series([names[row].tolist() for row in chosen], index=frame.index, dtype=object)
 
 
-def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+def _from_cells(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
     """Return labels from the cells of a column: lists, lists written as text, or texts with a separator."""
     stored = frame[str(task.label)]
     missing = stored.map(_missing)
