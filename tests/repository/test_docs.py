@@ -309,3 +309,32 @@ def test_every_p_has_its_test_hypothesis_and_family():
 def test_generated_pages_are_in_step(page, module):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert text == module.updated(text), "run: make docs"
+
+
+#: packages whose functions compute with arrays
+COMPUTING = ("heads", "similarity", "statistics")
+SHAPE = re.compile(r"\((?:[\w.\[*`][^=]*,[^=]*|\w+,|\.\.\.)\)|scalar|shape")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for package in COMPUTING for path in sorted((LIBRARY / package).rglob("*.py"))],
+    ids=lambda path: path.relative_to(LIBRARY).as_posix(),
+)
+def test_functions_of_arrays_name_shapes(path):
+    """Public ones: in the docstring, in that of the class, or in a comment at a line."""
+    text = path.read_text(encoding="utf-8")
+    module = ast.parse(text)
+    bare = []
+    for owner in [module, *(node for node in module.body if isinstance(node, ast.ClassDef))]:
+        about = "" if owner is module else ast.get_docstring(owner) or ""
+        for function in owner.body:
+            if not isinstance(function, ast.FunctionDef) or function.name.startswith("_"):
+                continue
+            annotations = [each.annotation for each in (*function.args.args, *function.args.kwonlyargs)]
+            types = " ".join(ast.unparse(each) for each in (*annotations, function.returns) if each)
+            lines = text.splitlines()[function.lineno - 1 : function.end_lineno]
+            said = [about, ast.get_docstring(function) or "", *(line.partition("#")[2] for line in lines)]
+            if re.search(r"\b(Tensor|ndarray|NDArray|Floats)\b", types) and not SHAPE.search("\n".join(said)):
+                bare.append(f"{function.lineno}: {function.name}")
+    assert bare == []

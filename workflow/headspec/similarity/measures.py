@@ -34,7 +34,7 @@ class Traits(TypedDict, total=False):
 
 
 def cosine(a: Floats, b: Floats) -> float:
-    """Cosine between two vectors; nan if either is zero."""
+    """Cosine between two vectors (n,); nan if either is zero."""
     a, b = a.astype(float), b.astype(float)
     squares = (a @ a) * (b @ b)
     return float(a @ b / np.sqrt(squares)) if squares > 0 else math.nan

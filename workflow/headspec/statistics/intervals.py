@@ -155,7 +155,7 @@ class Components(NamedTuple):
 
 
 def components(values: Floats, bootstrap: Floats) -> Components:
-    """Variance components of three or more seeds; see `over_seeds_and_examples`."""
+    """Variance components of values (S, ...) of three or more seeds; see `over_seeds_and_examples`."""
     shared, interaction = _components(bootstrap)
     between_seeds = np.maximum(values.var(axis=0, ddof=1) - interaction, 0)
     over_examples = np.maximum(shared - interaction / len(values), 0)

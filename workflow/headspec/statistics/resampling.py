@@ -138,13 +138,16 @@ def paired_differences(
 
 
 def interval(samples: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Percentile interval over the first axis; nan where the value of a resample is undefined."""
+    """Percentile interval, (...), of samples (resamples, ...); nan where a resample has no value."""
     low, high = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return low, high
 
 
 def p_value(observed: ArrayLike, null: Floats) -> Floats:
-    """Two-sided permutation p: (1 + null values at least as far from 0) / (1 + permutations)."""
+    """Two-sided permutation p: (1 + null values at least as far from 0) / (1 + permutations).
+
+    `observed` is (...), `null` (permutations, ...).
+    """
     reached = np.abs(null) >= np.abs(observed) * (1 - 1e-9) - 1e-12  # equality up to rounding counts
     return np.where(np.isnan(observed), np.nan, (1 + reached.sum(axis=0)) / (1 + len(null)))
 

@@ -228,7 +228,7 @@ def close(run: Trainer, kept: np.ndarray) -> None:
 
 
 def recorded(sets: Sets, step: int, final: list[FinalGates], exists: np.ndarray) -> pd.DataFrame:
-    """Return rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
+    """Return rows of the table `gates_of_run` of all sets after a step; `exists` is bool (layers, heads)."""
     frames = []
     for task, gates in zip(sets.names, final, strict=True):
         layer, head = np.nonzero(exists)

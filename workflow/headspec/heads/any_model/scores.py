@@ -27,7 +27,7 @@ def gradient(scored: Scored) -> torch.Tensor:
 
 
 def signed(scored: Scored) -> torch.Tensor:
-    """Return -dL/dgate, the first-order estimate of how much the loss rises without a head."""
+    """Return -dL/dgate, the rise of the loss without a head to first order, (n, layers, heads)."""
     return -gradient(scored)
 
 
@@ -43,7 +43,7 @@ def integrated(scored: Scored) -> torch.Tensor:
 
 
 def attribution(scored: Scored) -> torch.Tensor:
-    """Return the estimated rise of the loss with context vectors of corrupted inputs."""
+    """Return the estimated rise of the loss with vectors of corrupted inputs, (n, layers, heads)."""
     assert scored.donors is not None
     given = scored.contexts(scored.donors)
     return patch_derivatives(scored.gates, scored.losses, scored.n, given)
@@ -60,13 +60,13 @@ def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = Non
 
 
 def mean_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss when a head's context vectors are their mean over examples."""
+    """Return the rise of the loss with a head's mean vectors over examples, (n, layers, heads)."""
     return ablation(scored, scored.means.others(scored.half).__getitem__)
 
 
 @torch.no_grad()
 def resample_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss when a head has context vectors of another example."""
+    """Return the rise of the loss with a head's vectors of another example, (n, layers, heads)."""
     assert scored.donors is not None
     given = scored.contexts(scored.donors)
     if scored.shift is None:

@@ -102,7 +102,7 @@ def products(values: Floats, split: Split) -> Floats:
 
 
 def train_on_all(design: Floats) -> Split:
-    """A split with all stimuli for training and none held out."""
+    """A split with all stimuli, the rows of `design` (N, 1 + nuisance), for training and none held out."""
     return Split(np.arange(len(design)), np.arange(0), design)
 
 

@@ -47,6 +47,7 @@ class Ridge:
 
     @property
     def penalties(self) -> Floats:
+        """`PENALTIES` for these features, (penalties,)."""
         mean = self.squares.sum() / len(self.basis) or 1.0  # 0 if nuisance explains the features entirely
         return (PENALTIES * mean).astype(self.squares.dtype)
 
@@ -91,7 +92,8 @@ class Ridge:
 class Regression(Protocol):
     """Maps responses to training stimuli to predicted responses to held-out stimuli."""
 
-    def predict(self, responses: Floats) -> Floats: ...
+    def predict(self, responses: Floats) -> Floats:
+        """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli."""
 
 
 def correlation(predicted: Floats, measured: Floats) -> Floats:

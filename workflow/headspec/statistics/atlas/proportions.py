@@ -30,7 +30,7 @@ def effective_cases(
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
-    """One-sided p-values, by the exact binomial test, of true means of at most `threshold`.
+    """One-sided p-values, by the exact binomial test, of true means of at most `threshold`, of their shape.
 
     Its tail is the incomplete beta function, so that effective numbers need not be whole.
     """
@@ -55,7 +55,7 @@ def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, m
 
 
 def exact_interval(mean: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's interval (1934) of proportions of `effective` cases."""
+    """Clopper and Pearson's interval (1934) of proportions `mean` of `effective` cases, of their shape."""
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits, tail = mean * effective, (1 - confidence) / 2
     misses = effective - hits

@@ -53,7 +53,10 @@ def evaluations(
     stored: Iterable[pd.DataFrame | str],
     grouped: Mapping[str, tuple[str, NDArray[np.intp]]] | None = None,
 ) -> Iterator[PrunedPredictions]:
-    """Yield the predictions of runs, given by their fields as rules pass them; see `PrunedPredictions`."""
+    """Yield the predictions of runs, given by their fields as rules pass them; see `PrunedPredictions`.
+
+    `grouped` has the texts and the group of every example, (n,), of tasks that share texts.
+    """
     for run, table in zip(runs, stored, strict=True):
         yield PrunedPredictions(Run(**run), metrics, table, grouped or {})
 

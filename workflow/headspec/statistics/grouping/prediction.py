@@ -219,15 +219,18 @@ class _Predicted:
         )
 
     def spearman(self, counts: Floats) -> float:
+        """Mean rank correlation of predicted and measured gains; tasks count as often as `counts`, (k,)."""
         return float(self.judged.spearman(self.ranks[:1], counts)[0])
 
     def right_side(self, counts: Floats) -> float:
+        """Share of gains whose sign is predicted, with `counts` (k,) of tasks."""
         sets, members = self.judged.weights(counts)
         weights = sets[:, None] * members * (self.judged.gain != 0)
         right = (1 + np.sign(self.fits) * np.sign(self.judged.gain)) / 2
         return float(_ratio((weights * right).sum(), weights.sum()))
 
     def error_ratio(self, counts: Floats) -> float:
+        """Squared error over the error of the mean gain, with `counts` (k,) of tasks."""
         sets, members = self.judged.weights(counts)
         weights = sets[:, None] * members
         error, plain = (
