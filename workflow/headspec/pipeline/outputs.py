@@ -93,7 +93,7 @@ COLUMNS = {
     "p_value": "p of a [test](statistics.md#p_value); null without one",
     "passage": "as named",
     "penalty": "of heads left open, if not `gates.penalty`; else null",
-    "prediction": "index of the predicted class, or predicted score; for pairs right less wrong "
+    "prediction": "index of the predicted class, or predicted score; for pairs right minus wrong "
     "log-likelihood; null beside `prediction_values`",
     "prediction_text": "predicted text, if the task has one; null in `ablated`",
     "prediction_values": "[several numbers](#several-numbers) of some types of tasks; else null",
