@@ -159,4 +159,3 @@ def test_formats_of_the_page_are_those_that_are_read():
     endings = re.findall(r"`(\.\w+)`", " ".join(re.findall(r"^\| (`\.[^|]+) \|", PAGE, re.M)))
     assert {*endings} == {*registry.FORMATS}
     assert all(f"`.csv{e}`" in PAGE or f"`{e}`" in PAGE for e in text_files.COMPRESSED)
-    assert len(re.findall(r"[^\s|]+", PAGE)) <= 320
