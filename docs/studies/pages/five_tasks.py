@@ -48,7 +48,7 @@ def dissociation() -> str:
 
 
 def tuning(study: str) -> str:
-    """Mean D of tuned pairs less that of frozen ones: of all ten, and of those that frozen models learnt."""
+    """Mean D of tuned pairs minus that of frozen ones: of all ten, and of those that frozen models learnt."""
     row = rows_of(table(study, "contrasts"), contrast="methods", mixture="pairs").iloc[0]
     if not row["n_left_out"]:
         return f"mean D {100 * row['dissociation']:.1f}, minus frozen {contrast(row)}"

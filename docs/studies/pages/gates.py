@@ -52,7 +52,7 @@ def budgets(study: str) -> str:
 
 
 def overlap(study: str) -> str:
-    """What seeds keep alike, beside what their numbers by layer would give."""
+    """Heads that seeds have in common, beside what their numbers by layer would give."""
     found = table(study, "overlap")
     found = found[(found["what"] == "seeds") & (found["a"] == "mean") & found["fraction"].isin(SHOWN)]
     fractions = sorted(found["fraction"].unique())

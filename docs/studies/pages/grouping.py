@@ -144,7 +144,7 @@ def _predicted(study: str) -> np.ndarray:
 def _chosen(
     study: str, encoders: int
 ) -> tuple[partition.Partition, partition.Value, partition.Value, partition.Value]:
-    """Groups by predicted gains: their value, that less random groups, and the best value."""
+    """Groups by predicted gains: their value, also minus random groups, and the best value."""
     found = _measured(study)
     k = len(found.tasks)
     learnt = [task for task in range(k) if found.tasks[task] not in found.unlearnt]
@@ -188,7 +188,7 @@ def groups(study: str) -> str:
         "encoders",
         "groups by predicted gains",
         "gain",
-        "less random groups",
+        "minus random groups",
         "best of all, chosen by this gain",
     ]
     return markdown(head, rows())

@@ -67,7 +67,7 @@ def controls() -> str:
         for method, row in found.iterrows():
             yield [f"`{method}`", row["against"], effect(row), f"{row['p_seeds']:.3f}"]
 
-    return markdown(["variant", "less", "points", "p"], lines())
+    return markdown(["variant", "minus", "points", "p"], lines())
 
 
 def sweep() -> str:

@@ -51,7 +51,7 @@ def budgets() -> str:
                     less += " *" if row["p_holm"] < 0.05 else ""
                 yield [closing, name(row, study), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
 
-    return markdown(["heads that can close", "method", "heads kept", "BLEU", "less `whole`"], rows())
+    return markdown(["heads that can close", "method", "heads kept", "BLEU", "minus `whole`"], rows())
 
 
 def kinds() -> str:

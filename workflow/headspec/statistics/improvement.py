@@ -225,7 +225,7 @@ tables/specialization.parquet
 
 before: D after plain training
 after: D after IAT
-difference: after less before
+difference: after minus before
 """
 
 

@@ -218,7 +218,7 @@ against: null, or a kind whose values are subtracted in every seed
 heads: number of heads of these kinds that are kept, mean over seeds
 share: share of the kind's heads that is kept, mean over seeds; no interval from one or two seeds, or where
     seeds do not differ
-depth: mean layer of the kept heads less of all, mean over seeds; null if a seed keeps none
+depth: mean layer of the kept heads minus that of all, mean over seeds; null if a seed keeps none
 """
 
 

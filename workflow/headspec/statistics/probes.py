@@ -39,7 +39,7 @@ heads: `best` on the other half of the sentences, or `mean` of all
 accuracy: share of units that the heads get right, mean over seeds
 control: accuracy of the [control](words.md#probes), mean over random labellings; null if a label has no units
     in any
-selectivity: accuracy less control
+selectivity: accuracy minus control
 """
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
@@ -53,7 +53,7 @@ tables/probe_changes.parquet
 label: null for all, of which `best` takes for each label its own head
 heads: `best` before training on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
-change: accuracy less `before`, mean over seeds
+change: accuracy minus `before`, mean over seeds
 """
 #: random signs of folds in a test: p of families of 800 labels can still be below 0.05 after correction
 FLIPS = 2**14

@@ -36,7 +36,7 @@ tables/transfer_summary.parquet
 method: whose encoder, as in `transfer`
 source: what the encoder learnt: the mixture, one of its tasks, their `mean`, or `none`
 n_draws: number of draws
-difference: value less `tuned`, paired by seed and draw
+difference: value minus `tuned`, paired by seed and draw
 ci_over: of both intervals
 """
 

@@ -113,9 +113,9 @@ function difference(map, measure, a, b) {
     const found = (map.differences || []).find((each) => each.measure === measure && each.task === task && each.against === against);
     if (found) return { value: found.difference.map((value) => sign * value), p: found.p };
   }
-  const [of, less] = [a, b].map((task) => measured(map, measure, task));
-  if (!of || !less) return null;
-  const second = comparable(less.value, measure);
+  const [of, minus] = [a, b].map((task) => measured(map, measure, task));
+  if (!of || !minus) return null;
+  const second = comparable(minus.value, measure);
   return { value: comparable(of.value, measure).map((value, i) => value - second[i]) };
 }
 
@@ -152,14 +152,14 @@ function headsView() {
   });
   const differs = state.b && difference(map, shown, state.a, state.b);
   const unit = AS_SHARES.includes(shown) ? "Shares of the sum over heads" : "Means over seeds";
-  if (differs) rowA.push(draw("map-difference", `${isolated(state.a)} less ${isolated(state.b)}`,
+  if (differs) rowA.push(draw("map-difference", `${isolated(state.a)} minus ${isolated(state.b)}`,
     `${unit}: + more for the first task, − less.${differs.p ? " Signs: p < 0.05, corrected over heads." : ""}`, differs.value,
     { atOnce: true, signed: true, sign: differs.p && ((i) => differs.p[i] < 0.05), more: differs.p ? { p: differs.p } : {} }));
 
   const rowB = [];
   if (before) rowB.push(...pair.map((task, k) => {
     const [now, then] = [map, before].map((each) => comparable(measured(each, shown, task).value, shown));
-    return draw(`change-${"ab"[k]}`, `${isolated(task)}: ${map.method} less ${before.method}`,
+    return draw(`change-${"ab"[k]}`, `${isolated(task)}: ${map.method} minus ${before.method}`,
       `What training changed. ${unit}: + larger than before, − smaller.`, now.map((value, i) => value - then[i]), { signed: true });
   }));
   if (shown in TOKENS) {

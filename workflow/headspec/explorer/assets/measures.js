@@ -24,7 +24,7 @@ function beliefPanels(found) {
     return there.length ? panel({ id: name, title: heading, note, picture: forest(there.map((row) => ({
       group: state.task === "mean" ? "mean over tasks" : state.task, name: worded(row.ranking), index: row.ranking === "random" ? 5 : 0, value: row[name], low: row[`${name}_low`], high: row[`${name}_high`],
       hollow: row.unpruned_at_chance || !filled(row), printed: `${per(row[name])}${name === "dissociation" ? ` ${chance(row)}` : ""}`,
-      detail: `${per(row[name])} ${interval(row[`${name}_low`], row[`${name}_high`], per)}${name === "area" && !missing(row.difference) ? `, less random orders ${percent(row.difference)} ${interval(row.difference_low, row.difference_high, percent)}, ${tested(row, "difference_p")}` : ""}` })),
+      detail: `${per(row[name])} ${interval(row[`${name}_low`], row[`${name}_high`], per)}${name === "area" && !missing(row.difference) ? `, minus random orders ${percent(row.difference)} ${interval(row.difference_low, row.difference_high, percent)}, ${tested(row, "difference_p")}` : ""}` })),
     label, { slim: true, words: per === percent ? undefined : per, ...more }), ...lined(there) }) : null;
   };
   const decimals = (value) => number(value, 2), clear = (p) => (row) => !missing(row[p]) && row[p] < 0.05;

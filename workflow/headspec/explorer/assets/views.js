@@ -171,7 +171,7 @@ function iatView() {
   const found = improved.filter((row) => !missing(row.difference)), controls = groupChoices(found, GROUP.slice(0, 2));
   const ours = found.filter((row) => row.model === state.model && row.mixture === state.mixture), tasks = unique(ours.map((row) => row.task));
   if (!tasks.includes(state.task)) state.task = tasks.includes("mean") ? "mean" : tasks[0];
-  const label = (row) => `${ofMetric(row)}: less ${row.against}`;
+  const label = (row) => `${ofMetric(row)}: minus ${row.against}`;
   const of = ours.filter((row) => row.task === state.task).sort((a, b) => label(a).localeCompare(label(b)));
   return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
     differences(of, "iat", "What the way of training changes", "Each way of training minus the one that its group names, with its interval.", label, (row) => row.method)];
@@ -191,7 +191,7 @@ function gatesView() {
   return [h("div", { class: "controls" }, controls, choice("choose-against", "compared with", against, state.measure, (value) => show({ measure: value })),
     tasks.length > 1 ? choice("choose-task", "task", tasks, state.task, (value) => show({ task: value })) : null),
   differences(of.sort((a, b) => label(a).localeCompare(label(b)) || (a.fraction ?? 2) - (b.fraction ?? 2) || (a.penalty ?? 0) - (b.penalty ?? 0)), "gates", "Pruning methods",
-    `${of.length ? capital(many("metric") ? state.task : ofMetric(of[0])) : ""}: each method less ${state.measure === "whole" ? "the model with all heads" : state.measure}, with its interval.`, label, keeps)];
+    `${of.length ? capital(many("metric") ? state.task : ofMetric(of[0])) : ""}: each method minus ${state.measure === "whole" ? "the model with all heads" : state.measure}, with its interval.`, label, keeps)];
 }
 
 function wordsView() {

@@ -172,7 +172,7 @@ def _worth(
     yield "mean gain of a task over its single-task model, in points, from measured pairs"
     last = list(weights)[2]
     lines = {name: _value(pairs, own) for name, own in weights.items()}
-    lines["these less random"] = _value(pairs, weights["these groups"] - weights[last])
+    lines["these minus random"] = _value(pairs, weights["these groups"] - weights[last])
     saved = k - len(chosen)
     if saved:
         lines[per := f"for each of {saved} saved"] = Value(*(each / saved for each in lines["these groups"]))

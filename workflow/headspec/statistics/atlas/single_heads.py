@@ -37,7 +37,7 @@ SINGLE_HEADS = Schema(
 tables/single_heads.parquet
 
 measure: `ablation` or `mean_ablation`
-change: metric without the head, less base
+change: metric without the head, minus base
 """
 #: resamples per ablation, at least: with fewer, no p could be small enough after correction over heads
 FINEST = 40

@@ -173,9 +173,9 @@ def _row(
     }
     if not all(sides):
         return row
-    values, less = (np.mean([mean.values for mean in side], axis=0) for side in sides)
+    values, reference = (np.mean([mean.values for mean in side], axis=0) for side in sides)
     bootstrap, without = (np.mean([mean.bootstrap for mean in side], axis=0) for side in sides)
-    difference, resampled = values - less, bootstrap - without
+    difference, resampled = values - reference, bootstrap - without
     low, high, over = over_seeds_and_examples(difference, resampled, confidence)
     return row | {
         "dissociation": values.mean(),

@@ -39,7 +39,7 @@ heads: name of the list
 value: metric without the listed heads
 random: mean metric without as many random heads by layer
 shared: metric without as many heads that matter most to all tasks together
-harm: `random` less `value`
+harm: `random` minus `value`
 p_corrected: `p_value` corrected for lists and tasks
 own: share of `base` that the task loses more without the list than without the shared heads
 others: the same that other tasks lose less, on average

@@ -170,14 +170,14 @@ class _Judged:
         self.gain = np.nan_to_num(gain[self.pair])
         self.mean = plain.base.reshape(self.pair.shape)  # of the training pairs
         # means of folds differ within a set if two tasks are left out
-        self.less = self.mean if held_out == 2 else np.zeros_like(self.mean)
-        self.rank = centred_ranks(self.gain - self.less, self.known)
+        self.offset = self.mean if held_out == 2 else np.zeros_like(self.mean)
+        self.rank = centred_ranks(self.gain - self.offset, self.known)
 
     def ranked(self, predicted: Floats) -> Floats:
         """Ranks of predictions (relabellings, sets, m)."""
         size = max(1, CHUNK // (predicted[0].size * predicted.shape[-1]))
         starts = range(0, len(predicted), size)
-        parts = [centred_ranks(predicted[at : at + size] - self.less, self.known) for at in starts]
+        parts = [centred_ranks(predicted[at : at + size] - self.offset, self.known) for at in starts]
         return np.concatenate(parts)
 
     def weights(self, counts: Floats) -> tuple[Floats, Floats]:
