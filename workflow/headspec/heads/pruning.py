@@ -69,7 +69,7 @@ def predictions(
     model: MultiTask, examples: dict[str, Examples], masks: list[Mask], device: Device
 ) -> dict[str, np.ndarray]:
     """Return each task's predictions under every mask, (masks, n, ...), as in `evaluated`."""
-    return {task: found.values for task, found in evaluated(model, examples, masks, device).items()}
+    return {task: predicted.values for task, predicted in evaluated(model, examples, masks, device).items()}
 
 
 @torch.no_grad()
@@ -110,16 +110,16 @@ def evaluated(
         for task, rows, indices in work:
             selected = [masks[i] for i in indices]
             wanted = {i for i, mask in enumerate(selected) if probabilities and in_predictions(mask)}
-            found = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
+            predicted = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
             shape, places = (len(masks), len(examples[task])), np.ix_(np.array(indices), rows)
             if task not in answers:  # masks without draws, those of `predictions` among them, on all rows
-                values = np.ma.masked_all((*shape, *found.values.shape[2:]), dtype=np.float64)
-                texts = None if found.texts is None else np.full(shape, None, dtype=object)
-                answers[task] = MaskedPredictions(values, found.probabilities, texts)
+                values = np.ma.masked_all((*shape, *predicted.values.shape[2:]), dtype=np.float64)
+                texts = None if predicted.texts is None else np.full(shape, None, dtype=object)
+                answers[task] = MaskedPredictions(values, predicted.probabilities, texts)
             every = answers[task]
-            every.values[places] = found.values
+            every.values[places] = predicted.values
             if every.texts is not None:
-                every.texts[places] = found.texts
+                every.texts[places] = predicted.texts
     return answers
 
 
@@ -200,13 +200,13 @@ def pruning_table(
 
 
 def predictions_table(
-    masks: list[Mask], examples: dict[str, Examples], found: dict[str, MaskedPredictions]
+    masks: list[Mask], examples: dict[str, Examples], predicted: dict[str, MaskedPredictions]
 ) -> pd.DataFrame:
     """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
     frames = []
     for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if in_predictions(mask)):
         for task, task_examples in examples.items():
-            values, probabilities, texts = found[task]
+            values, probabilities, texts = predicted[task]
             frame = task_examples.predicted(task, values[i], None if texts is None else texts[i])
             frame = frame.assign(pruned_for=mask.pruned_for, fraction=mask.fraction)
             frame[PROBABILITIES] = [*probabilities[place]] if probabilities.size else None

@@ -76,16 +76,16 @@ def _mixture_rows(importances: list[tuple[Run, pd.DataFrame | str]], fraction: f
             halves = importance_map(frame[even], task), importance_map(frame[~even], task)
             rows.append(_row(run, task, "split_half") | agreement(*halves, fraction))
         for task, other in itertools.combinations(run.tasks, 2):
-            found = agreement(run_maps[task], run_maps[other], fraction)
-            rows += [_row(run, a, "tasks", b) | found for a, b in ((task, other), (other, task))]
+            agreed = agreement(run_maps[task], run_maps[other], fraction)
+            rows += [_row(run, a, "tasks", b) | agreed for a, b in ((task, other), (other, task))]
     for run, second in itertools.combinations(sorted(maps, key=lambda run: run.path), 2):
         for task in run.tasks:
-            found = agreement(maps[run][task], maps[second][task], fraction)
+            agreed = agreement(maps[run][task], maps[second][task], fraction)
             if run.method == second.method:
-                rows.append(_row(run, task, "seeds", seed_b=second.seed) | found)
+                rows.append(_row(run, task, "seeds", seed_b=second.seed) | agreed)
             else:
                 both = (run, second), (second, run)
-                rows += [_row(a, task, "methods", b.method, b.seed) | found for a, b in both]
+                rows += [_row(a, task, "methods", b.method, b.seed) | agreed for a, b in both]
     return rows
 
 

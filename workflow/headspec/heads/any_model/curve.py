@@ -120,13 +120,16 @@ def head_curve(
         if ranked.shape != gates.exists.shape:
             raise ValueError(f"scores: got {ranked.shape}, expected {gates.exists.shape}")
         sets = [*_sets(np.where(gates.exists, ranked, np.nan), fractions, draws, seed)]
-        found = Evaluation(gates, evaluated, metric or loss)
+        evaluation = Evaluation(gates, evaluated, metric or loss)
         for closed in own.shown(sets, "sets of heads"):
-            found.add(closed.heads)
-    weights = bootstrap_counts(found.n, RESAMPLES, np.random.default_rng(derive(seed, "examples")))
-    observed, bootstrap = found.scores(np.ones((1, found.n), dtype=int))[0], found.scores(weights)
+            evaluation.add(closed.heads)
+    weights = bootstrap_counts(evaluation.n, RESAMPLES, np.random.default_rng(derive(seed, "examples")))
+    observed, bootstrap = (
+        evaluation.scores(np.ones((1, evaluation.n), dtype=int))[0],
+        evaluation.scores(weights),
+    )
     curve = _table(sets, observed, bootstrap, confidence)
-    curve.attrs = {"metric": found.name, "n": found.n}
+    curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve
 
 
@@ -169,7 +172,7 @@ def _table(sets: Sequence[Closed], observed: Floats, bootstrap: Floats, confiden
     groups: dict[tuple[float, str], list[int]] = {}
     for i, closed in enumerate(sets):
         groups.setdefault((closed.fraction, closed.order), []).append(i)
-    found = []
+    table_rows = []
     for (fraction, order), places in groups.items():
         values, samples = observed[places], bootstrap[:, places]
         number = int(sets[places[0]].heads.sum())
@@ -190,8 +193,8 @@ def _table(sets: Sequence[Closed], observed: Floats, bootstrap: Floats, confiden
                 "difference_low": difference - reach,
                 "difference_high": difference + reach,
             }
-        found.append(row)
-    return pd.DataFrame(found)
+        table_rows.append(row)
+    return pd.DataFrame(table_rows)
 
 
 def _orders(values: Floats, bootstrap: Floats, share: float) -> Orders:

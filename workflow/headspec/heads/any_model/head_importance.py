@@ -153,7 +153,7 @@ def scored_values(
     inputs: Mapping[str, Any] | None,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Return values of examples, (n, layers, heads), and which heads exist; ValueError without examples."""
-    found: list[torch.Tensor] = []
+    parts: list[torch.Tensor] = []
     scored: Scored | None = None
     with own.measuring(model), ExitStack() as stack, torch.enable_grad():
         if rule.averaged:
@@ -169,10 +169,10 @@ def scored_values(
                     scored.average(each for each, *_ in pairs)
             for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:
                 scored.start(part, donors, shift)
-                found.append(rule.values(scored).detach())
+                parts.append(rule.values(scored).detach())
     if scored is None:
         raise ValueError("batches: got none")
-    return torch.cat(found).cpu().numpy(), scored.gates.exists
+    return torch.cat(parts).cpu().numpy(), scored.gates.exists
 
 
 def by_layer(scores: NDArray[np.floating]) -> NDArray[np.floating]:

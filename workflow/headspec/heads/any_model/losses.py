@@ -135,21 +135,21 @@ def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, f
     labels = batch[LABELS].to(outputs.logits.device)
     off: dict[Example, float] = {}
     for loss in LOSSES:
-        found = loss(outputs.logits, labels)
-        if found is None:
+        by_example = loss(outputs.logits, labels)
+        if by_example is None:
             off[loss] = float("inf")
             continue
         counted = labels[:, 1:] if loss is next_tokens else labels
         weights = (counted != IGNORED).flatten(1).sum(1) if labels.dim() > 1 else labels != IGNORED
-        off[loss] = float(((found * weights).sum() / weights.sum().clamp(min=1) / own.float() - 1).abs())
+        off[loss] = float(((by_example * weights).sum() / weights.sum().clamp(min=1) / own.float() - 1).abs())
     return off, exact
 
 
 def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
     """Return the loss of each example, (batch,), from the logits of outputs."""
-    found = loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
-    assert found is not None
-    return found
+    by_example = loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
+    assert by_example is not None
+    return by_example
 
 
 Floats = NDArray[np.float64]
@@ -183,7 +183,7 @@ class Evaluation:
 
     def add(self, closed: NDArray[np.bool_]) -> None:
         """Evaluate without heads, bool (layers, heads)."""
-        found = []
+        by_batch = []
         with self.gates.closed(closed):
             for batch in self.batches:
                 values = self.measure(self.gates.model(**batch), batch)
@@ -191,18 +191,18 @@ class Evaluation:
                 if not isinstance(values, torch.Tensor) or values.shape[:1] != (n,):
                     got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
                     raise ValueError(f"metric: returned {got}, expected ({n},), a value for each example")
-                found.append(values.double().cpu().numpy())
-        self._found.append(np.concatenate(found))
+                by_batch.append(values.double().cpu().numpy())
+        self._found.append(np.concatenate(by_batch))
 
     def scores(self, weights: NDArray[np.integer]) -> Floats:
         """Return scores (resamples, sets) of samples with each example as often as `weights`, (.., n)."""
-        found = np.stack(self._found)  # (sets, n, [labels])
-        if not np.isfinite(found).all():
+        by_set = np.stack(self._found)  # (sets, n, [labels])
+        if not np.isfinite(by_set).all():
             raise NumericalError(f"{self.name}: nan or infinite with heads closed")
         if self.metric:
             labels = [torch.as_tensor(batch[LABELS]).double().cpu().numpy() for batch in self.batches]
-            return resampled_scores(self.metric, np.concatenate(labels), found, weights)
-        means: Floats = weights @ found.T / weights.sum(axis=1, keepdims=True)
+            return resampled_scores(self.metric, np.concatenate(labels), by_set, weights)
+        means: Floats = weights @ by_set.T / weights.sum(axis=1, keepdims=True)
         return means
 
 

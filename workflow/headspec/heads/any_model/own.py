@@ -109,10 +109,10 @@ def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> It
         for name, value in batch.items():
             if name == LABELS or not isinstance(value, torch.Tensor):
                 continue
-            found: Any = other.get(name)
-            same = isinstance(found, torch.Tensor) and found.shape == value.shape
-            if not same or ("mask" in name and not torch.equal(found, value)):
-                shape = tuple(found.shape) if isinstance(found, torch.Tensor) else "missing"
+            tensor: Any = other.get(name)
+            same = isinstance(tensor, torch.Tensor) and tensor.shape == value.shape
+            if not same or ("mask" in name and not torch.equal(tensor, value)):
+                shape = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else "missing"
                 raise ValueError(
                     f"corrupted: {name} of batch {number} is {shape}, expected {tuple(value.shape)} with the "
                     "same padding: tokens stand in for those in the same places"

@@ -172,8 +172,8 @@ def _depends(
 
     with torch.no_grad():
         again, once_more = (func(*tree_map(f, args), **tree_map(f, kwargs)) for f in (others, lambda x: x))
-    found = [next(filter(_is_number, tree_leaves(each)), output) for each in (again, once_more)]
-    return torch.equal(found[1], output) and not torch.equal(found[0], output)
+    outputs = [next(filter(_is_number, tree_leaves(each)), output) for each in (again, once_more)]
+    return torch.equal(outputs[1], output) and not torch.equal(outputs[0], output)
 
 
 class Scored:
@@ -224,16 +224,16 @@ class Scored:
         with self._paths or nullcontext():
             outputs = self.gates.model(**self.batch)
             with self._paths.stops() if self._paths else nullcontext():
-                found = self.loss(outputs, self.batch)
-        if not isinstance(found, torch.Tensor):
-            raise ValueError(f"loss: returned a {type(found).__name__}, expected a tensor ({self.n},)")
-        if found.shape != (self.n,):
+                returned = self.loss(outputs, self.batch)
+        if not isinstance(returned, torch.Tensor):
+            raise ValueError(f"loss: returned a {type(returned).__name__}, expected a tensor ({self.n},)")
+        if returned.shape != (self.n,):
             raise ValueError(
-                f"loss: returned {tuple(found.shape)}, expected ({self.n},), one for each example"
+                f"loss: returned {tuple(returned.shape)}, expected ({self.n},), one for each example"
             )
         if self._paths:
-            self._paths.require(found)
-        return found
+            self._paths.require(returned)
+        return returned
 
     @torch.no_grad()
     def contexts(self, batch: Inputs) -> Contexts:

@@ -76,10 +76,10 @@ def _listed(name: str, values: Any) -> list[Any]:
     """Return an argument as a list; ValueError if it is one text, or empty."""
     if isinstance(values, (str, Mapping)):
         raise ValueError(f"{name}: got one {type(values).__name__}, expected several, such as in a list")
-    found = values.tolist() if hasattr(values, "tolist") else list(values)
-    if not found:
+    items = values.tolist() if hasattr(values, "tolist") else list(values)
+    if not items:
         raise ValueError(f"{name}: got none")
-    return found
+    return items
 
 
 def _texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], most: int) -> dict[str, list[list[int]]]:
@@ -114,19 +114,19 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
         if isinstance(label, str) and label not in known:
             raise ValueError(f"labels: got '{label}'; the model has {listing(known)}.{nearest(label, known)}")
     try:
-        found = np.array([known[x] if isinstance(x, str) else x for x in labels], dtype=float)
+        numbers = np.array([known[x] if isinstance(x, str) else x for x in labels], dtype=float)
     except (TypeError, ValueError):
         raise ValueError("labels: got some that are not numbers, expected a class or score of each") from None
-    missing = np.flatnonzero(np.isnan(found).reshape(len(found), -1).any(1))
+    missing = np.flatnonzero(np.isnan(numbers).reshape(len(numbers), -1).any(1))
     if len(missing):
         raise ValueError(f"labels: got nan for example {missing[0]}, expected a class or score")
     classes = model.config.num_labels
-    if found.ndim > 1 or classes == 1 or model.config.problem_type == "regression":
-        return torch.from_numpy(found).float()
-    wrong = found[(found % 1 != 0) | (found < 0) | (found >= classes)]
+    if numbers.ndim > 1 or classes == 1 or model.config.problem_type == "regression":
+        return torch.from_numpy(numbers).float()
+    wrong = numbers[(numbers % 1 != 0) | (numbers < 0) | (numbers >= classes)]
     if len(wrong):
         raise ValueError(f"labels: got {wrong[0]:g}; the model has classes 0 to {classes - 1}")
-    return torch.from_numpy(found).long()
+    return torch.from_numpy(numbers).long()
 
 
 def _written(

@@ -105,8 +105,8 @@ def _own_values(gates: HeadGates, site: Site) -> None:
                 seed = torch.zeros_like(context)
                 seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
                 (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
-                found = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
-                mixing |= found != [head * groups // heads]
+                reached_groups = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
+                mixing |= reached_groups != [head * groups // heads]
         return context.detach(), weights
 
     with watched(site.attention, attend), torch.no_grad():

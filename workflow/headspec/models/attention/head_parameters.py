@@ -52,11 +52,11 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     do not belong to heads, because something comes before it.
     """
     slices: list[Slice] = []
-    with _contexts(gates) as found:
+    with _contexts(gates) as contexts:
         for site in gates.sites:
             served = np.zeros_like(gates.exists)
             served[site.rows] = gates.exists[site.rows]
-            slices += _inputs(site, found[site.rows[0]], served)
+            slices += _inputs(site, contexts[site.rows[0]], served)
             if projections != "qkvo":
                 continue
             if site.output is None:
@@ -79,10 +79,10 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
 
     They are by row, (batch, tokens, heads, size).
     """
-    found: dict[int, torch.Tensor] = {}
+    contexts: dict[int, torch.Tensor] = {}
 
     def note(row: int, context: torch.Tensor) -> torch.Tensor:
-        found[row] = context
+        contexts[row] = context
         return context.detach()
 
     frozen = [p for p in gates.model.parameters() if not p.requires_grad and p.is_floating_point()]
@@ -92,7 +92,7 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     try:
         with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
             gates.model(**on(device, gates.inputs))
-        yield found
+        yield contexts
     finally:
         for parameter in frozen:
             parameter.requires_grad_(False)
@@ -122,8 +122,8 @@ def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, 
             context, parameters, seed, retain_graph=True, allow_unused=True, materialize_grads=True
         )
         by_head.append([_rows_and_columns(gradient.isnan()) for gradient in gradients])
-    for parameter, found in zip(parameters, zip(*by_head, strict=True), strict=True):
-        rows, columns = (torch.stack(parts).cpu().numpy() for parts in zip(*found, strict=True))
+    for parameter, by_heads in zip(parameters, zip(*by_head, strict=True), strict=True):
+        rows, columns = (torch.stack(parts).cpu().numpy() for parts in zip(*by_heads, strict=True))
         across = not (rows != rows[:1]).any() and bool((columns != columns[:1]).any())
         yield parameter, across, columns if across else rows
 

@@ -54,14 +54,14 @@ def unfused(model: PreTrainedModel) -> Iterator[None]:
 
 def _configs(model: PreTrainedModel) -> list[Any]:
     """Return the configs of a model and of its parts."""
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
     waiting = [vars(module).get("config") for module in model.modules()]
     while waiting:
         config = waiting.pop()
-        if hasattr(config, "sub_configs") and id(config) not in found:
-            found[id(config)] = config
+        if hasattr(config, "sub_configs") and id(config) not in configs:
+            configs[id(config)] = config
             waiting += [getattr(config, name, None) for name in config.sub_configs]
-    return [*found.values()]
+    return [*configs.values()]
 
 
 #: context vectors (batch, tokens, heads, size), and attention weights or None

@@ -105,7 +105,7 @@ def get(model: PreTrainedModel, key: Hashable | None) -> Heads | None:
         return None
     _known.move_to_end(key)
     (sites, first_rows, rows), outputs = _known[key]
-    found = [
+    matching = [
         dataclasses.replace(
             site,
             attention=model.get_submodule(site.name),
@@ -114,21 +114,21 @@ def get(model: PreTrainedModel, key: Hashable | None) -> Heads | None:
         )
         for site, output in zip(sites, outputs, strict=True)
     ]
-    if any(site.output is not None and not site.columns()[-1].any() for site in found):
+    if any(site.output is not None and not site.columns()[-1].any() for site in matching):
         return None
-    return Heads(found, dict(first_rows), rows)
+    return Heads(matching, dict(first_rows), rows)
 
 
-def keep(model: PreTrainedModel, key: Hashable | None, found: Heads) -> None:
+def keep(model: PreTrainedModel, key: Hashable | None, heads: Heads) -> None:
     """Keep the places of heads that were found and checked."""
     if key is None:
         return
     names: dict[Any, str] = {module: name for name, module in model.named_modules()}
     empty: Any = None
     bare = [
-        dataclasses.replace(site, attention=empty, output=None, rows=[*site.rows]) for site in found.sites
+        dataclasses.replace(site, attention=empty, output=None, rows=[*site.rows]) for site in heads.sites
     ]
-    outputs = [None if site.output is None else names[site.output] for site in found.sites]
-    _known[key] = Heads(bare, dict(found.first_rows), found.rows), outputs
+    outputs = [None if site.output is None else names[site.output] for site in heads.sites]
+    _known[key] = Heads(bare, dict(heads.first_rows), heads.rows), outputs
     while len(_known) > MOST:
         _known.popitem(last=False)

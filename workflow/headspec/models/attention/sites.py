@@ -221,10 +221,10 @@ def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, input
     return shape[0] != texts
 
 
-def _require_told_apart(found: list[tuple[int, Site]], calls: list[_Call]) -> None:
+def _require_told_apart(sites: list[tuple[int, Site]], calls: list[_Call]) -> None:
     """Raise ModelError if cross-attention may have been taken for self-attention of a decoder."""
     encoder, decoder, cross = (
-        [calls[number].context.shape[1] for number, site in found if site.kind == kind]
+        [calls[number].context.shape[1] for number, site in sites if site.kind == kind]
         for kind in (ENCODER, DECODER, CROSS)
     )
     if decoder and encoder and not cross and encoder[-1] == decoder[0]:
@@ -267,8 +267,8 @@ def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
 
     def enter(places: list[tuple[int, str]], module: nn.Module, args: Any, given: dict[str, Any]) -> None:
         crossing.discard(module)
-        found = (args[place] if place < len(args) else given.get(name) for place, name in places)
-        if any(states is not None for states in found):
+        tensors = (args[place] if place < len(args) else given.get(name) for place, name in places)
+        if any(states is not None for states in tensors):
             crossing.add(module)
 
     def take(module: nn.Module, args: tuple[Any, ...]) -> None:

@@ -124,8 +124,8 @@ def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.
     tasks = [output.name for output in session.get_outputs()]
 
     def run(batch: Batch) -> dict[str, np.ndarray]:
-        found = session.run(tasks, {name: value.numpy() for name, value in onnx_inputs(batch).items()})
-        return dict(zip(tasks, found, strict=True))
+        logits = session.run(tasks, {name: value.numpy() for name, value in onnx_inputs(batch).items()})
+        return dict(zip(tasks, logits, strict=True))
 
     return run
 
@@ -134,8 +134,8 @@ def logit_difference(path: Path, texts: dict[str, Examples], expected: dict[str,
     """Return the largest absolute difference of the file's logits from `expected` ones, (n, classes)."""
     run, largest = opened_onnx(path), 0.0
     for task, examples in texts.items():
-        found = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])
-        largest = max(largest, float(np.abs(found - expected[task]).max()))
+        logits = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])
+        largest = max(largest, float(np.abs(logits - expected[task]).max()))
     return largest
 
 

@@ -49,9 +49,9 @@ def number_parts(attention: nn.Module) -> list[nn.Module]:
 def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
     """Note which attributes of each module and its config are read in the block."""
     read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
-    found = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
+    classes = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
     try:
-        for module, (module_class, config) in found.items():
+        for module, (module_class, config) in classes.items():
             if config is not None:
                 own = copy.copy(config)
                 object.__setattr__(own, "__class__", _noting(type(config), True, read[module]))
@@ -59,7 +59,7 @@ def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, s
             module.__class__ = _noting(module_class, False, read[module])
         yield read
     finally:
-        for module, (module_class, config) in found.items():
+        for module, (module_class, config) in classes.items():
             module.__class__ = module_class
             if config is not None:
                 module.__dict__[CONFIG] = config
@@ -127,10 +127,10 @@ def _values(
 ) -> dict[str, dict[str, int]]:
     own = {place: after.all()[number] for (each, place), number in chosen.items() if each is module_class}
     parts = {"attributes": False, CONFIG: True}
-    found = {
+    by_module = {
         key: {name: n for (inside, name), n in own.items() if inside == part} for key, part in parts.items()
     }
-    return {key: values for key, values in found.items() if values}
+    return {key: values for key, values in by_module.items() if values}
 
 
 def put_numbers(module: Any, values: Mapping[str, Any]) -> None:

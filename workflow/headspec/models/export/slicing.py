@@ -131,11 +131,11 @@ def _outputs(model: PreTrainedModel, gates: HeadGates) -> list[torch.Tensor]:
     They read different attributes: fused attention may infer from shapes how many heads share a key.
     """
     with evaluating(model), torch.no_grad():
-        found = [first(model(**gates.inputs))]
+        outputs = [first(model(**gates.inputs))]
         if model.config._attn_implementation != "eager" and not any(site.own for site in gates.sites):
             with unfused(model):
-                found.append(first(model(**gates.inputs)))
-    return found
+                outputs.append(first(model(**gates.inputs)))
+    return outputs
 
 
 def _unshared(gates: HeadGates) -> HeadGates:
@@ -244,6 +244,6 @@ def _blocks(rows: list[tuple[Slice, frozenset[int]]], computed: list[int]) -> li
         if not parts or any(users & rows[other][1] for other in parts[-1]):
             parts.append([])
         parts[-1].append(number)
-    found = [[i for i in part if head in rows[i][1]] for part in parts for head in computed]
-    whole = all(found) and len({row.stop - row.start for row, _ in rows}) == 1
-    return [i for part in found for i in part] if whole else None
+    blocks = [[i for i in part if head in rows[i][1]] for part in parts for head in computed]
+    whole = all(blocks) and len({row.stop - row.start for row, _ in rows}) == 1
+    return [i for part in blocks for i in part] if whole else None

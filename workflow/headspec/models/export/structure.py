@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 @contextmanager
 def noted_biases(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
     """Note the arguments of each attention module in the block that have a part for each head."""
-    found: dict[nn.Module, set[str]] = {}
+    arguments: dict[nn.Module, set[str]] = {}
 
     def note(heads: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         (_, states), *others = inspect.signature(module.forward).bind(*args, **kwargs).arguments.items()
-        found[module] |= {name for name, value in others if _by_head(value, heads, states)}
+        arguments[module] |= {name for name, value in others if _by_head(value, heads, states)}
 
     with ExitStack() as stack:
         for site in sites:
-            found[site.attention] = set()
+            arguments[site.attention] = set()
             hook = functools.partial(note, site.heads)
             handle = site.attention.register_forward_pre_hook(hook, with_kwargs=True)
             stack.callback(handle.remove)
-        yield found
+        yield arguments
 
 
 def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
@@ -136,7 +136,7 @@ def shared(model: PreTrainedModel) -> dict[str, str]:
     }
 
 
-def renamed(found: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+def renamed(settings: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
     """Return what `of` found with the names of a model, which may be the base of the one that it is of."""
     prefix, names = f"{model.base_model_prefix}.", {name for name, _ in model.named_modules()}
 
@@ -144,7 +144,7 @@ def renamed(found: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
         short = name.removeprefix(prefix)
         return short if name not in names and short.rpartition(".")[0] in {"", *names} else name
 
-    pairs = {key: {own(name): value for name, value in found[key].items()} for key in found}
+    pairs = {key: {own(name): value for name, value in settings[key].items()} for key in settings}
     return pairs | {"tied": {name: own(source) for name, source in pairs["tied"].items()}}
 
 
