@@ -1,7 +1,7 @@
 """Important attention-head pruning (IAP): every task evaluated under every mask."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -97,7 +97,7 @@ def evaluated(
     answers: dict[str, MaskedPredictions] = {}  # of all masks and examples of a task
     work = []  # (task, rows, mask indices)
     for task, task_examples in examples.items():
-        groups: dict[tuple[Any, ...], list[int]] = {}
+        groups: dict[tuple[object, ...], list[int]] = {}
         for i, mask in enumerate(masks):
             rng = np.random.default_rng(derive(seed, "draw examples", task))
             rows = draw_rows(

@@ -3,7 +3,6 @@
 import functools
 import itertools
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,9 +63,11 @@ def reliability(
     return frame.astype({"against": "str", "seed_a": "Int32", "seed_b": "Int32"})
 
 
-def _mixture_rows(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
+def _mixture_rows(
+    importances: list[tuple[Run, pd.DataFrame | str]], fraction: float
+) -> list[dict[str, object]]:
     """Return the rows of one model and mixture."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     maps: dict[Run, dict[str, NDArray[np.float64]]] = {}
     for run, stored in importances:
         frame = tables.read(stored) if isinstance(stored, str) else stored
@@ -91,6 +92,6 @@ def _mixture_rows(importances: list[tuple[Run, pd.DataFrame | str]], fraction: f
 
 def _row(
     run: Run, task: str, kind: str, against: str | None = None, seed_b: int | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {"model": run.model, "mixture": run.mixture, "method": run.method, "task": task,
             "kind": kind, "against": against, "seed_a": run.seed, "seed_b": seed_b}  # fmt: skip

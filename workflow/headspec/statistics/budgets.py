@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -103,7 +103,7 @@ def budgets(
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
         groups.setdefault((run.run.model, run.run.mixture, run.run.method, run.scope), []).append(run)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for key, group in groups.items():
         drawn = derive(seed, "budgets", *key[:3], DRAWN_AS[key[3]])
         names = dict(zip(SET_KEYS, key, strict=False))
@@ -122,7 +122,7 @@ def _rows(
     resamples: int,
     confidence: float,
     seed: int,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the rows of the runs of all seeds on one mixture, by one method."""
     frames = {run: read(run) for run in group}
     examples = (frame[["task", "example"]].drop_duplicates() for frame in frames.values())
@@ -142,7 +142,7 @@ def _rows(
         others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
         if paired := PAIRED.get(method):
             others.append((paired, fraction, penalty))
-        compared: list[tuple[str | None, Kept, dict[Key, dict[str, Any]]]] = [
+        compared: list[tuple[str | None, Kept, dict[Key, dict[str, object]]]] = [
             (other[0], other, differences(by_task, by_method[other], metrics, resamples, confidence, seed))
             for other in others
             if other in by_method and other[0] != method

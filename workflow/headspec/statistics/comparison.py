@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -156,7 +155,7 @@ def differences(
     resamples: int,
     confidence: float,
     seed: int,
-) -> dict[Key, dict[str, Any]]:
+) -> dict[Key, dict[str, object]]:
     """Return the difference of each metric from `other`'s, with its interval and p."""
     here, there = values_of(predictions, metrics), values_of(other, metrics)
     by_key = {}

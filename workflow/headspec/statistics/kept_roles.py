@@ -1,7 +1,6 @@
 """Roles of the kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -108,7 +107,7 @@ def role_counts(
 
 def _rows(
     group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the rows of all seeds of a method, number of heads and set; see `by_layer` for `order`.
 
     `exists` is bool (layers, heads).

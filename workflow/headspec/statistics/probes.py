@@ -159,7 +159,7 @@ def probes(
     return table[table["n"] > 0].reset_index(drop=True)[list(PROBES.columns)]
 
 
-def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, Any]:
+def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, object]:
     """Columns of `PROBES` for all labels of the runs of all seeds."""
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:

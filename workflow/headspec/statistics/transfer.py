@@ -73,7 +73,7 @@ def transfer_summary(
             plain = grids.get(("tuned", mixture))
             for method, source, grid in _compared(grids, mixture, tasks):
                 low, high, over = over_seeds_and_draws(grid, confidence)
-                difference: tuple[Any, ...] = (np.nan,) * 3
+                difference: tuple[object, ...] = (np.nan,) * 3
                 if plain is not None and method != "tuned":
                     difference = ((grid - plain).mean(), *over_seeds_and_draws(grid - plain, confidence)[:2])
                 table.append(

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +66,7 @@ def _with_mean(values: Floats) -> Floats:
 
 def _interval_rows(
     tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Rows for `tasks` (task: its metric), from `values` (S, draws, k) and `bootstrap` (resamples, S, k)."""
     orders = Orders.estimate(values) if values.shape[1] > 1 else None
     low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
@@ -80,7 +79,7 @@ def _interval_rows(
 
 def _curve_rows(
     seeds: list[Curve], fractions: list[float], tasks: dict[str, str], confidence: float
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     rows = []
     for i, fraction in enumerate(fractions):
         values = np.stack([curve.values[:, i] for curve in seeds])
@@ -100,7 +99,7 @@ def _area_rows(
     fractions: list[float],
     tasks: dict[str, str],
     confidence: float,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Rows of the area of a ranking, and of its differences from the baselines."""
     weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
 
@@ -155,7 +154,7 @@ def pruning_curves(
         metrics[key] = {task: evaluation.metrics[task] for task in run.tasks}
         for order, ordered in _by_order(evaluation):
             groups[key, order].append(sample(ordered, resamples, seed))
-    rows: dict[str, list[dict[str, Any]]] = {"pruning_curves": [], "pruning_areas": []}
+    rows: dict[str, list[dict[str, object]]] = {"pruning_curves": [], "pruning_areas": []}
     for (key, order), seeds in groups.items():
         by_ranking, tasks = _aligned(seeds), metrics[key]
         for ranking, curves in by_ranking.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -135,12 +135,12 @@ def _means(
 
 
 def _methods(
-    row: Callable[..., dict[str, Any]],
+    row: Callable[..., dict[str, object]],
     model: str,
     name: str,
     mixtures: Sequence[str],
     means: Mapping[str, Mapping[str, _Mean]],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Compare every two methods on the `mixtures` that both have."""
     rows = []
     for method, against in itertools.combinations(means, 2):
@@ -153,7 +153,7 @@ def _methods(
 
 def _row(
     key: tuple[str, ...], means: Sequence[_Mean], others: Sequence[_Mean], confidence: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a row: the mean over `means` minus that over `others`, without those that learnt nothing.
 
     Methods are compared on the same mixtures: one that either has not learnt is left out of both.
@@ -165,7 +165,7 @@ def _row(
     else:
         sides = [[mean for mean in side if mean.learnt] for side in (means, others)]
         n, left = len(means) + len(others), sum(map(len, sides))
-    row: dict[str, Any] = dict(zip(list(CONTRASTS.columns)[: CONTRASTS.keys], key, strict=True)) | {
+    row: dict[str, object] = dict(zip(list(CONTRASTS.columns)[: CONTRASTS.keys], key, strict=True)) | {
         "n_seeds": len(means[0].values),
         "n_mixtures": left,
         "n_at_chance": sum(mean.at_chance for side in sides for mean in side),

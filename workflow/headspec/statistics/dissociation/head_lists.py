@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -114,7 +114,7 @@ def _scores(
 ) -> _Scores:
     """Metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
     run = evaluation.run
-    by_task: list[tuple[Any, ...]] = []
+    by_task: list[tuple[object, ...]] = []
     for task in run.tasks:
         rows = frame[frame["task"] == task].assign(draw=lambda rows: rows["draw"].fillna(0))
         where = f"{run.path}/listed.parquet: task '{task}' lacks predictions for the list '{heads}'"
@@ -138,7 +138,7 @@ def _scores(
     return _Scores(*(np.stack([np.asarray(values[i]) for values in by_task], axis=-1) for i in range(4)))
 
 
-def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
+def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
     """Columns (k,) of k tasks with one list, except names and corrections over lists."""
     values = np.stack([one.values for one in seeds])  # (S, 3, k)
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)

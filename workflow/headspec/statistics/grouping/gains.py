@@ -6,7 +6,6 @@ source, minus its metric alone. The diagonal is nan.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +60,7 @@ def sharing(
     alone = {
         (model, task): one[task] for (model, task, method), one in by_mixture.items() if method == SINGLE
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for (model, mixture, method), by_task in by_mixture.items():
         row = {"model": model, "mixture": mixture, "method": method}
         others = {task: alone[model, task] for task in by_task if (model, task) in alone}

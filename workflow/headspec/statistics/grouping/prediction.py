@@ -9,7 +9,6 @@ pairs of several left-out tasks would be biased: a mean without a task's high ga
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -97,7 +96,7 @@ def predict(
     relabelled = _relabellings(k, derive(seed, "grouping", model))
     ordered = np.array(gains.tasks)
     predictions: list[pd.DataFrame] = []
-    scores: list[dict[str, Any]] = []
+    scores: list[dict[str, object]] = []
     for held_out, names in ((1, [*features, ALL, BASELINE, BOTH]), (2, [*features, ALL])):
         by_name = {}
         if n_tasks >= FEWEST:
