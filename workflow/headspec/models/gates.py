@@ -23,7 +23,7 @@ from headspec.head_arrays import CROSS
 from headspec.models.attention import gate_checks, known
 from headspec.models.attention.interface import Attended, Attention, as_written, evaluating, watched
 from headspec.models.attention.probe_inputs import check_model, on, probe_inputs, sequences
-from headspec.models.attention.sites import LAYER, Site, find, stacks
+from headspec.models.attention.sites import FOLDED, LAYER, Site, find, stacks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -61,8 +61,8 @@ class HeadGates:
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
     sequences : sequences of an example there, such as choices, which its gates act on
-    folded : rows whose batch is not the one of examples, because windows, frames, channels or images are
-        in it; they take gates (layers, heads), or those of one example alone
+    folded : rows whose batch is not the one of examples, because `FOLDED` are in it; they take gates
+        (layers, heads), or those of one example
     attending : in a block, whether the attention of a row is being computed
 
     Raises
@@ -316,8 +316,8 @@ class HeadGates:
             gate = values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
             if layer in self.folded and max(gate.shape[:-2], default=1) > 1:
                 raise ValueError(
-                    f"gates: got {tuple(values.shape)} for a model that folds windows, frames, channels or "
-                    f"images into the batch of row {layer}; expected ({self.layers}, {self.heads})"
+                    f"gates: got {tuple(values.shape)} for a model that folds {FOLDED} into the batch of row "
+                    f"{layer}; expected ({self.layers}, {self.heads})"
                 )
             if gate.dim() == 3:
                 gate = gate[:, None]  # (batch, 1, heads, 1)

@@ -13,6 +13,7 @@ from torch import nn
 from headspec.errors import ModelError
 from headspec.models import saved
 from headspec.models.architectures import caches
+from headspec.models.attention.sites import FOLDED
 from headspec.models.batching import Batch, continuations_attention
 from headspec.models.devices import Device
 from headspec.models.encoders import classifier_dropout
@@ -57,7 +58,9 @@ class MultiTask(nn.Module):
         self.gates = HeadGates(encoder)
         if self.gates.folded:
             model_type = encoder.config.model_type
-            raise ModelError(f"the heads of this {model_type} cannot be gated by text: its batches mix texts")
+            raise ModelError(
+                f"the heads of this {model_type} cannot be gated by text: it folds {FOLDED} into its batch"
+            )
         self.hidden: int = encoder.config.get_text_config().hidden_size
         self.caches = caches(encoder.config.to_dict())
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))

@@ -17,9 +17,7 @@ from headspec.heads.any_model.losses import Loss
 from headspec.heads.any_model.scored import Scored
 from headspec.heads.any_model.scores import SCORES, Score, chosen
 from headspec.models.attention.probe_inputs import check_model
-
-#: what gates of examples cannot act on
-FOLDS = "folds windows, frames, channels or images into its batch"
+from headspec.models.attention.sites import FOLDED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -164,7 +162,10 @@ def scored_values(
                 folded = bool(scored.gates.folded)
                 if folded and not rule.by_example:
                     able = ", ".join(name for name, other in SCORES.items() if other.by_example)
-                    raise ValueError(f"score: got one by tokens for a model that {FOLDS}; expected {able}")
+                    raise ValueError(
+                        f"score: got one by tokens for a model that folds {FOLDED} into its batch; "
+                        f"expected {able}"
+                    )
                 if rule.averaged:
                     scored.average(each for each, *_ in pairs)
             for part in own.one_by_one(batch, model.main_input_name) if folded else [batch]:

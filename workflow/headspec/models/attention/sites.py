@@ -65,6 +65,8 @@ class Grouped(nn.Module):
         return by_head.index_select(-2, self.key_heads).flatten(-2)
 
 
+#: what some models fold into the batch of an attention, on which gates of examples cannot act
+FOLDED = "windows, frames, channels or images"
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 #: the outermost module of attention in the name of a layer inside it: "encoder.layer.0.attention" in
@@ -91,7 +93,7 @@ class Site:
     kind : the kind of attention
     heads, size : number of heads, 0 if all were removed, and the length of a context vector
     keys : number of heads of keys and values, None if it is not seen
-    folded : whether its batch is not the one of examples: windows, frames, channels or images are in it
+    folded : whether its batch is not the one of examples: `FOLDED` are in it
     rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
 
