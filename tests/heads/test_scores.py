@@ -212,6 +212,36 @@ def test_padding_may_be_at_either_end():
         np.testing.assert_allclose(found, expected, rtol=5e-3, atol=1e-5)
 
 
+def test_tokens_by_layer_is_the_code_released_with_michel_et_al():
+    """`calculate_head_importance` in `classifier_eval.py` of github.com/pmichel31415/pytorch-pretrained-BERT.
+
+    It sums |ctx . dL/dctx| of every head and token, divides by a number for each layer, which its norm by
+    layer takes back, and by this norm.
+    """
+    model = any_model.model("roberta").eval()
+    (batch,) = [{name: value[:2] for name, value in KINDS["roberta"].batch().items()}]
+    others = {**batch, "input_ids": batch["input_ids"].flip(1), "labels": batch["labels"].flip(0)}
+    importance = torch.zeros(2, 4)
+    for each in (batch, others):
+        contexts, hooks = [], []
+        for layer in model.roberta.encoder.layer:
+
+            def note(_, args, contexts=contexts):
+                contexts.append(args[0])
+                args[0].retain_grad()
+
+            hooks.append(layer.attention.output.dense.register_forward_pre_hook(note))
+        model(**each).loss.backward()
+        for hook in hooks:
+            hook.remove()
+        for layer, context in enumerate(contexts):
+            ctx, grad = (x.unflatten(-1, (4, 8)).transpose(1, 2) for x in (context, context.grad))
+            importance[layer] += torch.einsum("bhli,bhli->bhl", grad, ctx).abs().sum(-1).sum(0).detach()
+    importance /= importance.square().sum(-1, keepdim=True).sqrt()
+    found = headspec.head_importance(model, [batch, others], score="tokens", normalize="layer")
+    np.testing.assert_allclose(found, importance, rtol=1e-4)
+
+
 def test_a_layer_without_a_score_is_not_divided_by_it():
     model, batches = any_model.model("ragged"), any_model.batches("ragged")
     scores, divided = (headspec.head_importance(model, batches, normalize=by) for by in (None, "layer"))

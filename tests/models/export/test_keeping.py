@@ -13,7 +13,7 @@ from headspec import compat
 from headspec.errors import ModelError
 from headspec.models.export import structure
 from headspec.models.gates import HeadGates
-from support.model_types import any_model
+from support.model_types import any_model, every_type
 from support.models import make
 
 FIRST, LATER = {0: [1], 1: [0, 3]}, {0: [0, 1], 1: [0]}
@@ -37,6 +37,41 @@ def test_a_config_with_a_number_of_heads_says_it_and_transformers_loads_it_alone
         assert torch.equal(logits(alone, "mixtral"), logits(pruned, "mixtral"))
 
 
+GATED = {
+    "step3p7": {
+        "text_config": {"mlp_layer_types": ["dense"] * 2, "num_hidden_layers": 2, "sliding_window": 8,
+                        "layer_types": ["full_attention", "sliding_attention"]},
+        "vision_config": {"image_size": 28},
+    },
+    "dots3_note_text": every_type.OWN["dots3_note_text"],
+}  # fmt: skip
+#: removed heads of two layers that share keys in pairs: as many, but not as many keys
+AS_MANY = {0: [0, 1], 1: [1, 3]}
+
+
+@pytest.mark.parametrize(("heads", "alone"), [(AS_MANY, True), ({0: [0, 1]}, False)], ids=str)
+@pytest.mark.parametrize("kind", ["gemma4_text", "gemma4_unified_text"])
+def test_numbers_by_layer_are_those_of_keys(kind, heads, alone, tmp_path):
+    """What these types read by layer of their config is the number of key heads, not of queries."""
+    keys = {"num_key_value_heads": 2, "num_global_key_value_heads": 2}
+    model = AutoModel.from_config(every_type.config(kind, **every_type.OWN[kind], **keys)).eval()
+    pruned = headspec.remove_heads(model, heads)
+    assert bool(structure.of(pruned.config)["modules"]) != alone
+    headspec.save(pruned, tmp_path)
+    loaded = (AutoModel.from_pretrained if alone else headspec.load)(tmp_path)
+    ids = any_model.ids() % 90  # words with an embedding in every layer
+    with torch.no_grad():
+        assert torch.equal(loaded(ids)[0], pruned(ids)[0])
+
+
+@pytest.mark.parametrize("kind", GATED)
+def test_types_whose_queries_differ_by_layer_put_a_gate_behind_heads(kind):
+    """They alone could say in their config that layers keep different numbers of heads."""
+    model = AutoModel.from_config(every_type.config(kind, **GATED[kind])).eval()
+    with pytest.raises(ModelError, match="cannot be removed"):
+        headspec.remove_heads(model, {0: [0, 1]})
+
+
 @pytest.mark.parametrize("kind", ["roberta", "mpnet"])
 def test_others_are_refused_by_transformers_alone_and_loaded_without_what_was_removed(kind, tmp_path):
     pruned = small(kind)
@@ -54,7 +89,11 @@ def test_others_are_refused_by_transformers_alone_and_loaded_without_what_was_re
 
 @torch.no_grad()
 def test_the_encoder_inside_is_saved_and_loaded_as_well(tmp_path):
-    encoder, ids = small("roberta").base_model.eval(), any_model.ids()
+    pruned, ids = small("roberta"), any_model.ids()
+    encoder = pruned.base_model.eval()
+    with pytest.raises(ModelError, match="'pooler' is missing"):
+        headspec.save(encoder, tmp_path)
+    headspec.save(pruned, tmp_path / "whole")  # whose config is the encoder's
     encoder.save_pretrained(tmp_path)
     assert torch.equal(headspec.load(tmp_path)(ids)[0], encoder(ids)[0])
 
@@ -77,6 +116,35 @@ def test_what_the_config_does_not_describe_is_refused(tmp_path):
     with pytest.raises(TypeError, match="^model: got Linear, expected a model of transformers"):
         headspec.save(pruned.classifier.dense, tmp_path)
     assert not [*tmp_path.iterdir()]
+
+
+def adapted():
+    peft = pytest.importorskip("peft")
+    model = any_model.model("roberta")
+    made = peft.get_peft_model(model, peft.LoraConfig(target_modules=["query", "value", "dense"]))
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.3)
+    return made
+
+
+def test_adapters_are_merged_before_heads_are_removed(tmp_path):
+    """Otherwise a sentence says so, whether they are still there or were merged later."""
+    with headspec.HeadGates(adapted()).closed(FIRST) as gates:
+        expected = logits(gates.model, "roberta")
+    pruned = headspec.remove_heads(adapted(), FIRST)
+    torch.testing.assert_close(logits(pruned, "roberta"), expected, rtol=1e-4, atol=1e-4)
+    merge = r".* merge them before heads are removed: remove_heads\(model.merge_and_unload\(\), heads\)$"
+    for model in (pruned, pruned.base_model.model):
+        with pytest.raises(ModelError, match=f"^this roberta has adapters, {merge}"):
+            headspec.save(model, tmp_path)
+    with pytest.raises(ModelError, match=f"^this roberta had adapters when heads were removed, {merge}"):
+        headspec.save(pruned.merge_and_unload(), tmp_path)
+    assert not [*tmp_path.iterdir()]
+    headspec.save(headspec.remove_heads(adapted().merge_and_unload(), FIRST), tmp_path)
+    loaded = headspec.load(tmp_path)
+    torch.testing.assert_close(logits(loaded, "roberta"), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """A model without its closed heads computes what it did with their gates closed."""
 
+import itertools
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 from headspec.errors import ModelError
+from headspec.models.export import slicing
 from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
@@ -52,6 +56,22 @@ def test_heads_that_others_listen_to_cannot_be_removed():
     talking = encoder("deberta", talking_head=True)
     with pytest.raises(ModelError, match="of this deberta cannot be removed: the others alone do not"):
         remove_heads(talking, SOME)
+
+
+@pytest.mark.parametrize(("kind", "lets"), [("bert", False), ("llama", True)])
+def test_float64_is_exact_but_where_a_model_rounds_to_float32(kind, lets, monkeypatch):
+    """As norms of Llama do: 3e-7 between outputs may then be one rounding."""
+    usual = slicing._outputs
+    calls = itertools.count()
+
+    def shifted(*args):
+        return [states + (next(calls) > 1) * 3e-7 * states.abs().max() for states in usual(*args)]
+
+    model = encoder(kind).double()
+    assert remove_heads(model, SOME).dtype == torch.float64
+    monkeypatch.setattr(slicing, "_outputs", shifted)
+    with nullcontext() if lets else pytest.raises(ModelError, match="the others alone do not compute"):
+        remove_heads(model, SOME)
 
 
 def test_another_grid_of_heads_is_refused():

@@ -40,6 +40,10 @@ _GEMMA4 = {
     "layer_types": ["sliding_attention", "full_attention"],
     "global_head_dim": 8,
 }
+_LATENT = {
+    "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "q_lora_rank": 16, "kv_lora_rank": 16,
+    "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+}  # fmt: skip
 _HYBRID = ["linear_attention", "full_attention"]
 #: what the config of a type is made with, before sizes are set
 OWN: dict[str, dict[str, Any]] = dict.fromkeys(
@@ -53,9 +57,16 @@ OWN: dict[str, dict[str, Any]] = dict.fromkeys(
     "deepseek_v2": {"n_group": 1, "topk_group": 1, "num_experts_per_tok": 2},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
               "topk_group": 1},
+    "dots3_note_text": {
+        "num_hidden_layers": LAYERS, "layer_types": ["sliding_attention", "full_attention"], "use_dsa": False,
+        "head_dim": 16, "index_head_dim": 16, "n_routed_experts": 4, "shared_experts_intermediate_size": 16,
+        **{prefix + name: size for prefix in ("", "swa_") for name, size in _LATENT.items()},
+        "swa_head_dim": 16,
+    },
     "esm": {"vocab_size": VOCABULARY, "mask_token_id": 4, "pad_token_id": 1},
     "falcon_h1": _MAMBA | {"mamba_d_ssm": 64},
-    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "d_head": 8, "d_inner": 48},
+    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "d_head": 8, "d_inner": 48,
+               "architectures": ["FunnelModel"]},
     "gemma3n_text": {"intermediate_size": [48] * 4, "activation_sparsity_pattern": [0.0] * 4,
                      "num_hidden_layers": 4, "num_kv_shared_layers": 2, "laurel_rank": 8,
                      "layer_types": ["sliding_attention", "full_attention"] * 2},
@@ -80,6 +91,8 @@ OWN: dict[str, dict[str, Any]] = dict.fromkeys(
     "pegasus_x": {"block_size": 16, "num_global_tokens": 4},
     "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 32, "hidden_size": 32,
                         "attention_window_size": 8},
+    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8], "attn_layers": ["local", "lsh"],
+                 "attention_head_size": 8, "feed_forward_size": 48, "hidden_size": 32, "is_decoder": True},
     "roc_bert": {"pronunciation_vocab_size": 120, "shape_vocab_size": 120, "pronunciation_embed_dim": 16,
                  "shape_embed_dim": 16},
     "t5gemma": dict.fromkeys(("encoder", "decoder"), _T5_GEMMA),
@@ -148,16 +161,18 @@ def model(kind: str) -> PreTrainedModel:
 
 #: types that are built, and whose heads are not gated
 UNGATED = (
-    "convbert", "falcon_mamba", "fnet", "fsmt", "lilt", "mamba", "mra", "rwkv", "squeezebert", "xlnet",
+    "convbert", "falcon_mamba", "fnet", "fsmt", "funnel", "lilt", "mamba", "mra", "reformer", "rwkv",
+    "squeezebert", "xlnet",
 )  # fmt: skip
 #: types that are not tested, and why
 NOT_BUILT = dict.fromkeys(
-    ("blt", "cohere_compass_text", "dots3_note", "dots3_note_text", "emu3", "funnel", "gemma4_assistant",
-     "gemma4_unified_assistant", "llama4", "mistral4", "musicgen", "musicgen_melody", "nemo_speechlm",
-     "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "reformer", "vibevoice_asr"),
+    ("blt", "cohere_compass_text", "dots3_note", "emu3", "mistral4", "musicgen", "musicgen_melody",
+     "nemo_speechlm", "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "vibevoice_asr"),
     "no small config found",
-) | {"gemma3n": "needs timm", "layoutlmv2": "needs detectron2", "trocr": "not loaded by AutoModel",
-     "voxtral_realtime": "reads sound beside text"}  # fmt: skip
+) | dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), "reads keys of another model") | {
+    "gemma3n": "needs timm", "layoutlmv2": "needs detectron2", "trocr": "not loaded by AutoModel",
+    "voxtral_realtime": "reads sound beside text",
+}  # fmt: skip
 
 
 def pooling(built: PreTrainedModel) -> str:

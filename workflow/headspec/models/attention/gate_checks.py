@@ -142,6 +142,8 @@ def _own_units(gates: HeadGates, site: Site) -> None:
                 stack.callback(layer.register_forward_hook(apart).remove)
         stack.callback(site.output.register_forward_pre_hook(take).remove)
         gates.model(**gates.inputs)
+    if not context.requires_grad:
+        raise ModelError(f"'{site.name}' computes without gradients")
     used = []
     for head in (0, site.heads - 1):
         seed = torch.zeros_like(context)

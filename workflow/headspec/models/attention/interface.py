@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from headspec.errors import ModelError
 
@@ -50,6 +51,24 @@ def unfused(model: PreTrainedModel) -> Iterator[None]:
         for config, attributes in before:  # parts of a model may attend in different ways
             vars(config).clear()
             vars(config).update(attributes)
+
+
+@contextmanager
+def noted_types() -> Iterator[set[torch.dtype]]:
+    """Note the types of numbers that a model computes with in the block."""
+    types: set[torch.dtype] = set()
+
+    class Noting(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Any, _: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor):
+                types.add(result.dtype)
+            return result
+
+    with Noting():
+        yield types
 
 
 def _configs(model: PreTrainedModel) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def save(
     Raises
     ------
     ModelError
-        Its weights are not those that its config describes.
+        Its weights are not those that its config describes, or it has adapters.
     TypeError
         `model` is not a model of transformers.
 
@@ -52,8 +53,9 @@ def save(
     >>> small = headspec.load("small")
     """
     check_model(model)
+    _check_merged(model)
     with torch.device("meta"):
-        again = _class(type(model), model.config)(model.config)
+        again = _class(type(model), model.config)(copy.deepcopy(model.config))
     described, found = _described(again), _described(model)
     for name in sorted(described.keys() | found.keys()):
         got, expected = (each.get(name, "missing") for each in (found, described))
@@ -65,6 +67,19 @@ def save(
     model.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+
+
+def _check_merged(model: PreTrainedModel) -> None:
+    """Raise ModelError for adapters of peft, and for those that were merged after heads were removed."""
+    modules = dict(model.named_modules())
+    adapted = any(type(module).__module__.partition(".")[0] == "peft" for module in modules.values())
+    found = structure.of(model.config)
+    if adapted or (found and structure.renamed(found, model)["modules"].keys() - modules.keys()):
+        had = "has adapters" if adapted else "had adapters when heads were removed"
+        raise ModelError(
+            f"this {model.config.model_type} {had}, which a folder of a model cannot hold; merge them before "
+            "heads are removed: remove_heads(model.merge_and_unload(), heads)"
+        )
 
 
 def _described(model: PreTrainedModel) -> dict[str, Any]:
