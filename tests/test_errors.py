@@ -12,6 +12,7 @@ from headspec.atlas.cumulative import rescored
 from headspec.atlas.relevance import relevances
 from headspec.config.measures import heads, similarity
 from headspec.config.pruning_methods import PRUNING_METHODS
+from headspec.config.sections.training import learning_rate
 from headspec.config.variants import RETRAININGS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
 from headspec.learnt_gates import learnt_gates
@@ -20,7 +21,7 @@ from headspec.tasks.registry import KINDS as TYPES
 from headspec.training import pruned_run, trainable
 from headspec.training.gated import Sets
 from headspec.training.iat import CHOICES, owned_heads
-from headspec.training.schedule import learning_rate, schedule
+from headspec.training.schedule import schedule
 
 
 def test_long_lists_are_cut_and_counted():

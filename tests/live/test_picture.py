@@ -67,15 +67,6 @@ def test_lines_fit_the_terminal(width):
     assert more[0].strip() == f"and {30 - shown} more" and more[1] == "failed: 3 more"
 
 
-def test_what_jobs_tell_stands_below_them_where_there_is_room():
-    jobs = run(n=4, running=3)
-    jobs.jobs[2].told = jobs.jobs[3].told = "BLEU: german 21.3, french 19.8"
-    for height, told in ((24, [4, 6]), (6, [4]), (5, [])):
-        lines = drawn(jobs, width=80, height=height)
-        assert len(lines) == 5 + len(told)
-        assert [i for i, line in enumerate(lines) if line == "    BLEU: german 21.3, french 19.8"] == told
-
-
 def test_a_run_that_took_long_says_the_day():
     jobs = run(n=2, running=1)
     jobs.count([None] * len(jobs.jobs))

@@ -17,6 +17,7 @@ from headspec.models.saved import adapters
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
+from headspec.training.parallel import on_gpus
 from headspec.training.trainable import adapt
 from support.paths import ROOT
 from support.running import ranks
@@ -31,7 +32,7 @@ SHARED = ["step", "epoch", "task", "learning_rate"]
 def done(tmp_path_factory) -> dict[int, dict]:
     """Number of processes: what `every_method` of training gives."""
     folders = {n: tmp_path_factory.mktemp(f"by-{n}") for n in (1, 2)}
-    return {n: parallel.run(n, folder, every_method, model(), folder) for n, folder in folders.items()}
+    return {n: on_gpus(n, folder, every_method)(model(), folder) for n, folder in folders.items()}
 
 
 @pytest.mark.slow
@@ -54,7 +55,7 @@ def test_adapters_train_by_two_processes_as_by_one(tmp_path):
     nets = {1: model(), 2: model()}
     for n, net in nets.items():
         adapt(net.encoder, 4, "all", 7, CPU)
-        parallel.run(n, tmp_path, train, net, SETUP, never(tmp_path))
+        on_gpus(n, tmp_path, train)(net, SETUP, never(tmp_path))
     alone, shared = (net.state_dict() for net in nets.values())
     assert all(weight.any() for weight in adapters(nets[2].encoder).values())
     for name, value in alone.items():
@@ -94,15 +95,15 @@ def test_shares_cover_a_batch_once(monkeypatch, size):
 def test_the_error_of_a_process_ends_the_training(tmp_path, error, raised, message):
     """It is that of the process that failed first, not of those that lose it."""
     with pytest.raises(raised, match=message):
-        parallel.run(2, tmp_path, ranks.second_fails, torch.nn.Linear(1, 1), error)
+        on_gpus(2, tmp_path, ranks.second_fails)(torch.nn.Linear(1, 1), error)
     assert list(tmp_path.iterdir()) == []
 
 
 #: does its work when it is imported, as the scripts of rules do
 SCRIPT = """
 import sys; from pathlib import Path
-from headspec.training import parallel; from support.running import ranks
-parallel.run(2, Path(sys.argv[1]), ranks.never_end, None, Path(sys.argv[2]))
+from headspec.training.parallel import on_gpus; from support.running import ranks
+on_gpus(2, Path(sys.argv[1]), ranks.never_end)(None, Path(sys.argv[2]))
 """
 
 

@@ -60,15 +60,11 @@ class Redacting(logging.Formatter):
 
 
 class Progress:
-    """Log a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``.
-
-    Each line, and the view of the run, ends with the text last given to `tell`.
-    """
+    """Log a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``."""
 
     def __init__(self, total: int, unit: str, interval: float = 10.0) -> None:
         self.total, self.unit, self.interval = total, unit, interval
         self.done = self.resumed = 0
-        self.told = ""
         self.begun = self.logged = time.monotonic()
 
     def resume(self, done: int) -> None:
@@ -81,21 +77,12 @@ class Progress:
         now = time.monotonic()
         if now - self.logged < self.interval and self.done < self.total:
             return
-        self._log(now, note)
-
-    def tell(self, what: str) -> None:
-        """Log a line that ends with `what`, and append it to later lines; do nothing if it is empty."""
-        if what:
-            self.told = f"; {what}"
-            self._log(time.monotonic(), "")
-
-    def _log(self, now: float, note: str) -> None:
         self.logged = now
         rate = (self.done - self.resumed) / max(now - self.begun, 1e-9)
         left = (self.total - self.done) / max(rate, 1e-9)
         time_left = f"{duration(left)} left" if left >= 0.5 else f"took {duration(now - self.begun)}"
         line = f"{100 * self.done // self.total:3d} %, {self.done} of {self.total} {self.unit}, "
-        log.info("%s", line + ", ".join(filter(None, [f"{rate:.0f} a second", time_left, note])) + self.told)
+        log.info("%s", line + ", ".join(filter(None, [f"{rate:.0f} a second", time_left, note])))
 
 
 def duration(seconds: float) -> str:

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.slow
 
 RUN = "runs/bert/tone+topic/tuned/seed0"
 TARGET = f"results/tiny/{RUN}/training.parquet"
-SCHEDULE = "workflow/headspec/training/schedule.py"
+SECTION = "workflow/headspec/config/sections/training.py"
 #: code that trains nothing
-without_training = within("headspec/training/schedule.py", "learning_rate", "peak = 0.0")
+without_training = within("headspec/config/sections/training.py", "learning_rate", "peak = 0.0")
 
 
 def put_back(study: Folder, finished: Folder) -> None:
-    shutil.copy(finished.path / SCHEDULE, study.path / SCHEDULE)
+    shutil.copy(finished.path / SECTION, study.path / SECTION)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_code_edited_before_a_job_loads_it_ends_the_job(study, finished):
     without_training(study)
     output, _ = process.communicate()
     assert process.returncode
-    assert f"{SCHEDULE} was edited after this job was planned. Nothing of it is kept. Start" in output
+    assert f"{SECTION} was edited after this job was planned. Nothing of it is kept. Start" in output
     assert "Traceback" not in output
     put_back(study, finished)
     assert not (study.path / TARGET).exists() and stored(study) == []

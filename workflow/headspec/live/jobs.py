@@ -28,7 +28,6 @@ class LiveJob:
     taken: float | None = None  #: seconds, once it has finished
     left: float | None = None  #: seconds that its log says it needs from now on
     percent: int | None = None  #: of its work, by its log
-    told: str = ""  #: what else its log says of that
     name: str = ""  #: what it does; empty until it starts
 
     @property
@@ -118,7 +117,7 @@ def _median(values: list[tuple[float, float]]) -> float:
 
 
 #: a line of `headspec.progress.Progress`
-PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)[^;]*(?:; (.*))?")
+PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)")
 UNITS = {"s": 1, "min": 60, "h": 3600}
 END = 4096  # bytes of a log that are read
 
@@ -126,7 +125,6 @@ END = 4096  # bytes of a log that are read
 def read_log(job: LiveJob, now: float) -> None:
     """Take over what the end of a job's log says, unless an earlier attempt wrote it."""
     job.percent = job.left = None
-    job.told = ""
     if job.begun is None:
         return
     try:
@@ -138,7 +136,7 @@ def read_log(job: LiveJob, now: float) -> None:
         return
     match = next(filter(None, map(PROGRESS.search, reversed(lines))), None)
     if match and age < now - job.begun + 1:
-        job.percent, job.told = int(match[1]), match[3] or ""
+        job.percent = int(match[1])
         job.left = max(seconds(match[2] or "0 s") - age, 0.0)
 
 

@@ -42,7 +42,7 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
 
 
 def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
-    """Return rows on running jobs, longest first, with details if they fit, and a count of the rest."""
+    """Return rows on running jobs, longest first and a count of the rest."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     if width >= NARROW:
@@ -51,16 +51,12 @@ def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table
     table.add_column(justify="right", no_wrap=True)
     ordered = sorted(running, key=lambda job: job.begun or 0.0)
     shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
-    room = rows - len(ordered)
     for job in shown:
         known = job.percent is not None
         bar: list[RenderableType] = [ProgressBar(total=100, completed=job.percent or 0) if known else ""]
         percent = f"{job.percent} %" if known else ""
         spent = duration(now - (job.begun or now))
         table.add_row(f"  {job.name}", *(bar if width >= NARROW else []), percent, spent)
-        if job.told and room > 0:
-            table.add_row(Text(f"    {job.told}", style="dim"))
-            room -= 1
     if len(ordered) > len(shown):
         table.add_row(f"  and {len(ordered) - len(shown)} more")
     return table

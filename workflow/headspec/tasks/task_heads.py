@@ -135,10 +135,6 @@ class TaskHead(nn.Module):
         """Return the predictions of a batch from its states, as in `pool`."""
         raise NotImplementedError
 
-    def bleu(self, values: np.ndarray) -> float:
-        """Return BLEU of written texts, from `Predicted.values`, (n, b)."""
-        raise NotImplementedError(f"{type(self).__name__} writes no texts")
-
 
 class TokenHead(TaskHead):
     """A head on the states of all tokens."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec.config.sections.training import learning_rates
 from headspec.errors import ConfigError
 from headspec.head_arrays import existing
 from headspec.heads.masks import random_by_layer, random_heads
@@ -25,7 +26,7 @@ from headspec.registry import require
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, Trainer, trainer
-from headspec.training.schedule import branch_point, learning_rates
+from headspec.training.schedule import branch_point
 
 if TYPE_CHECKING:
     from headspec.training.loop import Trainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.config.sections.training import Training
+from headspec.config.sections.training import Training, learning_rates
 from headspec.errors import NumericalError
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device, diverged, divergence
@@ -22,9 +22,8 @@ from headspec.models.saved import adapters
 from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
-from headspec.training.bleu_log import BleuLog
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.schedule import Step, branch_point, learning_rates, schedule
+from headspec.training.schedule import Step, branch_point, schedule
 from headspec.training.trainable import can_be_compact, compact_vocabulary
 from headspec.training.updates import UpdateRule, Updates, backward, random_state, set_random_state
 
@@ -95,7 +94,7 @@ class Trainer:
     history : a row of the table `training` for every step done
     rate_key : config key of the peak learning rate
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
-    gating, bleu_log : gates on the heads and BLEU for the log, if wanted
+    gating : gates on the heads, if wanted
     sync_interval : seconds between reads of the losses, which interrupt a GPU
     """
 
@@ -120,7 +119,6 @@ class Trainer:
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: UpdateRule = Updates(model, settings)
         self.gating: Gating | None = None
-        self.bleu_log: BleuLog | None = None
         self.history: list[tuple[Any, ...]] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
         self.sync_interval = 1.0 if device.name == "cuda" else 0.0
@@ -146,12 +144,9 @@ class Trainer:
                 self.gating.end()
             norm = self.updates.step(step.task, rate)
             self.pending.append((rate, torch.stack([loss, norm])))
-            due, measured = checkpoint.due(), self.bleu_log and number in self.bleu_log.after
-            if due or measured or number == until - 1 or time.monotonic() - self.clock >= self.sync_interval:
+            due = checkpoint.due()
+            if due or number == until - 1 or time.monotonic() - self.clock >= self.sync_interval:
                 self._record_steps(progress, checkpoint)
-            if self.bleu_log and measured:
-                progress.tell(self.bleu_log.measure())
-                self.clock = time.monotonic()
             if due:
                 self._require_finite(checkpoint)
                 checkpoint.save(self.state() | {"measured": [row[MEASURED:] for row in self.history]})
@@ -258,7 +253,6 @@ def train(
     checkpoint: Checkpoint,
     trunk: Checkpoint | None = None,
     reserve: float = 0.0,
-    validation: Mapping[str, Examples] | None = None,
 ) -> pd.DataFrame:
     """Fine-tune `model` and return the table `training`, one row per step (see `trainer`).
 
@@ -268,12 +262,8 @@ def train(
     ----------
     trunk : where to keep the state from which other runs branch off
     reserve : fraction of the steps that come after that state
-    validation : validation examples of translation; the log has the BLEU of some
     """
-    device = setup.device
     with trainer(model, setup) as run:
-        if validation:
-            run.bleu_log = BleuLog(model, validation, run.steps, setup.examples, device)
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load()
         if state and trunk and len(state["history"]) > point and not trunk.load():

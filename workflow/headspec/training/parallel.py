@@ -11,9 +11,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,19 +25,24 @@ from headspec.models import devices
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *arguments: Any) -> T:
-    """Return `work(model, *arguments)`, run by one process per GPU if there are several of them.
+def on_gpus(
+    gpus: int, folder: Path, work: Callable[Concatenate[MultiTask, P], T]
+) -> Callable[Concatenate[MultiTask, P], T]:
+    """Return `work` itself for one GPU, for several a function that has a process on each do it.
 
-    The model is trained in place; processes leave files for each other in `folder` for a moment. `work` is a
-    function of a module, such as `headspec.training.loop.train`. Raises the HeadspecError of the first
-    process that failed; any other failure raises ProcessRaisedException or ProcessExitedException of
-    torch.multiprocessing.
+    `work` is a function of a module, such as `headspec.training.loop.train`, and trains the model, its first
+    argument, in place. The processes leave files for each other in `folder` for a moment. The function raises
+    the HeadspecError of the first process that failed; any other failure raises ProcessRaisedException or
+    ProcessExitedException of torch.multiprocessing.
     """
-    if gpus < 2:
-        return work(model, *arguments)
+    return work if gpus < 2 else partial(_run, gpus, folder, work)
+
+
+def _run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *arguments: Any) -> T:
     log.info("training on %d GPUs", gpus)
     returned: T
     call, result = folder / "call.pt", folder / "result.pt"

@@ -8,8 +8,8 @@ from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, resumable
+from headspec.training.parallel import on_gpus
 from headspec.training.pruned_run import learn, prepared
 
 snakemake: Snakemake
@@ -20,5 +20,5 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     with resumable(job, output.with_name("learning.pt"), "tasks", "method", "gates") as checkpoint:
         model, setup, plan = prepared(job, snakemake.input.tokens, gates, training)
         gating = plan.gating(None, None)
-        state = parallel.run(job.gpus, output.parent, learn, model, setup, gating, checkpoint)
+        state = on_gpus(job.gpus, output.parent, learn)(model, setup, gating, checkpoint)
         Checkpoint(output, checkpoint.fingerprint, 0, job.record).save(state)

@@ -15,9 +15,9 @@ from headspec.heads.pruning import EVALUATION
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
 from headspec.training.gated import GATES_OF_RUN, last_kept
+from headspec.training.parallel import on_gpus
 from headspec.training.pruned_run import evaluation, finish, prepared
 
 snakemake: Snakemake
@@ -49,7 +49,7 @@ with stage(snakemake, f"pruned run {snakemake.output.gates}"):
         if files.get("copied"):
             copied = last_kept(tables.read(files.copied), plan.sets)
         state, gating = read(files.state) if files.get("state") else None, plan.gating(maps, copied)
-        kept, frame = parallel.run(job.gpus, folder, finish, model, setup, gating, state, checkpoint)
+        kept, frame = on_gpus(job.gpus, folder, finish)(model, setup, gating, state, checkpoint)
         rows = {
             task: np.setdiff1d(np.arange(len(task_examples)), ranked_on(task, len(task_examples)))
             for task, task_examples in held_out.items()

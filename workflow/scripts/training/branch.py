@@ -12,10 +12,10 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
-from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, read, resumable
 from headspec.training.iat import branch
 from headspec.training.loop import Setup
+from headspec.training.parallel import on_gpus
 
 snakemake: Snakemake
 wildcards, params, paths = snakemake.wildcards, snakemake.params, snakemake.input.tokens
@@ -27,8 +27,8 @@ with stage(snakemake, title):
     output, trunk = Path(snakemake.output.state), snakemake.input.trunk
     with resumable(job, output.parent / "checkpoint.pt", "tasks") as checkpoint:
         model = MultiTask(*job.pretrained(), classes)
-        run = setup, float(wildcards.delta), read(trunk), checkpoint
-        state = parallel.run(job.gpus, output.parent, branch, model, *run)
+        trained = on_gpus(job.gpus, output.parent, branch)
+        state = trained(model, setup, float(wildcards.delta), read(trunk), checkpoint)
         rng = np.random.default_rng(derive(job.seed, "importance samples"))
         frame = importance(model, examples, params.samples, rng, job.device)
         Checkpoint(output, checkpoint.fingerprint, 0, job.record).save(state)

@@ -11,10 +11,10 @@ from headspec.heads.ranking import importance_map
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training import parallel
 from headspec.training.checkpoint import read, resumable
 from headspec.training.iat import End, owned_heads, retrain
 from headspec.training.loop import TRAINING, Setup
+from headspec.training.parallel import on_gpus
 
 snakemake: Snakemake
 params, paths = snakemake.params, snakemake.input.tokens
@@ -35,6 +35,6 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
         model = MultiTask(*job.pretrained(), classes)
         state = read(snakemake.input.state)
-        history = parallel.run(job.gpus, folder, retrain, model, setup, end, state, checkpoint)
+        history = on_gpus(job.gpus, folder, retrain)(model, setup, end, state, checkpoint)
         model.save(folder / "model", job=snakemake)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())

@@ -13,10 +13,10 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
-from headspec.training import parallel, store
-from headspec.training.bleu_log import validation_beside
+from headspec.training import store
 from headspec.training.checkpoint import Checkpoint, resumable
 from headspec.training.loop import TRAINING, Setup, train
+from headspec.training.parallel import on_gpus
 from headspec.training.trainable import adapt
 
 snakemake: Snakemake
@@ -58,9 +58,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         if history is None:
             if params.trains == "adapters":
                 adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
-            validation = validation_beside(paths, classes)
-            run = setup, checkpoint, trunk, reserve, validation
-            history = parallel.run(job.gpus, folder, train, model, *run)
+            history = on_gpus(job.gpus, folder, train)(model, setup, checkpoint, trunk, reserve)
             model.save(folder / "model", reference, snakemake)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job

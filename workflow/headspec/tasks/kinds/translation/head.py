@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from headspec.head_arrays import CROSS, DECODER, ENCODER
@@ -12,7 +11,6 @@ from headspec.tasks.kinds.translation import decoding
 from headspec.tasks.kinds.translation.decoding import begun
 from headspec.tasks.kinds.translation.kind import UNSPACED
 from headspec.tasks.kinds.translation.metrics import counted
-from headspec.tasks.metrics import score
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, unless_broken
 
 if TYPE_CHECKING:
@@ -22,27 +20,18 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-class GoldTexts(Gold):
-    """The target texts of all examples."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Return numbers of tokens of the texts, (n,)."""
-        return np.array([len(ids) for ids in self.columns["ids"]])
-
-
 class Writer(TokenHead):
     """The model's own decoder and language-model head, without further weights."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
-        self.classes, self.longest = classes, classes["longest"]
+        self.classes = classes
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
         sources, ids = frame["input_ids"].str.len().tolist(), frame["target_ids"].tolist()
         texts = frame["target"].tolist()
-        return GoldTexts(decoding.Targets.padded, sources=sources, ids=ids, texts=texts)
+        return Gold(decoding.Targets.padded, sources=sources, ids=ids, texts=texts)
 
     @classmethod
     def read(cls, model: MultiTask, batch: Batch) -> None:
@@ -68,9 +57,6 @@ class Writer(TokenHead):
         counts = counted(texts, targets.texts, self.classes.get(UNSPACED))
         values = torch.tensor(counts, dtype=torch.float32, device=states.device)  # (batch, b)
         return Predicted(unless_broken(values, states), texts=texts)
-
-    def bleu(self, values: np.ndarray) -> float:
-        return score("bleu", values, values)
 
 
 HEAD = Writer
