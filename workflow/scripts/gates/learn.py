@@ -9,6 +9,7 @@ from headspec.config.sections.training import Training
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training.checkpoint import Checkpoint, resumable
+from headspec.training.gated import Learning
 from headspec.training.parallel import on_gpus
 from headspec.training.pruned_run import learn, prepared
 
@@ -20,5 +21,6 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     with resumable(job, output.with_name("learning.pt"), "tasks", "method", "gates") as checkpoint:
         model, setup, plan = prepared(job, snakemake.input.tokens, gates, training)
         gating = plan.gating(None, None)
+        assert isinstance(gating, Learning)
         state = on_gpus(job.gpus, output.parent, learn)(model, setup, gating, checkpoint)
         Checkpoint(output, checkpoint.fingerprint, 0, job.record).save(state)
