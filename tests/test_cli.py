@@ -8,8 +8,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from headspec import __version__
 from headspec.cli import app, main
-from headspec.version import VERSION
 from support.paths import ROOT
 
 COMMANDS = get_command(app).commands
@@ -26,7 +26,7 @@ def test_the_commands():
         "plan", "summary", "explorer", "power", "group", "export", "debug", "schema", "reference",
         "import-pereira",
     ]  # fmt: skip
-    assert python("-m", "headspec", "--version") == f"headspec {VERSION}\n"
+    assert python("-m", "headspec", "--version") == f"headspec {__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -15,12 +15,12 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.training import learning_rate
 from headspec.config.variants import RETRAININGS
 from headspec.errors import LISTED, QUOTE, ConfigError, listing, nearest
-from headspec.learnt_gates import learnt_gates
 from headspec.tasks.metrics import metric, score
 from headspec.tasks.registry import KINDS as TYPES
 from headspec.training import pruned_run, trainable
 from headspec.training.gated import Sets
 from headspec.training.iat import CHOICES, owned_heads
+from headspec.training.learnt_gates import learnt_gates
 from headspec.training.schedule import schedule
 
 

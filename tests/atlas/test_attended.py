@@ -10,7 +10,7 @@ from headspec.models.devices import Device
 from headspec.models.word_tokens import WordTokens
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, roles
 from headspec.tables import read, write
-from headspec.tasks.kinds.translation import decoding
+from headspec.tasks.kinds.translation import head as decoding
 from support import tiny
 from support.models import TEXTS, TRANSLATORS
 from support.single_texts import alone, maps

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
-from headspec.config.raw.forbidden_values import MOST
+from headspec.config.raw import MOST
 from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout

@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.cost import graph, throughput, translated, workload
-from headspec.cost.operations import job_operations, loads, operations
+from headspec.cost.graph import job_operations, loads, operations
 from headspec.cost.passes import PASSES, expected_examples
 from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.stages import STAGES
@@ -23,7 +23,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from headspec.pipeline.layout import Layout
-from headspec.tasks.kinds.translation import decoding
+from headspec.tasks.kinds.translation import head as decoding
 from support.running.studies import CONFIG, prompted, study
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
 

@@ -10,10 +10,10 @@ import datasets
 import huggingface_hub
 import pytest
 
-from headspec.config import hub, loading
+from headspec.config import loading
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
-from headspec.cost import graph, remembered, throughput, workload
+from headspec.cost import graph, throughput, workload
 from headspec.cost.passes import PASSES
 from headspec.cost.plan import Plan
 from headspec.cost.report import counted, report
@@ -202,9 +202,9 @@ def test_measuring_is_said_and_remembered(here, capfd, monkeypatch):
     assert told(0.5)[1] == said and told(2.0)[1] == ""
     (stored,) = Path(".snakemake/headspec").glob("speed-*")
     name = stored.name.removeprefix("speed-")
-    assert remembered.read(name, 0.5)
+    assert throughput.read_speed(name, 0.5)
     stored.write_text(stored.read_text().replace('"load": 0.5', '"load": 0.4'))
-    assert remembered.read(name, 0.5) is None
+    assert throughput.read_speed(name, 0.5) is None
 
 
 def test_a_missing_gpu_needs_a_rate(here, capsys):
@@ -317,7 +317,7 @@ def test_without_the_hub_a_plan_says_at_once_what_jobs_and_dry_runs_say(
 
 def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
     encoder("bert").config.save_pretrained(tmp_path)
-    monkeypatch.setattr(hub, "unreachable", lambda: "")
+    monkeypatch.setattr(folders, "unreachable", lambda: "")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
     far = {"source": "hub:someone/far@main", "max_length": 40}
     extent = workload.study_extent(study(models={"far": far}))

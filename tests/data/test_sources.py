@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headspec import text_files
 from headspec.config.sections.task import Task
-from headspec.data.sources import readers, sentences, split_files
+from headspec.data.sources import readers, sentences, split_files, text_files
 from headspec.data.sources.formats import registry
 from headspec.pipeline import preflight
 from support.data.sources import Files, conllu, content, csv, rows, study, texts, warnings, written

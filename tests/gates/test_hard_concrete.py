@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import integrate, special
 
-from headspec.learnt_gates import (
+from headspec.training.learnt_gates import (
     BETA,
     CLOSED,
     GAMMA,

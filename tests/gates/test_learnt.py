@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from headspec.heads.ranking import top_heads
-from headspec.learnt_gates import L0, L0Target, LearntGates, Partial, Subset, learnt_gates, open_probability
+from headspec.training.learnt_gates import (
+    L0,
+    L0Target,
+    LearntGates,
+    Partial,
+    Subset,
+    learnt_gates,
+    open_probability,
+)
 
 SHAPE = (3, 4)
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.learnt_gates import gumbel, relaxed_subset, straight_through_subset
+from headspec.training.learnt_gates import gumbel, relaxed_subset, straight_through_subset
 
 
 @given(

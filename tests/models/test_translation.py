@@ -24,7 +24,7 @@ from headspec.models.pretrained import folders, study_checks
 from headspec.models.stage import ModelStage
 from headspec.models.tokenization import encode, kinds_of_attention
 from headspec.tables import INT, Schema
-from headspec.tasks.kinds.translation import decoding
+from headspec.tasks.kinds.translation import head as decoding
 from headspec.tasks.kinds.translation.tokens import ENCODING
 from support.contexts import zeroed
 from support.data.labelled_texts import table

@@ -23,7 +23,7 @@ from headspec import tables
 from headspec.data import submission
 from headspec.errors import HeadspecError
 from headspec.models import saved
-from headspec.pipeline import records
+from headspec.pipeline import current
 from headspec.pipeline.current import DAMAGED, FOREIGN, Results, other_versions
 from headspec.plots.drawing.style import save
 from headspec.provenance import files, hashes
@@ -57,7 +57,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def restore(folder: Path = RESULTS) -> int:
     """The number of new records."""
-    return records.restore(folder)[0]
+    return current.restore(folder)[0]
 
 
 def record_of(name: str, folder: Path = RESULTS) -> Any:
@@ -137,7 +137,7 @@ def test_results_of_every_kind_have_their_record_and_show_a_flipped_bit_anywhere
     whole = paths[0].read_bytes()
     for bit in np.random.default_rng(0).choice(8 * len(whole), 12, replace=False):
         flip(paths[0], bit)
-        _, results = records.restore(RESULTS)
+        _, results = current.restore(RESULTS)
         assert results.damaged() == paths[:1], bit
         assert record_of(names[0]).params == [f"outdated: {DAMAGED}"]
         assert other_versions(results) is None
@@ -158,7 +158,7 @@ def test_a_damaged_file_without_a_record_is_named_and_its_job_runs_again(name):
     make("run/t.parquet", *outputs)
     assert restore() == 8 and damaged() == []  # the others belong to both
     flip(folder / name, 300)
-    n, results = records.restore(RESULTS)
+    n, results = current.restore(RESULTS)
     assert n == 8 and results.damaged() == [folder / name]
     for each in ("t.parquet", "model/classifiers.json", f"model/{name}"):
         assert record_of(f"run/{each}").params == sorted(["'s'", f"outdated: {folder / name}"])
@@ -206,7 +206,7 @@ def test_copied_and_foreign_files_have_to_be_made_again(monkeypatch):
     assert restore() == 0 and damaged() == []
     pd.read_parquet(path).to_parquet(path)
     for _ in range(2):
-        assert records.restore(RESULTS)[1].damaged() == [path]
+        assert current.restore(RESULTS)[1].damaged() == [path]
 
 
 def test_a_copy_of_a_run_changes_no_record_of_the_run(folder):
@@ -266,7 +266,7 @@ def end(path: Path, began: float) -> None:
     """Do to an output what Snakemake does when its job has ended."""
     path.touch()
     times = {"starttime": began, "endtime": path.stat().st_mtime}
-    record = MetadataRecord(rule="r", record_format_version=records.FORMAT, **times)
+    record = MetadataRecord(rule="r", record_format_version=current.FORMAT, **times)
     FilePersistence(nolock=True)._write_record(str(path), record)
 
 
@@ -323,7 +323,7 @@ def test_a_record_depends_on_parameters_and_inputs():
 def test_other_versions_of_packages_are_reported_with_the_number_of_tables(monkeypatch):
     """Without results there is nothing to say; headspec's own version is no matter: code is compared."""
     assert restore() == 0 and other_versions(Results(RESULTS)) is None
-    monkeypatch.setattr(tables, "VERSION", "0.1.0")
+    monkeypatch.setattr(tables, "__version__", "0.1.0")
     for number, version in enumerate(["1.0", "1.1", "1.1"]):
         monkeypatch.setattr(tables, "versions", lambda version=version: {"torch": version, "numpy": "2.0"})
         path = make(f"runs/m/seed{number}/training.parquet")

@@ -22,7 +22,7 @@ from headspec.config import pruning_methods, variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures import similarity as similarity_measures
 from headspec.config.study import plain
-from headspec.pipeline import figures as described
+from headspec.pipeline.commands import report as described
 from headspec.pipeline.commands.report import opening
 from headspec.plots.atlas.heads import ROLES
 from headspec.statistics.correlation import correlation, paired

@@ -14,10 +14,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from headspec import __version__
 from headspec.errors import ChangedError, UnplannedError
 from headspec.provenance import code_hash, guard, hashes
 from headspec.provenance.files import atomic
-from headspec.version import VERSION
 from support.paths import ROOT
 
 FOLDER = ROOT / "workflow" / "scripts"
@@ -313,7 +313,7 @@ SECTION, STYLE = "config/sections/training.py", "plots/drawing/headspec.mplstyle
 #: script, file of the library, old and new text, and whether the edit counts
 LIBRARY_EDITS = [
     ("training/train.py", SECTION, 'description="weight decay of AdamW"', 'description="of AdamW"', False),
-    ("training/train.py", "VERSION", VERSION, "99.0", False),
+    ("training/train.py", "VERSION", __version__, "99.0", False),
     # files that modules read
     ("training/train.py", "models/types.tsv", "\nbert\t", "\nnew\tdecoder\t\nbert\t", True),
     ("plots/figure.py", STYLE, "font.size", "lines.linewidth: 9\nfont.size", True),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headspec import __version__
 from headspec.provenance import code_hash
-from headspec.version import VERSION
 from support.paths import ROOT
 from support.running.studies import CONFIG, Folder, local_model, texts
 
@@ -22,8 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def test_there_is_one_version():
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "workflow/headspec/VERSION"
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == VERSION
-    assert f"\n## [{VERSION}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+    assert f"\n## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_every_python_of_the_metadata_is_tried():
@@ -81,7 +81,7 @@ def test_the_installed_package_runs_elsewhere(wheel, tmp_path):
         )
         return done.stdout.strip()
 
-    assert run(str(site / "bin" / "headspec"), "--version") == f"headspec {VERSION}"
+    assert run(str(site / "bin" / "headspec"), "--version") == f"headspec {__version__}"
     local_model(tmp_path / "models" / "tiny-bert")
     texts(tmp_path / "texts")
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(CONFIG))
@@ -90,7 +90,7 @@ def test_the_installed_package_runs_elsewhere(wheel, tmp_path):
     code = "import headspec; from headspec.plots.drawing import style; print(headspec.__file__)"
     assert run(sys.executable, "-c", code) == str(site / "headspec" / "__init__.py")
     code = "from importlib.metadata import version; print(version('headspec'))"
-    assert run(sys.executable, "-c", code) == VERSION
+    assert run(sys.executable, "-c", code) == __version__
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from headspec.head_arrays import CROSS, DECODER
 from headspec.models.batching import Batch, Examples
 from headspec.models.internals.activations import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.tasks.kinds.translation.decoding import begun
+from headspec.tasks.kinds.translation.head import begun
 from support import tiny
 from support.contexts import seen
 

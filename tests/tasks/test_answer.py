@@ -23,7 +23,7 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.tasks import metrics
 from headspec.tasks.kinds.answer import data, head, tokens
-from headspec.tasks.kinds.answer import metrics as agreement
+from headspec.tasks.kinds.answer import data as agreement
 from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
 from support.tiny import CPU
 

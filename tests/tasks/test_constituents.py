@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.tasks.kinds.words.best_trees import best_spans
 from headspec.tasks.kinds.words.trees import CONSTITUENTS_TASK as TASK
-from headspec.tasks.kinds.words.trees import parse_tree
+from headspec.tasks.kinds.words.trees import best_spans, parse_tree
 from headspec.tasks.kinds.words.units import gold_counts
 from headspec.tasks.metrics import score
 

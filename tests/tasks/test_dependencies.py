@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.data.sources.treebank import tree_problem
-from headspec.tasks.kinds.words.best_trees import best_tree
 from headspec.tasks.kinds.words.trees import DEPENDENCIES_TASK as TASK
+from headspec.tasks.kinds.words.trees import best_tree
 from headspec.tasks.kinds.words.units import gold_counts
 from headspec.tasks.metrics import chance, score
 

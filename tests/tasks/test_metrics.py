@@ -9,7 +9,7 @@ from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
 from headspec.tasks import metrics, parts
-from headspec.tasks.kinds.translation.metrics import counted
+from headspec.tasks.kinds.translation.data import counted
 from headspec.tasks.metrics import (
     bootstrap_counts,
     chance,

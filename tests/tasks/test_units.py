@@ -10,7 +10,7 @@ from seqeval.metrics import f1_score
 from headspec.config.sections.task import Task
 from headspec.errors import DataError
 from headspec.tasks import data
-from headspec.tasks.kinds.words import bio, positions, span_heads
+from headspec.tasks.kinds.words import span_heads, spans, units
 from headspec.tasks.kinds.words.data import TAGS_DATA
 from headspec.tasks.kinds.words.spans import ROLES_TASK as ROLES
 from headspec.tasks.kinds.words.spans import SPANS_TASK as SPANS
@@ -118,7 +118,7 @@ tags = st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y-Z", "I-Y-Z"]), min_size
 
 def loose(sentence):
     """Spans of tags that need not be consistent."""
-    return list(bio.spans(None if tag == "O" else (tag[0] == "B", tag[2:]) for tag in sentence))
+    return list(spans.spans_of(None if tag == "O" else (tag[0] == "B", tag[2:]) for tag in sentence))
 
 
 def ours(gold, predicted):
@@ -175,7 +175,7 @@ def spans_of(*places):
 @pytest.mark.parametrize("text", PLACES)
 def test_characters_are_the_words_that_they_are_in(text):
     for start, end, first, last in PLACES[text]:
-        (found,) = positions.to_words(text, spans_of((start, end)))
+        (found,) = units.to_words(text, spans_of((start, end)))
         assert found == {"start": first, "end": last, "type": "X"}
 
 
@@ -192,7 +192,7 @@ def test_characters_are_the_words_that_they_are_in(text):
 )
 def test_characters_that_are_no_words_are_refused(place, said):
     with pytest.raises(ValueError, match=said):
-        positions.to_words("Ann met.", spans_of(place))
+        units.to_words("Ann met.", spans_of(place))
 
 
 def sentences(cells, texts="Ann met Bob in town today again", as_lists=False):

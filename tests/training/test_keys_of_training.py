@@ -21,7 +21,7 @@ from headspec.config.sections.training import Training
 from headspec.data import planned
 from headspec.models.internals.activations import representations
 from headspec.models.multitask import MultiTask
-from headspec.pipeline import dag
+from headspec.pipeline import state
 from headspec.pipeline.layout import Layout
 from headspec.tasks.registry import KINDS
 from headspec.training.loop import train
@@ -109,12 +109,12 @@ def jobs(folder: Path, target: str) -> Iterator[tuple[str, str, dict[str, Any]]]
     empty = folder / "empty.yaml"
     empty.write_text("{}")
     layout = Layout(study, planned.prepare_tasks(study))
-    with dag.opened(ROOT / "workflow/Snakefile", folder, empty, target, layout=layout) as workflow:
+    with state.opened(ROOT / "workflow/Snakefile", folder, empty, target, layout=layout) as workflow:
         for rule in workflow.rules:  # others hash code and models
             kept = {name: value if name in SECTIONS else None for name, value in rule.params.items()}
             rule.params.clear()
             rule.set_params(**kept)
-        dag.plan(workflow)
+        state.plan(workflow)
         for job in workflow.dag.jobs:
             passed = {name: job.params.get(name) for name in SECTIONS}
             yield from ((job.rule.name, name, values) for name, values in passed.items() if values)

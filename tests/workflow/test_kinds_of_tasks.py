@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.commands.export import export_run
-from headspec.tasks.kinds.answer.metrics import agreement
+from headspec.tasks.kinds.answer.data import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.running.edits import setting, within

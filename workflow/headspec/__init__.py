@@ -4,6 +4,7 @@ Names for notebooks are loaded on first use.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from headspec.plots.curves import plot_curve
     from headspec.plots.drawing.heat_maps import heat_map
 
+#: from a text file, so that a new version changes the code of no stage
+__version__ = (Path(__file__).parent / "VERSION").read_text(encoding="utf-8").strip()
 #: name: its module; not an import statement, which would make jobs run again after changes of the module
 PUBLIC = {
     "HeadGates": "models.gates",

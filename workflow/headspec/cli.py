@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from headspec import __version__
 from headspec.errors import HeadspecError
 from headspec.redaction import redacted
-from headspec.version import VERSION
 
 Trust = Annotated[
     bool,
@@ -42,7 +42,7 @@ def _say(text: object) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"headspec {VERSION}")
+        typer.echo(f"headspec {__version__}")
         raise typer.Exit
 
 

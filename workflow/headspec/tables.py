@@ -16,12 +16,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import head_arrays, per_example
+from headspec import __version__, head_arrays, per_example
 from headspec.errors import DamageError
 from headspec.provenance import files
 from headspec.provenance.files import atomic
 from headspec.provenance.hashes import record_sha256
-from headspec.version import VERSION
 
 #: ends of names of files that contain the record of their job
 WITH_RECORD = (
@@ -74,7 +73,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
     It has no time and no machine name, so that equal inputs give equal bytes.
     """
-    made_by = {"headspec": VERSION, **versions()}
+    made_by = {"headspec": __version__, **versions()}
     kinds = inherited(job.input)
     return {"study": job.params.study, "versions": made_by, "job": job_record(job), **kinds, **more}
 

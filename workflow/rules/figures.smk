@@ -1,6 +1,6 @@
 # The list of figures, and the rules made from it; they need only tables. A cluster draws several in a job,
 # as many as the profile puts into a group.
-from headspec.pipeline.figures import Figure
+from headspec.pipeline.commands.report import Figure
 
 RUN_WILDCARDS = ("model", "mixture", "method")
 MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}

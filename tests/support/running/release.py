@@ -12,7 +12,7 @@ import yaml
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 import headspec
-from headspec.version import VERSION
+from headspec import __version__
 from support.paths import ROOT
 from support.running.studies import CONFIG, local_model, texts
 
@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
     assert not Path(headspec.__file__).is_relative_to(ROOT), f"of the clone: {headspec.__file__}"
     command = str(Path(sys.executable).with_name("headspec"))
     told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
-    assert told == f"headspec {VERSION}\n", told
+    assert told == f"headspec {__version__}\n", told
     local_model(folder / "models" / "tiny-bert")
     texts(folder / "texts")
     (folder / "study.yaml").write_text(yaml.safe_dump(CONFIG))
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     scores = headspec.head_importance(model, [{"input_ids": ids, "labels": torch.tensor([0, 1, 0, 1])}])
     smaller = headspec.remove_heads(model, headspec.top_heads(-scores, 0.5))
     assert smaller(ids).logits.shape == (4, 2)
-    print(f"headspec {VERSION} works on Python {sys.version.split()[0]}, torch {torch.__version__}")
+    print(f"headspec {__version__} works on Python {sys.version.split()[0]}, torch {torch.__version__}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
-from headspec.learnt_gates import learnt_gates
 from headspec.models.attention.head_parameters import head_slices
 from headspec.statistics.budgets import counts
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
+from headspec.training.learnt_gates import learnt_gates
 from headspec.training.loop import Setup, train, trainer
 from headspec.training.pruned_run import (
     Plan,

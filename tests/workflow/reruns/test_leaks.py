@@ -118,7 +118,7 @@ def unlinked(losses):
 import numpy as np
 
 from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import each, mean
+from headspec.tasks.metrics import each, mean
 
 
 def nearest(label, predictions):

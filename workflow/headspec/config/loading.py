@@ -9,8 +9,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import plugged
-from headspec.config.raw import forbidden_values, partial
+from headspec.config import plugged, raw
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import COMPARED, Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
@@ -27,7 +26,7 @@ def load(config: dict[str, Any]) -> Study:
     Plugins that cannot be imported hide the other problems.
     """
     config = config or {}
-    if problems := forbidden_values.problems(config):
+    if problems := raw.forbidden(config):
         raise ConfigError(lines(problems))
     plugged.load(plugged.named(config))
     try:
@@ -36,7 +35,7 @@ def load(config: dict[str, Any]) -> Study:
         errors = error.errors()
         problems = [*dict.fromkeys(line for each in errors for line in _worded(each))]
         if all(each["loc"] for each in errors):  # otherwise the keys were compared
-            problems += partial.problems(config, errors)
+            problems += raw.contradictions(config, errors)
         raise ConfigError(lines(problems)) from None
     return study
 
@@ -50,8 +49,8 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
         content = Path(path).read_bytes()
         _check_secrets(path, content.decode(errors="replace"))
         node = yaml.compose(content, yaml.SafeLoader)
-        if _size(node, {}) > 2 * forbidden_values.MOST:  # keys and values, before any walk
-            raise ConfigError(f"{path}: holds too much; expected at most {forbidden_values.MOST} values")
+        if _size(node, {}) > 2 * raw.MOST:  # keys and values, before any walk
+            raise ConfigError(f"{path}: holds too much; expected at most {raw.MOST} values")
         repeated = list(_repeated_keys(node))
         config = yaml.safe_load(content)
     except OSError as error:
@@ -64,8 +63,8 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(lines(f"{path}, line {line}: {problem}" for line, problem in repeated))
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: got {shown(config)}, expected keys and values such as 'study: demo'")
-    if forbidden_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
-        raise ConfigError(lines([f"{path}: {'; '.join(forbidden_values.problems(config))}"]))
+    if raw.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
+        raise ConfigError(lines([f"{path}: {'; '.join(raw.forbidden(config))}"]))
     return config
 
 
@@ -74,7 +73,7 @@ def _check_secrets(path: str | Path, text: str) -> None:
     if (clean := redacted(text)) != text:
         pairs = zip(text.split("\n"), clean.split("\n"), strict=False)
         line = next(number for number, (before, after) in enumerate(pairs, 1) if before != after)
-        raise ConfigError(f"{path}, line {line}: {forbidden_values.SECRET}.")
+        raise ConfigError(f"{path}, line {line}: {raw.SECRET}.")
 
 
 def _size(node: Any, known: dict[int, int]) -> int:

@@ -1,13 +1,25 @@
-"""The jobs of a study without results, as the rules of the workflow make them in an empty folder."""
+"""The jobs of a study as the rules of the workflow make them in an empty folder, and their operations.
 
+``python -m headspec.cost.graph`` reads, as JSON, a study's config and rules and wildcards of jobs, and
+prints their floating-point operations as JSON, for the view of a run.
+"""
+
+import json
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
+from headspec.config.methods import prompts
 from headspec.config.study import Study
+from headspec.cost import workload
+from headspec.cost.passes import PASSES, STAGES, Load, StageJob
+from headspec.cost.workload import Extent
 from headspec.data.planned import Planned
-from headspec.pipeline import dag
+from headspec.pipeline import preflight, state
 from headspec.pipeline.layout import Layout
 from headspec.pipeline.state import SNAKEFILES
 
@@ -37,13 +49,13 @@ def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "config.yaml")
         config.write_text("{}")
-        with dag.opened(snakefile, Path(folder), config, layout=Layout(study, plan)) as workflow:
+        with state.opened(snakefile, Path(folder), config, layout=Layout(study, plan)) as workflow:
             rules = list(workflow.rules)
             for rule in rules:  # jobs need no params, which hash code and ask for versions of models
                 names = list(rule.params.keys())
                 rule.params.clear()
                 rule.set_params(**dict.fromkeys(names))
-            dag.plan(workflow)
+            state.plan(workflow)
         return _in_order(rules, workflow.dag.jobs)
 
 
@@ -64,3 +76,45 @@ def by_stage(jobs: Iterable[PlannedJob]) -> dict[str, list[PlannedJob]]:
     for job in jobs:
         stages.setdefault(job.stage, []).append(job)
     return stages
+
+
+def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[tuple[Load, float]]:
+    """Yield the passes of a job, with their operations; none if it runs no model, or an unknown one."""
+    if stage not in STAGES or not extent.knows(wildcards):
+        return
+    job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)
+    prompted = prompts([wildcards.get("method", "")])
+    for load in STAGES[stage].loads(job):
+        evaluated = load.purpose == "prune"
+        once = evaluated and STAGES[stage].under_masks
+        example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
+        yield load, PASSES[load.purpose] * load.examples * example
+
+
+def job_operations(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
+    """Return the floating-point operations of a job; None if it runs no model, or they are unknown."""
+    counts = [count for _, count in loads(extent, stage(rule), wildcards)]
+    return sum(counts) if counts else None
+
+
+def operations(extent: Extent, jobs: Iterable[PlannedJob]) -> pd.Series:
+    """Return the floating-point operations of all jobs, by model, stage, purpose of the pass and task."""
+    rows = [
+        (job.wildcards["model"], job.stage, load.purpose, load.task, count)
+        for job in jobs
+        for load, count in loads(extent, job.stage, job.wildcards)
+    ]
+    levels = ["model", "stage", "purpose", "task"]
+    frame = pd.DataFrame(rows, columns=[*levels, "operations"]).astype({"operations": float})
+    return frame.groupby(levels, sort=False)["operations"].sum()
+
+
+def main() -> None:
+    """Print the operations of the jobs that standard input asks for, as JSON."""
+    asked = json.load(sys.stdin)
+    extent = workload.study_extent(preflight.load(asked["config"]))
+    print(json.dumps([job_operations(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from headspec.cost import graph, memory, throughput
-from headspec.cost.graph import PlannedJob
+from headspec.cost.graph import PlannedJob, operations
 from headspec.cost.memory import NUMBER_BYTES
-from headspec.cost.operations import operations
 from headspec.cost.passes import PASSES, STAGES
 from headspec.cost.throughput import Speed
 from headspec.cost.workload import Extent

@@ -77,7 +77,7 @@ def counted(
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
-    from headspec.cost import memory, remembered, workload
+    from headspec.cost import memory, throughput, workload
     from headspec.cost.passes import PASSES
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import Speed, find_speed
@@ -92,16 +92,16 @@ def counted(
         load, tokens = os.getloadavg()[0], extent.mean_tokens
         configs = {name: config.to_json_string() for name, config in extent.configs.items()}
         training = study.training.batch_size, study.precision, study.jobs_per_gpu
-        name = remembered.key(configs, tokens, *training, at_once, gpus > 0)
+        name = throughput.speed_key(configs, tokens, *training, at_once, gpus > 0)
         when = "earlier "
-        if known := remembered.read(name, load):
+        if known := throughput.read_speed(name, load):
             speed, load = known
         else:
             when = ""
             slow = "which takes minutes where models are large; the next plan remembers it"
             print(f"measuring the speed of {listing(configs)}, {slow}", file=sys.stderr, flush=True)
             speed = find_speed(extent.configs, tokens, study, python, at_once, gpus > 0)
-            remembered.write(name, speed, load)
+            throughput.write_speed(name, speed, load)
         jobs_at_once = f"{several(at_once, 'job')} at once"
         source = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
     lines = [Plan(extent, jobs, speed, source, cores, gpus).text()]

@@ -81,7 +81,7 @@ class Requests:
 
     def minutes(self, stage: str, wildcards: dict[str, str]) -> int:
         """Return minutes of a job at the slowest speed; its stage's hours if its operations are not known."""
-        from headspec.cost.operations import job_operations
+        from headspec.cost.graph import job_operations
 
         if (count := job_operations(self.extent, stage, wildcards)) is None:
             return 60 * stage_cost(stage).hours

@@ -3,16 +3,23 @@
 ``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
 measures and prints JSON; `find_speed` starts as many of these as jobs will run at once, in the way of jobs
 (`headspec.pipeline.warm`).
+
+Speeds that earlier plans measured are kept in the study's folder: measuring a large model takes minutes.
 """
 
+from __future__ import annotations
+
+import contextlib
+import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +29,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
+from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
 from headspec.cost import translated
 from headspec.cost.passes import PASSES
-from headspec.errors import HeadspecError
+from headspec.errors import DataError, HeadspecError, StorageError
 from headspec.head_arrays import SELF
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -37,6 +45,7 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
+from headspec.provenance import code_hash, files, hashes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train
 
@@ -231,3 +240,37 @@ def main(tokens: str, size: str, precision: str, threads: str, *folders: str) ->
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+
+
+#: load by which a speed that was measured on a busier machine no longer counts
+BUSIER = 0.5
+
+
+def speed_key(*settings: Any) -> str:
+    """Return what names a speed: machine, packages, the code that is measured, and `settings`."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    machine = platform.node(), torch.cpu.get_capabilities(), sorted(os.sched_getaffinity(0)), gpu
+    code = code_hash.by_root([code_hash.LIBRARY / "cost" / "throughput.py"])
+    known = json.dumps([machine, tables.versions(), code, settings], sort_keys=True, default=str)
+    return hashlib.sha256(known.encode()).hexdigest()
+
+
+def read_speed(name: str, load: float) -> tuple[Speed, float] | None:
+    """Return a speed, and the load of the machine before it was measured; None if that was higher."""
+    path = hashes.FOLDER / f"speed-{name}"
+    try:
+        files.verify(path)
+        stored = json.loads(path.read_text())
+        speed, before = Speed(**stored["speed"]), float(stored["load"])
+    except (DataError, OSError, ValueError, KeyError, TypeError):
+        return None
+    return (speed, before) if before <= load + BUSIER else None
+
+
+def write_speed(name: str, speed: Speed, load: float) -> None:
+    """Remember a speed; where that fails, the next plan measures again."""
+    content = {"speed": asdict(speed), "load": load, "file_sha256": files.PLACEHOLDER}
+    path = hashes.FOLDER / f"speed-{name}"
+    with contextlib.suppress(OSError, StorageError), files.atomic(path) as temporary:
+        temporary.write_text(json.dumps(content))
+        files.embed_sha256(temporary)

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
-from headspec.config import hub
 from headspec.config.methods import prompts
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
@@ -26,7 +25,7 @@ from headspec.errors import DataError, HeadspecError, ModelError, listing
 from headspec.models.architectures import caches
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
-from headspec.models.pretrained import config_json
+from headspec.models.pretrained import config_json, folders
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
@@ -195,7 +194,7 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
             else:  # random pairs of the parent's
                 texts = texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
         else:
-            with hub.asked_once(task.source):
+            with folders.asked_once(task.source):
                 prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
             texts = prepared.train.head(SAMPLE)
         return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")

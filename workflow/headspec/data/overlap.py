@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.characters import letters
+from headspec.data.characters import letters
 from headspec.errors import DataError, listing
 from headspec.seeds import derive
 
@@ -24,7 +24,7 @@ MOST = 0.2
 def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return `frame` with uint64 columns key_a and key_b of text_a and text_b (null for single texts).
 
-    Keys are hashes of `headspec.characters.letters`, 0 for empty texts, in an order that `seed` determines.
+    Keys are hashes of `headspec.data.characters.letters`, 0 for empty texts, in an order by `seed`.
     """
     if set(KEYS) <= set(frame):
         return frame

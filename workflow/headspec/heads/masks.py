@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.config import values
 from headspec.errors import DataError
 from headspec.head_arrays import existing
@@ -112,7 +112,7 @@ def listed_heads_mask(
     Raises DataError, naming the config `key`, if the model has no such head or the list has all its heads.
     """
     try:
-        mask = head_choice.mask([tuple(each) for each in heads], exists, key)
+        mask = head_arrays.mask([tuple(each) for each in heads], exists, key)
     except ValueError as error:
         raise DataError(str(error)) from None
     if len(heads) == exists.sum():

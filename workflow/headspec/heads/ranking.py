@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.errors import DataError, listing, nearest
 from headspec.head_arrays import as_array, existing
 
@@ -78,7 +78,7 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
     --------
     >>> top_heads(scores, 0.1), top_heads(-scores, 12)
     """
-    exists = existing(heads := head_choice.scores(heads, least=1))
+    exists = existing(heads := head_arrays.scores(heads, least=1))
     count = _count(n, int(exists.sum()))
     top = np.zeros(heads.size, dtype=bool)
     top[np.argsort(-heads.ravel(), kind="stable")[:count]] = True
@@ -87,7 +87,7 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
 
 def _count(n: Any, total: int) -> int:
     """Return a number of `total` heads, given as a number or fraction of any type; else ValueError."""
-    number = head_choice.array(n, "top heads")
+    number = head_arrays.array(n, "top heads")
     fraction = number.dtype.kind == "f"
     if number.ndim or number.dtype == bool or not 0 <= number <= (1 if fraction else total):
         raise ValueError(f"top heads: got {n}, expected 0 to {total}, or a fraction from 0.0 to 1.0")

@@ -22,9 +22,9 @@ from headspec.cost import memory
 from headspec.errors import HeadspecError, listing
 from headspec.explorer import finished
 from headspec.pipeline import files as input_files
-from headspec.pipeline import preflight, records, state
+from headspec.pipeline import preflight, state
 from headspec.pipeline.commands.report import opening
-from headspec.pipeline.current import DAMAGED, other_versions
+from headspec.pipeline.current import DAMAGED, other_versions, restore
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 from headspec.provenance import files
@@ -146,7 +146,7 @@ def compare_results(workflow: Workflow, layout: Layout) -> None:
     if not results.is_dir():
         return
     try:
-        _, current = records.restore(results)
+        _, current = restore(results)
     except HeadspecError as error:
         logger.warning(str(error))
         return

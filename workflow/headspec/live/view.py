@@ -18,10 +18,8 @@ from typing import Any
 from rich.console import RenderableType
 from snakemake.logging import ColorizingTextHandler
 
-from headspec.live import terminal
 from headspec.live.jobs import Jobs, planned, read_log
-from headspec.live.picture import closing, picture, time_left
-from headspec.live.terminal import Terminal
+from headspec.live.picture import Terminal, closing, picture, time_left, usable
 from headspec.progress import duration
 
 #: events of Snakemake that are not shown, or shown differently
@@ -61,7 +59,7 @@ class View(logging.Handler):
             self.study, self.config = study, config
             self.cores = limits["_cores"] if workflow.local_exec else None
             self.jobs = Jobs(planned(workflow.dag, limits), time.monotonic())
-            if terminal.usable():
+            if usable():
                 self.terminal = Terminal(self._picture, self._give_up, color=not self.plain.nocolor)
             else:
                 self._say(f"{study}: {len(self.jobs.jobs)} jobs")
@@ -140,7 +138,7 @@ class View(logging.Handler):
             study.write(json.dumps({"config": self.config, "jobs": asked}, default=str).encode())
             study.seek(0)
             self.counting = subprocess.Popen(
-                [sys.executable, "-m", "headspec.cost.operations"],
+                [sys.executable, "-m", "headspec.cost.graph"],
                 env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
                 stdin=study, stdout=self.counted, stderr=subprocess.DEVNULL,
             )  # fmt: skip

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS
 from headspec.models.attention import gate_checks, known
@@ -217,7 +217,7 @@ class HeadGates:
         ...     model(**batch).loss.backward()
         """
         if not isinstance(values, torch.Tensor):
-            values = torch.from_numpy(head_choice.array(values, "gates"))
+            values = torch.from_numpy(head_arrays.array(values, "gates"))
         if values.shape[-2:] != self.exists.shape or values.dim() > MOST:
             expected = f"([batch, [tokens,]] {self.layers}, {self.heads})"
             raise ValueError(f"gates: got {tuple(values.shape)}, expected {expected}")
@@ -247,7 +247,7 @@ class HeadGates:
         >>> with headspec.HeadGates(model).closed(headspec.top_heads(scores, 0.1)):
         ...     evaluate(model)
         """
-        mask = head_choice.mask(heads, self.exists, "closed heads", MOST)
+        mask = head_arrays.mask(heads, self.exists, "closed heads", MOST)
         return self._closed(torch.from_numpy(~mask).float())
 
     @contextmanager

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from headspec.config import hub, loading
+from headspec.config import loading
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sources import locate
 from headspec.config.study import Study
@@ -14,6 +14,7 @@ from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank
 from headspec.errors import ConfigError, DataError, HeadspecError, MissingError, ModelError, listing
 from headspec.heads import head_settings
+from headspec.models.pretrained import folders
 from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.pipeline.files import workflow_path
@@ -75,8 +76,8 @@ def unavailable(study: Study) -> list[HeadspecError]:
             problems.append(error)
     for name, task in study.tasks.items():
         try:
-            if str(task.source).startswith("hub:") and hub.unreachable():
-                with hub.asked_once(task.source):
+            if str(task.source).startswith("hub:") and folders.unreachable():
+                with folders.asked_once(task.source):
                     readers.splits(task, f"tasks.{name}")
         except DataError as error:
             problems.append(error)

@@ -3,17 +3,22 @@
 Each start writes its config and command beside the results, and the SHA-256 of that file into the user's own
 folder. Snakemake runs the Snakefile and plugins of a study, so only results that this user began in this
 place are compared with their config; others are data, and taken as they are.
+
+`opened` and `plan` have Snakemake plan a workflow in this process, as a job would: without a look at files.
 """
+
+from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 import yaml
@@ -21,6 +26,11 @@ import yaml
 from headspec.errors import HeadspecError, StorageError, listing
 from headspec.provenance import code_hash
 from headspec.provenance.files import atomic
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
+
+    from headspec.pipeline.layout import Layout
 
 #: in a clone, and in the installed package
 SNAKEFILES = code_hash.LIBRARY.parent / "Snakefile", code_hash.LIBRARY / "workflow" / "Snakefile"
@@ -179,3 +189,39 @@ def _record(results: Path) -> Path:
 def _targets(command: str) -> list[str]:
     words = shlex.split(command)
     return [word for word in words[words.index("--cores") + 2 :] if word.isidentifier()] or [ALL]
+
+
+@contextlib.contextmanager
+def opened(
+    snakefile: Path,
+    folder: Path,
+    config: Path,
+    target: str | None = None,
+    cores: int = 1,
+    layout: Layout | None = None,
+) -> Iterator[Workflow]:
+    """Yield the workflow that runs in `folder`: its rules and, after `plan`, its jobs for `target`.
+
+    The workflow of our own rules takes a `layout` as it is, and reads and checks nothing.
+    """
+    from snakemake.api import SnakemakeApi  # slow to import
+    from snakemake.settings import types as settings
+    from snakemake.settings.enums import Quietness
+
+    quiet = settings.OutputSettings(quiet={Quietness.ALL})
+    with SnakemakeApi(quiet) as snakemake:
+        workflow = snakemake.workflow(
+            settings.ResourceSettings(cores=cores),
+            config_settings=settings.ConfigSettings({"layout": layout} if layout else {}, [config]),
+            snakefile=snakefile,
+            workdir=folder,
+            workflow_settings=settings.WorkflowSettings(exec_mode=settings.ExecMode.SUBPROCESS),
+        )
+        workflow.dag(settings.DAGSettings(targets={target} if target else set(), forceall=True))
+        yield workflow._workflow  # the interface gives no access to rules and jobs
+
+
+def plan(workflow: Workflow) -> None:
+    """List the jobs of the workflow as its `dag`."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        workflow.printrulegraph()  # the least work that lists the jobs

@@ -13,11 +13,11 @@ import torch
 from headspec.head_arrays import as_array, existing
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import joint_importance, top_heads
-from headspec.learnt_gates import FinalGates, LearntGates
 from headspec.progress import log
 from headspec.seeds import derive
 from headspec.statistics.budgets import missed
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.training.learnt_gates import FinalGates, LearntGates
 from headspec.training.loop import Gating, Trainer
 
 GATES_OF_RUN = Schema(

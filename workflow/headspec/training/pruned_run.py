@@ -20,7 +20,6 @@ from headspec.head_arrays import existing
 from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import joint_importance, prune_count, top_heads
-from headspec.learnt_gates import LearntGates, Partial, learnt_gates
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.encoders import draw
@@ -32,6 +31,7 @@ from headspec.seeds import derive
 from headspec.tasks.parts import Classes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
+from headspec.training.learnt_gates import LearntGates, Partial, learnt_gates
 from headspec.training.loop import Setup, Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec import text_files
 from headspec.config.sources import COMMIT, distribution, locate
-from headspec.data.sources import split_files
+from headspec.data.sources import split_files, text_files
 from headspec.data.sources.formats import conll, delimited, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.split_files import VALIDATION, SplitFiles

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headspec import text_files
 from headspec.config.sources import locate
+from headspec.data.sources import text_files
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema

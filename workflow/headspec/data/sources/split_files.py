@@ -7,8 +7,8 @@ from pathlib import Path
 
 from headspec.data.sources.formats import conll
 from headspec.data.sources.formats.registry import FORMATS
+from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
 from headspec.errors import DataError, listing
-from headspec.text_files import ARCHIVES, ending, uncompressed
 
 TRAIN = "train"
 #: names of validation splits, the default first

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec import characters
 from headspec.config.sources import locate
 from headspec.config.values import as_text
+from headspec.data import characters
 from headspec.data.sources import readers, split_files
 from headspec.data.sources.columns import list_items, parse_lists
 from headspec.data.sources.formats import conll, registry

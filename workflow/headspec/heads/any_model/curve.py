@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.heads.any_model import own
 from headspec.heads.any_model.batches import Inputs, count, rows
 from headspec.heads.any_model.head_importance import head_importance
@@ -116,7 +116,7 @@ def head_curve(
         evaluated = [*_half(every, main, 1)]
     with own.measuring(model), torch.no_grad():
         gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
-        ranked = head_choice.scores(scores, least=1)
+        ranked = head_arrays.scores(scores, least=1)
         if ranked.shape != gates.exists.shape:
             raise ValueError(f"scores: got {ranked.shape}, expected {gates.exists.shape}")
         sets = [*_sets(np.where(gates.exists, ranked, np.nan), fractions, draws, seed)]

@@ -17,12 +17,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from headspec import tables
+from headspec import __version__, tables
 from headspec.errors import ModelError, listing
 from headspec.models.batching import Batch, Examples
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
-from headspec.version import VERSION
 
 #: bytes above which weights get their own file: protobuf is limited to 2 GB
 LARGEST = 1_900_000_000
@@ -204,14 +203,14 @@ def export(
         compared = {"texts": sum(map(len, expected.values())), "largest_difference_of_logits": difference}
         layers = [np.flatnonzero(layer).tolist() for layer in kept]
         packages = {name: metadata.version(name) for name in ("onnx", "onnxscript", "onnxruntime")}
-        versions = {"headspec": VERSION, **tables.versions(), **packages}
+        versions = {"headspec": __version__, **tables.versions(), **packages}
         described = {"tasks": model.classes, "kept_heads": layers, **about, "compared": compared}
         described["versions"] = versions
         (temporary / "model.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
         card = CARD.format(
             name=folder.name, model_type=model.encoder.config.model_type, task=next(iter(texts)),
             n_kept=int(kept.sum()), n_heads=int(model.gates.exists.sum()),
-            tasks=" and ".join(model.classes), version=VERSION,
+            tasks=" and ".join(model.classes), version=__version__,
         )  # fmt: skip
         (temporary / "README.md").write_text(card, encoding="utf-8")
     return difference

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.errors import ModelError
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.head_parameters import Slice, head_slices
@@ -69,7 +69,7 @@ def remove_heads(
     check_model(model)
     smaller = copy.deepcopy(model)
     gates = HeadGates(smaller, inputs)
-    heads = head_choice.mask(heads, gates.exists)
+    heads = head_arrays.mask(heads, gates.exists)
     with gates.closed(heads):
         expected = _outputs(smaller, gates)
     tolerance = _tolerance(smaller, gates)

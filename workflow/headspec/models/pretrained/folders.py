@@ -1,4 +1,4 @@
-"""The folder of a model's files, at a local path or in the hub's cache, and its version.
+"""The folder of a model's files, at a local path or in the cache of the hub, if that answers; its version.
 
 The version of a hub model is its commit; a model that the config describes has none. Other versions are
 hashes of the files that are loaded, and of no others: see `model_files`.
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.config import hub
 from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.errors import ChangedError, DataError, ModelError, StorageError
@@ -80,7 +79,7 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
 
 def planned(model: Model, key: str) -> Path:
     """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
-    if model.source.startswith("hub:") and not cached(model) and (reason := hub.unreachable()):
+    if model.source.startswith("hub:") and not cached(model) and (reason := unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
     return folder(model, key, planning=True)
 
@@ -236,3 +235,44 @@ def _remember(seen: Path, value: str) -> None:
     with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
         temporary.write_text(f"{value}\n{files.PLACEHOLDER}\n")
         files.embed_sha256(temporary)
+
+
+SECONDS = 5  # seconds to wait for an answer
+
+
+def unreachable() -> str:
+    """Return why the hub cannot be reached, tried once; empty if it can."""
+    from huggingface_hub import constants
+
+    return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _asked(constants.ENDPOINT)
+
+
+@functools.cache
+def _asked(endpoint: str) -> str:
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(endpoint, timeout=SECONDS)
+    except Exception as error:  # the HTTP library, and so its errors, differs between versions
+        return str(error).split("\n")[0]
+    return ""
+
+
+@contextmanager
+def asked_once(source: str | None) -> Iterator[None]:
+    """Let the hub's libraries only read caches if it is unreachable; they would retry for a minute."""
+    if not str(source).startswith("hub:") or not unreachable():
+        yield
+        return
+    import datasets
+    from huggingface_hub import constants
+
+    modules = constants, datasets.config
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    try:
+        for module in modules:
+            module.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value

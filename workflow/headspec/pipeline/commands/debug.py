@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec.errors import HeadspecError, MissingError, listing
-from headspec.pipeline import dag, state
+from headspec.pipeline import state
 from headspec.provenance import code_hash, guard
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def run_job(path: Path, trust: bool = False) -> None:
     target = str(path.relative_to(start.folder))
     os.environ.pop("HEADSPEC_STORE", None)  # otherwise training would take a finished run from there
     cores = len(os.sched_getaffinity(0))
-    with dag.opened(start.snakefile, start.folder, start.config, target, cores) as workflow:
+    with state.opened(start.snakefile, start.folder, start.config, target, cores) as workflow:
         own = Path(next(iter(workflow.rules)).basedir).resolve().parent
         if own != code_hash.LIBRARY.parent.resolve():
             raise HeadspecError(
                 f"{path}: made by the workflow in {own}; for its code, set the variable PYTHONPATH to that"
             )
         try:
-            dag.plan(workflow)
+            state.plan(workflow)
         except MissingRuleException:
             raise HeadspecError(f"{path}: no job of the study makes it") from None
         job = next(job for job in workflow.dag.jobs if target in job.output)

@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec import head_choice
+from headspec import head_arrays
 from headspec.head_arrays import Layers, existing, first_rows
 from headspec.plots.drawing.style import SHADES, SIGNED
 
@@ -80,11 +80,11 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label:
         from matplotlib import pyplot
 
         axes = pyplot.gca()
-    scores = head_choice.scores(scores)
+    scores = head_arrays.scores(scores)
     if not (exists := existing(scores)).any():
         raise ValueError(f"scores: got {exists.size} of nan, expected those of some heads")
     if outlined is not None:
-        outlined = head_choice.mask(outlined, exists, "outlined")
+        outlined = head_arrays.mask(outlined, exists, "outlined")
     largest = float(np.nanmax(np.abs(scores)))
     signed = bool(np.nanmin(scores) < 0)
     image = draw_heads(axes, scores, outlined, largest=largest, signed=signed)

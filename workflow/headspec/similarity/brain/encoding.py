@@ -14,8 +14,7 @@ from scipy import fft
 
 from headspec.seeds import derive
 from headspec.similarity.brain.folds import Split, inner_folds, products, splits, train_on_all
-from headspec.similarity.brain.network import Network
-from headspec.similarity.brain.regression import Regression, Ridge, correlation, encode
+from headspec.similarity.brain.regression import Network, Regression, Ridge, correlation, encode
 from headspec.similarity.brain.responses import Responses
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headspec.characters import words_alone
 from headspec.config.sources import locate
+from headspec.data.characters import words_alone
 from headspec.data.sources import columns
 from headspec.data.sources.formats import registry
 from headspec.data.sources.formats.options import Options

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from headspec import text_files
+from headspec.data.sources import text_files
 from headspec.data.sources.formats.options import Choice, Options, filled
 from headspec.errors import DataError
 

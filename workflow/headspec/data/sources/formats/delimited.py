@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from headspec import text_files
+from headspec.data.sources import text_files
 from headspec.data.sources.formats.options import BLOCK, Choice, Options, filled, frame
 from headspec.errors import DataError, listing, nearest
 

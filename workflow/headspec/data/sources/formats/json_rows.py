@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from headspec import text_files
+from headspec.data.sources import text_files
 from headspec.data.sources.formats.options import BLOCK, Choice, Options, frame
 from headspec.errors import DataError, shown
 

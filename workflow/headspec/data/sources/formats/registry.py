@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from headspec.data.sources.formats import conll, delimited, json_rows, parquet
 from headspec.data.sources.formats.options import Choice, Options
+from headspec.data.sources.text_files import ARCHIVES, COMPRESSED, ending
 from headspec.errors import DataError, listing
-from headspec.text_files import ARCHIVES, COMPRESSED, ending
 
 #: suffix: name of the format, and its module: `names(path, options)` gives the columns of a file from as
 #: small a part as possible, `read(path, options, choice)` the chosen ones

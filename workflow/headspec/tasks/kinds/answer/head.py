@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.answer.metrics import Split, agreement, split_for
+from headspec.tasks.kinds.answer.data import Split, agreement, split_for
 from headspec.tasks.kinds.answer.tokens import NONE, Pair
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, small, unless_broken
 

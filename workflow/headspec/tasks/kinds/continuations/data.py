@@ -16,9 +16,8 @@ from headspec.config.values import as_text
 from headspec.data.sources.columns import check_plain
 from headspec.errors import DataError, listing
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import columns as summands
-from headspec.tasks.sums import each, mean
+from headspec.tasks.metrics import Metric, each, mean
+from headspec.tasks.metrics import columns as summands
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import mean
+from headspec.tasks.metrics import Metric, mean
 
 if TYPE_CHECKING:
     import pandas as pd

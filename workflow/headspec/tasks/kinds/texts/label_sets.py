@@ -14,8 +14,7 @@ from headspec.config.values import as_text
 from headspec.data.sources import columns
 from headspec.errors import DataError, shown
 from headspec.tasks.data import check_varied
-from headspec.tasks.kinds.texts.data import Texts
-from headspec.tasks.kinds.texts.label_names import Joined, parsed, split_names, written
+from headspec.tasks.kinds.texts.data import Joined, Texts, parsed, split_names, written
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -32,7 +31,7 @@ BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
 class LabelSets(Texts):
-    """Texts or pairs of texts, each with any number of labels, written as in `label_names.written`."""
+    """Texts or pairs of texts, each with any number of labels, joined in cells by `written`."""
 
     least = "two sets of labels"
 

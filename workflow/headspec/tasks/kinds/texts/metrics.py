@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headspec.tasks.metrics import Metric
-from headspec.tasks.sums import columns, each, f1, mean, ratio
+from headspec.tasks.metrics import Metric, columns, each, f1, mean, ratio
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

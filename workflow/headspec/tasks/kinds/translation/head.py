@@ -1,20 +1,24 @@
-"""The decoder of an encoder-decoder as a head that writes texts."""
+"""The decoder of an encoder-decoder as a head that writes texts: targets, their losses, and decoding."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn import functional as F
 
 from headspec.head_arrays import CROSS, DECODER, ENCODER
-from headspec.tasks.kinds.translation import decoding
-from headspec.tasks.kinds.translation.decoding import begun
+from headspec.tasks import task_heads
+from headspec.tasks.kinds.translation.data import counted
 from headspec.tasks.kinds.translation.kind import UNSPACED
-from headspec.tasks.kinds.translation.metrics import counted
+from headspec.tasks.kinds.words.head import masked_means
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from headspec.models.batching import Batch
     from headspec.models.multitask import MultiTask
@@ -31,11 +35,11 @@ class Writer(TokenHead):
     def gold(cls, frame: pd.DataFrame) -> Gold:
         sources, ids = frame["input_ids"].str.len().tolist(), frame["target_ids"].tolist()
         texts = frame["target"].tolist()
-        return Gold(decoding.Targets.padded, sources=sources, ids=ids, texts=texts)
+        return Gold(Targets.padded, sources=sources, ids=ids, texts=texts)
 
     @classmethod
     def read(cls, model: MultiTask, batch: Batch) -> None:
-        decoding.logits(model.encoder, cls.pool(model, batch), batch.labels)
+        logits(model.encoder, cls.pool(model, batch), batch.labels)
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
@@ -46,17 +50,147 @@ class Writer(TokenHead):
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         smoothing = self.smoothing if self.training else 0.0
-        return decoding.losses(model.encoder, states, targets, smoothing)
+        return losses(model.encoder, states, targets, smoothing)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        return decoding.evidence(model.encoder, states, targets)
+        return evidence(model.encoder, states, targets)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         assert model.tokenizer is not None
-        texts = decoding.written(model.encoder, states, targets, self.classes, model.tokenizer, self.beams)
+        texts = written(model.encoder, states, targets, self.classes, model.tokenizer, self.beams)
         counts = counted(texts, targets.texts, self.classes.get(UNSPACED))
         values = torch.tensor(counts, dtype=torch.float32, device=states.device)  # (batch, b)
         return Predicted(unless_broken(values, states), texts=texts)
 
 
 HEAD = Writer
+
+
+#: fills targets after their end
+NONE = -100
+#: the head gets a multiple of these rows, since oneDNN compiles products again for every other number
+ROWS = 64
+
+
+@dataclass
+class Targets(task_heads.Targets):
+    """The target texts of a batch; `ids` (batch, target tokens) are `NONE` after the end of a text.
+
+    `source` (batch, source tokens) is the mask of the tokens that the decoder attends to.
+    """
+
+    source: torch.Tensor
+    ids: torch.Tensor
+    texts: list[str]
+
+    @property
+    def real(self) -> torch.Tensor:
+        """Mask of the texts' tokens, (batch, target tokens), and of the decoder's input in their places."""
+        return self.ids != NONE
+
+    @classmethod
+    def padded(cls, sources: Sequence[int], ids: Sequence[Sequence[int]], texts: list[str]) -> Targets:
+        """Return the targets of sources with these numbers of tokens."""
+        lengths = torch.tensor(sources)
+        source = torch.arange(int(lengths.max())) < lengths[:, None]
+        return cls(source.long(), task_heads.padded(ids, NONE), texts)
+
+
+def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
+    """Return the decoder's input for writing `ids` (batch, target tokens), which are one token ahead.
+
+    It starts with the model's own token; for mBART with the last token of the text, which may be its
+    language.
+    """
+    if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
+        return encoder.prepare_decoder_input_ids_from_labels(ids)
+    first = torch.full_like(ids[:, :1], encoder.config.decoder_start_token_id)  # M2M100
+    return torch.cat([first, ids[:, :-1].masked_fill(ids[:, :-1] == NONE, encoder.config.pad_token_id)], 1)
+
+
+def _output(states: torch.Tensor) -> Any:
+    """Return states of the encoder, (batch, source tokens, hidden), in its own output format."""
+    from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
+
+    return BaseModelOutput(last_hidden_state=states)
+
+
+def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Return logits of every target token, given the tokens before it in its text, (tokens, vocabulary).
+
+    The head, the largest matrix, gets no padding. `states` (batch, source tokens, hidden) are the encoder's.
+    """
+    rows = torch.nonzero(targets.real.flatten()).flatten()  # (tokens,)
+    filled = F.pad(rows, (0, -len(rows) % ROWS))
+    only_real = encoder.get_output_embeddings().register_forward_pre_hook(
+        lambda _, given: (given[0].flatten(0, 1)[filled],)
+    )
+    try:
+        output = encoder(
+            encoder_outputs=_output(states),
+            attention_mask=targets.source,
+            decoder_input_ids=begun(encoder, targets.ids),
+            use_cache=False,
+        )
+    finally:
+        only_real.remove()
+    return output.logits[: len(rows)].float()
+
+
+def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Return the means of values of tokens over each text, (tokens,) to (batch,)."""
+    in_rows = values.new_zeros(targets.ids.shape)
+    in_rows[targets.real] = values
+    return masked_means(in_rows, targets.real)
+
+
+def losses(
+    encoder: PreTrainedModel, states: torch.Tensor, targets: Targets, smoothing: float = 0.0
+) -> torch.Tensor:
+    """Return each text's mean cross-entropy, (batch,), with label smoothing (Szegedy et al. 2016)."""
+    values = F.cross_entropy(
+        logits(encoder, states, targets),
+        targets.ids[targets.real],
+        reduction="none",
+        label_smoothing=smoothing,
+    )
+    return _text_means(values, targets)
+
+
+def evidence(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Return the mean, over the tokens of each text, of the largest logit, (batch,)."""
+    return _text_means(logits(encoder, states, targets).amax(-1), targets)
+
+
+@torch.no_grad()
+def written(
+    encoder: PreTrainedModel,
+    states: torch.Tensor,
+    targets: Targets,
+    classes: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+    beams: int = 1,
+) -> list[str]:
+    """Return texts written by greedy search with a cache, or by beam search.
+
+    Beam search ranks texts by the mean log-probability of their tokens, unless the model's own settings have
+    another length penalty. `states` (batch, source tokens, hidden) are the encoder's; `classes` are completed
+    by `headspec.tasks.kinds.translation.tokens`.
+    """
+    around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
+    ids = encoder.generate(
+        encoder_outputs=_output(states),
+        attention_mask=targets.source,
+        num_beams=beams,
+        do_sample=False,
+        max_new_tokens=classes["longest"],
+        decoder_start_token_id=int(begun(encoder, around)[0, 0]),
+        forced_bos_token_id=classes["before"][0] if classes["before"] else None,
+    )
+    return [without_marks(tokenizer, tokens, classes) for tokens in ids.tolist()]
+
+
+def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
+    """Return the text of tokens without special ones and, as not all tokenizers do, without languages."""
+    marks = {*classes["before"], *classes["after"]}
+    return tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True)

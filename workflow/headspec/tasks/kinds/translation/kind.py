@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: keys of a task that its `Classes` keep
 KEYS = ("prefix", "source_language", "target_language")
-#: key of `Classes`: language of targets without spaces between words (`headspec.characters.unspaced`)
+#: key of `Classes`: language of targets without spaces between words (`headspec.data.characters.unspaced`)
 UNSPACED = "unspaced"
 #: tokenizers of sacrebleu for BLEU of such languages, where they are installed
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}

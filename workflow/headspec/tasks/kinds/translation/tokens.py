@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec import characters, per_example
+from headspec import per_example
+from headspec.data import characters
 from headspec.errors import ModelError, listing, nearest
 from headspec.models import vocabulary
 from headspec.models.architectures import WRITES
 from headspec.tables import INT, TEXT
 from headspec.tasks.kinds.texts.counts import Counts
+from headspec.tasks.kinds.translation.data import labels, signatures
 from headspec.tasks.kinds.translation.kind import UNSPACED
-from headspec.tasks.kinds.translation.metrics import labels, signatures
 from headspec.tasks.tokens import Encoding
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from headspec.data.sources.columns import list_items, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
 from headspec.tasks.data import Data
-from headspec.tasks.kinds.words import positions
+from headspec.tasks.kinds.words import units
 from headspec.tasks.kinds.words.units import Units, parsed, word_task, written
 
 if TYPE_CHECKING:
@@ -142,11 +142,11 @@ class Spans(Sentences):
 
     def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
         by_words = super().reader(task, stored)
-        if not positions.in_characters(*stored):
+        if not units.in_characters(*stored):
             return by_words
 
         def by_characters(text: Any, words: Sequence[str], spans: Any) -> Units:
-            return by_words(text, words, positions.to_words(text, spans) if isinstance(text, str) else spans)
+            return by_words(text, words, units.to_words(text, spans) if isinstance(text, str) else spans)
 
         return by_characters
 

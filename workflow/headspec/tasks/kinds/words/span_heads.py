@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.tasks.kinds.words import bio
+from headspec.tasks.kinds.words import spans
 from headspec.tasks.kinds.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
 from headspec.tasks.kinds.words.spans import PREDICATE
 from headspec.tasks.kinds.words.units import NONE
@@ -32,7 +32,7 @@ def word_classes(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]
 
 def bio_spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
     """Return (first, last, type) of the spans in the classes of a sentence's words."""
-    return bio.spans((each % 2 == 1, (each - 1) // 2) if each else None for each in best)
+    return spans.spans_of((each % 2 == 1, (each - 1) // 2) if each else None for each in best)
 
 
 class ByWord(Decoder):

@@ -1,14 +1,14 @@
 """Tags of words, such as parts of speech, typed spans of them, such as names, and semantic roles.
 
-Roles of given predicates are counted as in srl-eval.pl of CoNLL-2005 (lsi.upc.edu/~srlconll).
+Names are tagged by BIO (Ramshaw and Marcus 1995). Roles of given predicates are counted as in srl-eval.pl of
+CoNLL-2005 (lsi.upc.edu/~srlconll).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from headspec.data.sources.columns import list_items, one_per_word
-from headspec.tasks.kinds.words import bio
 from headspec.tasks.kinds.words.units import Units, matched
 
 
@@ -24,7 +24,7 @@ class Spans:
         items = list_items(cells[0])
         if not items or isinstance(items[0], Mapping):
             return _from_dicts(items, len(words))
-        return list(bio.spans(bio.parsed(words, one_per_word(words, items, "tags"))))
+        return list(spans_of(parsed_tags(words, one_per_word(words, items, "tags"))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """Predict no spans."""
@@ -103,10 +103,10 @@ class Roles:
             units.append((at, at, at, PREDICATE))
             tags = one_per_word(words, cell, "roles")
             if any(tag[:2] in ("B-", "I-") for tag in tags):
-                parsed = bio.parsed(words, tags)
+                parsed = parsed_tags(words, tags)
             else:
                 parsed = [None if tag == "O" else (False, tag) for tag in tags]
-            spans = bio.spans(parsed)
+            spans = spans_of(parsed)
             units += [(at, *span) for span in spans if span[2].removeprefix(CONTINUES) != PREDICATE]
         return units
 
@@ -136,3 +136,45 @@ def _arguments(units: Units) -> set[tuple[Any, ...]]:
 
 
 ROLES_TASK = Roles()
+
+
+Type = TypeVar("Type", str, int)
+
+
+def spans_of(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
+    """Return (first, last, type) of spans from (begins a span, type) per word, as seqeval by default.
+
+    Words that begin none continue a span before them of their type, or begin one.
+    """
+    complete: list[tuple[int, int, Type]] = []
+    for word, tag in enumerate(tags):
+        if tag is None:
+            continue
+        begins, label = tag
+        if complete and not begins and complete[-1][1:] == (word - 1, label):
+            complete[-1] = (complete[-1][0], word, label)
+        else:
+            complete.append((word, word, label))
+    return complete
+
+
+def parsed_tags(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
+    """Parse tags for `spans_of`; raise ValueError if one is not BIO, or an I- follows no word of its type."""
+    parts: list[tuple[bool, str] | None] = []
+    for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+        if tag == "O":
+            parts.append(None)
+            continue
+        mark, _, label = tag.partition("-")
+        if mark not in ("B", "I") or not label:
+            scheme = "; convert it from BIOES" if mark in ("E", "S", "L", "U") and label else ""
+            raise ValueError(
+                f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type{scheme}"
+            )
+        if mark == "I" and (not parts or parts[-1] is None or parts[-1][1] != label):
+            raise ValueError(
+                f"word {number} ('{word}') has tag {tag}, but the word before has no {label}; "
+                "in BIO each span begins with B-, unlike in IOB1"
+            )
+        parts.append((mark == "B", label))
+    return parts

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.tasks.kinds.words.best_trees import best_spans, best_tree
 from headspec.tasks.kinds.words.head import Decoder, Given, Lengths, Units, masked_means, normalised, within
-from headspec.tasks.kinds.words.trees import PUNCTUATION
+from headspec.tasks.kinds.words.trees import PUNCTUATION, best_spans, best_tree
 from headspec.tasks.kinds.words.units import NONE
 
 

@@ -1,17 +1,23 @@
-"""Units of annotation, and how they are counted.
+"""Units of annotation, how they are counted, and their metrics.
 
 A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a span (first, last, type), an
 arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
+Sources count spans in words, or in characters of texts. Metrics are shares of right units, and F1: labels
+have the number of units and the counts of the blind prediction, predictions their counts.
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headspec.data.sources.columns import SPACES, list_items
+from headspec.tasks import metrics
+from headspec.tasks.metrics import Metric
 from headspec.tasks.parts import load_part
 
 #: index of labels missing in training, and word of tokens outside words, as in `headspec.models.word_tokens`
@@ -40,7 +46,7 @@ class WordTask(Protocol):
         """Return the units of a sentence from its columns; ValueError with a clause for invalid cells."""
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.metrics`).
+        """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.units`).
 
         Labels in `gold` may be unknown. The first count of `gold` against itself is its number of units.
         """
@@ -74,3 +80,117 @@ def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[in
     guesses = zip(sentences, task.blind(sentences, lengths), strict=True)
     counts = [(task.count(gold, gold)[0], *task.count(gold, guess)) for gold, guess in guesses]
     return np.array(counts, dtype=float).reshape(-1, 3)
+
+
+WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
+#: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the
+#: characters with their own numbers
+ENOUGH = 10
+
+
+def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
+    """Return whether the spans in `cells` are counted in characters of `texts`, which are not lists of words.
+
+    They are if more texts have whole words there. If all texts have both words and characters there, they are
+    characters, too; ValueError if these are fewer than `ENOUGH`.
+    """
+    both = by_words = by_characters = 0
+    for text, cell in zip(texts, cells, strict=True):
+        if isinstance(text, str) and (spans := _spans(cell)):
+            words, characters = _counted_in_words(text, spans), _counted_in_characters(text, cell)
+            by_words += words is not None
+            by_characters += characters is not None
+            both += None not in (words, characters) and words != characters
+    if by_words != by_characters or not both:
+        return by_characters > by_words
+    if both < ENOUGH:
+        raise ValueError(
+            f"the spans of all {by_words} rows with spans may be counted in words or in characters; expected "
+            "BIO tags, or lists of words instead of texts"
+        )
+    return True
+
+
+def to_words(text: str, cell: Any) -> Any:
+    """Return spans counted in characters as spans counted in words; ends are exclusive in both.
+
+    Cells without spans are unchanged. Raise ValueError with a clause if a span has a part of a word; it may
+    leave out punctuation around words.
+    """
+    places = [match.span() for match in WORDS.finditer(text)]
+    numbered = []
+    for number, (start, end, span) in enumerate(_spans(cell), 1):
+        own = [i for i, (first, last) in enumerate(places) if first < end and start < last]
+        if not own or not 0 <= start < end <= len(text):
+            raise ValueError(
+                f"span {number} has start {start} and end {end}, but there are {len(text)} characters"
+            )
+        first, last = places[own[0]][0], places[own[-1]][1]
+        if any(character.isalnum() for character in text[first:start] + text[end:last]):
+            part, whole = text[start:end], text[first:last]
+            raise ValueError(f"span {number} is {part!r}, a part of {whole!r}; expected whole words")
+        numbered.append({**span, "start": own[0], "end": own[-1] + 1})
+    return numbered or cell
+
+
+def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:
+    """Return start, end and mapping of the spans in a cell, or nothing if it has something else."""
+    try:
+        return [(int(span["start"]), int(span["end"]), span) for span in list_items(cell)]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _counted_in_words(text: str, spans: list[Any]) -> list[tuple[int, int]] | None:
+    length = len(list_items(text))
+    fit = all(0 <= start < end <= length for start, end, _ in spans)
+    return [(start, end) for start, end, _ in spans] if fit else None
+
+
+def _counted_in_characters(text: str, cell: Any) -> list[tuple[int, int]] | None:
+    try:
+        return [(span["start"], span["end"]) for span in to_words(text, cell)]
+    except ValueError:
+        return None
+
+
+Floats = NDArray[np.float64]
+
+
+def _blind(label: Floats) -> Floats:
+    return label[:, 1:]
+
+
+def share(name: str, place: int = 0) -> Metric:
+    """Return the share of right units, whose number is at a place of the prediction."""
+
+    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+        return label[:, :1], predictions[..., [place]]
+
+    return Metric(name, summed, metrics.mean, _blind, several=True)
+
+
+def f1(name: str) -> Metric:
+    """Return F1 of units; a prediction has the numbers of right and predicted units."""
+
+    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+        return label[:, :1], predictions
+
+    return Metric(name, summed, metrics.f1, _blind, several=True)
+
+
+TAGS_METRICS = {"word_accuracy": share("accuracy of words")}
+SPANS_METRICS = {"span_f1": f1("F1 of spans")}
+CONSTITUENTS_METRICS = {"bracket_f1": f1("F1 of brackets")}
+ROLES_METRICS = {"role_f1": f1("F1 of roles")}
+"""What is counted.
+
+label_values: gold units; right and all units of the guess
+prediction_values: right and all predicted units
+"""
+DEPENDENCIES_METRICS = {"las": share("LAS"), "uas": share("UAS", 1)}
+"""What is counted.
+
+label_values: words; `prediction_values` of the guess
+prediction_values: words with the right head and relation, and with the right head
+"""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headspec.characters import letters, sentences, words, words_alone
+from headspec.data.characters import letters, sentences, words, words_alone
 
 HINDI = ["लड़का", "आता", "है"]  # a boy comes
 HINDI_GIRL = "लड़की"

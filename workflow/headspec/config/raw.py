@@ -1,0 +1,130 @@
+"""A config as YAML gives it: values that no key may have, and the keys that can be read beside mistakes."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from headspec.config.checks import consistency
+from headspec.config.sections.model import Model
+from headspec.config.sections.task import Task
+from headspec.config.study import Mixtures, Study
+from headspec.redaction import redacted
+
+LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
+MOST = 10_000  # values; a few lines of YAML with nested aliases exceed this
+DEEPEST = 50  # nested mappings and lists
+SECRET = (
+    "holds a password or token, which would be written into results; expected none. The hub's is read from "
+    "the variable HF_TOKEN"
+)
+#: text that makes Snakemake run Python from a config
+PROGRAM = "__use_yte__"
+
+
+def forbidden(config: Any) -> list[str]:
+    """Return a line for each value that is a secret (footers would publish it), too large, or a program."""
+    messages: list[str] = []
+    for count, (keys, value) in enumerate(_values(config)):
+        if len(keys) > DEEPEST or count > MOST:
+            limit = f"{DEEPEST} levels" if len(keys) > DEEPEST else f"{MOST} values"
+            return [*messages, f"{_dotted(keys[:3])}: holds itself or too much; expected at most {limit}."]
+        messages += [f"{_dotted(keys)}: {problem}." for problem in _wrong(keys, value)]
+    return messages
+
+
+def _values(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield every value with its keys; mappings and lists before their contents."""
+    yield keys, node
+    if len(keys) <= DEEPEST and isinstance(node, (dict, list, tuple, set)):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _values(value, (*keys, key))
+
+
+def _wrong(keys: tuple[Any, ...], value: Any) -> Iterator[str]:
+    key = keys[-1] if keys else ""
+    if key == PROGRAM:
+        yield "runs the Python code in a config, expected a config without code"
+    for text in (key, value):
+        if isinstance(text, int) and abs(text) > LARGEST:
+            yield f"got a number of more than {len(str(LARGEST)) - 1} digits, expected a smaller one"
+        if isinstance(text, str) and redacted(text) != text:
+            yield SECRET
+        if isinstance(text, str) and _unwritable(text):
+            yield "has characters that cannot be written as UTF-8, expected text"
+
+
+def _unwritable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return True
+    return "\0" in text
+
+
+def _dotted(keys: tuple[Any, ...]) -> str:
+    names = ("?" if isinstance(key, int) and abs(key) > LARGEST else str(key)[:80] for key in keys)
+    return ".".join(names) or "config"
+
+
+#: number of parts in the key of a section, where it is not one
+SECTION_DEPTH = {"models": 2, "tasks": 2, "mixtures": 3}
+
+
+class PartialStudy(Study):
+    """A study that may lack the keys that every study has."""
+
+    study: str = ""
+    seeds: list[int] = [0]
+    models: dict[str, Model] = {}
+    tasks: dict[str, Task] = {}
+    mixtures: Mixtures = Mixtures()
+
+
+def contradictions(config: dict[str, Any], errors: Sequence[ErrorDetails]) -> Iterator[str]:
+    """Yield the contradictions between the keys of a config that can be read; `errors` are of its validation.
+
+    Defaults replace the other keys, and contradictions with these defaults are left out.
+    """
+    config, unread = copy.deepcopy(config), set[str]()
+    while errors:
+        unread |= {_remove(config, error["loc"]) for error in reversed(errors)}
+        try:
+            study = PartialStudy.model_validate(config)
+            break
+        except ValidationError as error:
+            errors = error.errors()
+    for problem in consistency.problems(study):
+        key = problem.partition(":")[0]
+        if not any(other in problem or f"{other}.".startswith(f"{key}.") for other in unread):
+            yield problem
+
+
+def _remove(config: Any, location: Sequence[Any]) -> str:
+    """Remove what is at a location, with its section or list; return the key that is then not read.
+
+    Models, tasks and groups remain, empty, because others name them.
+    """
+    entries: list[tuple[Any, Any]] = []
+    node = config
+    for part in location:
+        if isinstance(node, dict):
+            keys = [key for key in node if key == part or str(key) == str(part)]
+        else:
+            keys = [part] if isinstance(node, list) and isinstance(part, int) and part < len(node) else []
+        if not keys:
+            break
+        entries.append((node, keys[0]))
+        node = node[keys[0]]
+    if not entries:
+        return ".".join(map(str, location))
+    parent, key = entries[-1]
+    del parent[key]
+    names = [str(key) for _, key in entries]
+    if names[:-1] in (["models"], ["tasks"]):
+        parent[str(key)] = {}
+    elif names[:-1] == ["mixtures", "groups"] and location[-1] != "[key]":
+        parent[key] = []
+    return ".".join(names[: SECTION_DEPTH.get(names[0], 1)])
