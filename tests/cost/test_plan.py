@@ -317,7 +317,7 @@ def test_without_the_hub_a_plan_says_at_once_what_jobs_and_dry_runs_say(
 
 def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
     encoder("bert").config.save_pretrained(tmp_path)
-    monkeypatch.setattr(folders, "unreachable", lambda: "")
+    monkeypatch.setattr(folders, "hub_unreachable", lambda: "")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
     far = {"source": "hub:someone/far@main", "max_length": 40}
     extent = workload.study_extent(study(models={"far": far}))

@@ -227,21 +227,6 @@ def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> in
     return subprocess.run([python, str(script)], env=environment, capture_output=True).returncode
 
 
-def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
-    """Print the measured rates of the models in these folders, as JSON."""
-    device = devices.prepare(precision, int(threads))
-    ready = time.time()
-    measured = [
-        measure(AutoConfig.from_pretrained(folder), int(tokens), int(size), device, SECONDS)
-        for folder in folders
-    ]
-    print(json.dumps({"ready": ready, "rates": measured}))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-
-
 #: load by which a speed that was measured on a busier machine no longer counts
 BUSIER = 0.5
 
@@ -274,3 +259,18 @@ def write_speed(name: str, speed: Speed, load: float) -> None:
     with contextlib.suppress(OSError, StorageError), files.atomic(path) as temporary:
         temporary.write_text(json.dumps(content))
         files.embed_sha256(temporary)
+
+
+def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
+    """Print the measured rates of the models in these folders, as JSON."""
+    device = devices.prepare(precision, int(threads))
+    ready = time.time()
+    measured = [
+        measure(AutoConfig.from_pretrained(folder), int(tokens), int(size), device, SECONDS)
+        for folder in folders
+    ]
+    print(json.dumps({"ready": ready, "rates": measured}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -76,7 +76,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
             problems.append(error)
     for name, task in study.tasks.items():
         try:
-            if str(task.source).startswith("hub:") and folders.unreachable():
+            if str(task.source).startswith("hub:") and folders.hub_unreachable():
                 with folders.asked_once(task.source):
                     readers.splits(task, f"tasks.{name}")
         except DataError as error:

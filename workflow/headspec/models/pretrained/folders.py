@@ -79,7 +79,7 @@ def located(model: Model, key: str, planning: bool = False) -> Path:
 
 def planned(model: Model, key: str) -> Path:
     """Return `folder` for planning: a hub model may lack weights, and the hub is asked only once."""
-    if model.source.startswith("hub:") and not cached(model) and (reason := unreachable()):
+    if model.source.startswith("hub:") and not cached(model) and (reason := hub_unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
     return folder(model, key, planning=True)
 
@@ -237,10 +237,10 @@ def _remember(seen: Path, value: str) -> None:
         files.embed_sha256(temporary)
 
 
-SECONDS = 5  # seconds to wait for an answer
+ANSWER = 5  # seconds to wait for the hub
 
 
-def unreachable() -> str:
+def hub_unreachable() -> str:
     """Return why the hub cannot be reached, tried once; empty if it can."""
     from huggingface_hub import constants
 
@@ -252,7 +252,7 @@ def _asked(endpoint: str) -> str:
     from huggingface_hub.utils import get_session
 
     try:
-        get_session().head(endpoint, timeout=SECONDS)
+        get_session().head(endpoint, timeout=ANSWER)
     except Exception as error:  # the HTTP library, and so its errors, differs between versions
         return str(error).split("\n")[0]
     return ""
@@ -261,7 +261,7 @@ def _asked(endpoint: str) -> str:
 @contextmanager
 def asked_once(source: str | None) -> Iterator[None]:
     """Let the hub's libraries only read caches if it is unreachable; they would retry for a minute."""
-    if not str(source).startswith("hub:") or not unreachable():
+    if not str(source).startswith("hub:") or not hub_unreachable():
         yield
         return
     import datasets
