@@ -49,7 +49,7 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import starts, view
-from headspec.pipeline import compared, files, machine, preflight, probing, pruned, settings, warm
+from headspec.pipeline import files, machine, preflight, probing, pruned, settings, warm
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
 from headspec.pipeline.pruned import PRUNED_RUN

@@ -168,8 +168,11 @@ COMPARED_TABLES = {
     "importance": rules.importance.output[0],
     "brain_encoding": result("similarity/{model}/seed{seed}/brain_encoding.parquet"),
 }
-SOURCES = compared.sources(LAYOUT, COMPARED_TABLES)
-SYMMETRIC, DIRECTED = (compared.weighed(LAYOUT, directed) for directed in (False, True))
+SOURCES = files.compared(LAYOUT, COMPARED_TABLES)
+MEASURES = STUDY.similarity.measures
+SYMMETRIC, DIRECTED = (
+    similarity_measures.of_weights(MEASURES, directed) for directed in (False, True)
+)
 
 
 rule similarity:
@@ -192,16 +195,16 @@ rule similarity:
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
         sources=[list(source[:3]) for source in SOURCES],
-        traits=compared.traits(LAYOUT),
-        measures=compared.measures(LAYOUT),
+        traits=similarity_measures.traits(MEASURES),
+        measures=similarity_measures.of_traits(MEASURES),
         symmetric=SYMMETRIC,
         directed=DIRECTED,
-        seedless=similarity_measures.seedless(STUDY.similarity.measures),
+        seedless=similarity_measures.seedless(MEASURES),
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
         code=code(
             "similarity/similarity.py",
-            lambda each: plugins.roots(compared.functions(LAYOUT)),
+            lambda each: plugins.roots(similarity_measures.functions(MEASURES)),
         ),
     message:
         "Similarity of tasks in {params.study}"

@@ -1,9 +1,11 @@
 """Input files of rules, as functions of a job."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from headspec.config import methods
 from headspec.config.measures import heads as head_measures
 from headspec.config.runs import PRETRAINED, Run
 from headspec.config.sources import locate
@@ -11,7 +13,7 @@ from headspec.config.values import named
 from headspec.data.sources import readers, treebank
 from headspec.errors import MissingError
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import PROMPTS
+from headspec.pipeline.layout import PROMPTS, Layout
 from headspec.pipeline.settings import text_sources, unread_leaks
 from headspec.tasks.registry import kind
 
@@ -165,3 +167,30 @@ def workflow_path(path: str | Path) -> str:
     absolute = os.path.abspath(path)
     relative = os.path.relpath(absolute)
     return absolute if relative.startswith(os.pardir) else relative
+
+
+# --- tables from which tasks are compared
+
+
+class Source(NamedTuple):
+    """A table from which tasks are compared."""
+
+    name: str  #: of the rule that makes it, or of the measure of all weights
+    model: str
+    seed: int | None  #: None: the same for every seed
+    path: str
+
+
+def compared(layout: Layout, paths: Mapping[str, str]) -> list[Source]:
+    """Return the tables that the configured measures use; `paths` have those of each rule, with wildcards."""
+    study, rows = layout.study, []
+    alone = {"method": methods.alone(study.methods), "texts": "sentences"}
+    for rule, path in paths.items():
+        for measure in study.similarity.asked(rule):
+            name = measure if "{measure}" in path else rule
+            for model in study.models:
+                for seed in study.seeds if "{seed}" in path else [None]:
+                    for task in layout.compared if "{mixture}" in path else [""]:
+                        values = alone | {"model": model, "seed": seed, "mixture": task, "measure": measure}
+                        rows.append(Source(name, model, seed, path.format(**values)))
+    return list(dict.fromkeys(rows))

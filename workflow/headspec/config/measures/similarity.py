@@ -6,6 +6,7 @@ reruns nothing else.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from headspec.registry import Registry
 
@@ -108,3 +109,31 @@ def function(name: str) -> str:
 def reader(trait: str) -> str:
     """Return the function that reads a trait."""
     return f"headspec.similarity.traits:{trait}"
+
+
+def of_traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the measures of traits among `names`: what each compares, and its function."""
+    chosen = {name: MEASURES[name] for name in names}
+    return {name: {"of": each.of, "function": function(name)} for name, each in chosen.items() if each.of}
+
+
+def of_weights(names: Iterable[str], directed: bool) -> list[str]:
+    """Return the measures of all weights among `names` that are directed, or those that are not."""
+    chosen = {name: MEASURES[name] for name in names}
+    return [name for name, each in chosen.items() if each.of is None and each.directed == directed]
+
+
+def traits(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the traits that measures compare: the rule of their tables, and who reads them."""
+    compared = dict.fromkeys(MEASURES[name].of for name in names)
+    return {
+        name: {"rule": TRAITS[name].rule, "read": reader(name), "by_subject": TRAITS[name].by_subject}
+        for name in compared
+        if name and TRAITS[name].rule
+    }
+
+
+def functions(names: Iterable[str]) -> list[str]:
+    """Return the functions of these measures, and of the traits that they compare."""
+    entries = *of_traits(names).values(), *traits(names).values()
+    return [each.get("function") or each["read"] for each in entries]
