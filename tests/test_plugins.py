@@ -19,6 +19,7 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.task import determinants
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
+from headspec.tasks import parts
 from headspec.tasks.registry import FOLDERS
 from headspec.training.gated import Sets
 from headspec.training.pruned_run import kept_by_plugin as chosen_by
@@ -197,13 +198,16 @@ KIND = Mine()
 """
 
 
+#: a module of a kind of these tests for each of its parts
+PARTS = {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}
+
+
 def parts_of(base: str) -> dict[str, str]:
     """Modules with parts of a kind that are those of another."""
-    folder, own = FOLDERS[base], "" if FOLDERS[base] == base else f"{base.upper()}_"
-    names = {"data": "DATA", "head": "HEAD", "metrics": "METRICS"}
+    roots = {module: parts.root(base, name) for module, name in PARTS.items()}
     return {
-        f"{module}.py": f"from headspec.tasks.kinds.{folder}.{module} import {own}{name} as {name}\n"
-        for module, name in names.items()
+        f"{module}.py": f"from {parts.module(root)} import {root.rpartition(':')[2]} as {PARTS[module]}\n"
+        for module, root in roots.items()
     }
 
 
