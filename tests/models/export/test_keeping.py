@@ -72,6 +72,18 @@ def test_types_whose_queries_differ_by_layer_put_a_gate_behind_heads(kind):
         headspec.remove_heads(model, {0: [0, 1]})
 
 
+@pytest.mark.parametrize("kind", ["deepseek_v3", "mistral4"])
+def test_rotations_keep_their_size_where_values_have_another(kind, tmp_path):
+    """The length of context vectors is not written where a config means that of keys."""
+    sizes = every_type.OWN.get(kind, {}) | {"v_head_dim": 12}
+    model = AutoModel.from_config(every_type.config(kind, **sizes)).eval()
+    pruned = headspec.remove_heads(model, {0: [0, 1], 1: [1, 3]})
+    headspec.save(pruned, tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(loaded(any_model.ids())[0], pruned(any_model.ids())[0])
+
+
 @pytest.mark.parametrize("kind", ["roberta", "mpnet"])
 def test_others_are_refused_by_transformers_alone_and_loaded_without_what_was_removed(kind, tmp_path):
     pruned = small(kind)

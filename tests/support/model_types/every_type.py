@@ -86,9 +86,16 @@ OWN: dict[str, dict[str, Any]] = dict.fromkeys(
     "longformer": {"attention_window": 16},
     "longt5": {"local_radius": 15},
     "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "mistral4": {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "head_dim": 16},
     "nemotron_h": {"layers_block_type": _HYBRID, "num_hidden_layers": LAYERS, "mamba_num_heads": 4,
                    "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 2, "chunk_size": 16},
     "pegasus_x": {"block_size": 16, "num_global_tokens": 4},
+    "qwen4_exp_text": {
+        "layer_types": _HYBRID, "num_hidden_layers": LAYERS, "head_dim": 8, "hc_lowrank": 8,
+        "shared_expert_intermediate_size": 16, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+        "linear_num_key_heads": 4, "linear_num_value_heads": 4, "indexer_n_heads": 4, "indexer_kv_heads": 1,
+        "indexer_head_dim": 8, "indexer_budget": 16, "indexer_compress_ratio": 4,
+    },
     "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 32, "hidden_size": 32,
                         "attention_window_size": 8},
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8], "attn_layers": ["local", "lsh"],
@@ -166,8 +173,8 @@ UNGATED = (
 )  # fmt: skip
 #: types that are not tested, and why
 NOT_BUILT = dict.fromkeys(
-    ("blt", "cohere_compass_text", "dots3_note", "emu3", "mistral4", "musicgen", "musicgen_melody",
-     "nemo_speechlm", "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "vibevoice_asr"),
+    ("blt", "cohere_compass_text", "dots3_note", "emu3", "musicgen", "musicgen_melody",
+     "nemo_speechlm", "neomme", "perceiver", "qwen4_exp", "vibevoice_asr"),
     "no small config found",
 ) | dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), "reads keys of another model") | {
     "gemma3n": "needs timm", "layoutlmv2": "needs detectron2", "trocr": "not loaded by AutoModel",

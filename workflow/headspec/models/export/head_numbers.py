@@ -258,5 +258,7 @@ def _made(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     made.load_state_dict(model.state_dict(), assign=True)
     for name, buffer in model.named_buffers():  # also those that are not in the state
         owner, _, own = name.rpartition(".")
+        if made.get_buffer(name).shape != buffer.shape:
+            raise ValueError(f"{name} has another size")  # as of rotations, by the length of keys
         setattr(made.get_submodule(owner), own, buffer)
     return made
