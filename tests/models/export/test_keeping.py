@@ -72,6 +72,18 @@ def test_types_whose_queries_differ_by_layer_put_a_gate_behind_heads(kind):
         headspec.remove_heads(model, {0: [0, 1]})
 
 
+@pytest.mark.parametrize("kind", ["audioflamingo3", "glmasr", "qwen2_audio", "voxtral"])
+def test_towers_that_keep_their_heads_keep_their_numbers(kind, tmp_path):
+    """Texts do not run the tower of sound: nothing else would tell that its heads are counted wrongly."""
+    model = AutoModel.from_config(every_type.config(kind)).eval()
+    pruned = headspec.remove_heads(model, {0: [0, 1], 1: [1, 3]})
+    headspec.save(pruned, tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    assert model.config.text_config.num_attention_heads != loaded.config.text_config.num_attention_heads
+    for config in pruned.config, loaded.config:
+        assert config.audio_config.num_attention_heads == model.config.audio_config.num_attention_heads
+
+
 @pytest.mark.parametrize("kind", ["deepseek_v3", "mistral4"])
 def test_rotations_keep_their_size_where_values_have_another(kind, tmp_path):
     """The length of context vectors is not written where a config means that of keys."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from transformers import logging
+from transformers import PreTrainedModel, logging
 
 from headspec.errors import ModelError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig
 
 
 #: most combinations of attributes that are tried
@@ -159,6 +159,7 @@ Path = tuple[str, ...]
 
 def set_config_numbers(
     model: PreTrainedModel,
+    attentions: Iterable[nn.Module],
     rows: Mapping[int, tuple[Numbers, Numbers]],
     same: Callable[[PreTrainedModel], bool],
 ) -> bool:
@@ -167,18 +168,22 @@ def set_config_numbers(
     Parameters
     ----------
     model : without some heads; its config has the numbers of before
+    attentions : those of the rows; numbers of other towers, which `same` may not run, stay as they are
     rows : of each row that has heads, its numbers before and after
     same : whether a model computes what it should
     """
-    old = model.config.to_dict()
-    for entries in itertools.islice(_entries(old, rows), MOST_CONFIGS):
+    old, towers = model.config.to_dict(), _towers(model, attentions)
+    configs: list[Any] = [getattr(part, CONFIG, None) for parts in towers.values() for part in parts]
+    types = {config.model_type for config in configs if hasattr(config, "model_type")}
+    for entries in itertools.islice(_entries(old, rows, types), MOST_CONFIGS):
         new = copy.deepcopy(old)
         for path, value in entries.items():
             _inside(new, path)[path[-1]] = value
         before = logging.get_verbosity()
         try:
             logging.set_verbosity(logging.CRITICAL)  # configs say what they cannot be
-            if not same(_made(model, type(model.config).from_dict(new))):
+            made = _made(model, type(model.config).from_dict(new))
+            if _outside(made, towers) != _outside(model, towers) or not same(made):
                 continue
         except Exception:  # of whatever code the model has
             continue
@@ -193,11 +198,29 @@ def set_config_numbers(
     return False
 
 
-def _entries(old: dict[str, Any], rows: Mapping[int, tuple[Numbers, Numbers]]) -> Iterator[dict[Path, Any]]:
-    """Yield entries that may be right, those with the most changes first."""
+def _towers(model: PreTrainedModel, attentions: Iterable[nn.Module]) -> dict[str, list[Any]]:
+    """Return the names of the models within a model that attentions are in, with all modules on the way."""
+    modules = dict(model.named_modules())
+    names = {module: name for name, module in modules.items()}
+    towers: dict[str, list[Any]] = {}
+    for attention in attentions:
+        name, way = names[attention], [attention]
+        while not isinstance(way[-1], PreTrainedModel):
+            name = name.rpartition(".")[0]
+            way.append(modules[name])
+        towers.setdefault(name, []).extend(way)
+    return towers
+
+
+def _entries(
+    old: dict[str, Any], rows: Mapping[int, tuple[Numbers, Numbers]], types: Container[str]
+) -> Iterator[dict[Path, Any]]:
+    """Yield entries of configs of `types` that may be right, those with the most changes first."""
     layers = {int(layer): own for layer, own in old.get(BY_LAYER, {}).items()}
     meanings: dict[Path, list[int | None]] = {}
     for path, value in _numbers(old):
+        if not _is_of(old, path, types):
+            continue
         own = {row: layers.get(row, {}).get(path[-1], value) for row in rows}
         fitting = [i for i in range(KINDS) if all(rows[row][0].all()[i] == n for row, n in own.items())]
         if fitting and COUNTS.search(path[-1]):
@@ -244,10 +267,32 @@ def _numbers(config: dict[str, Any], inside: Path = ()) -> Iterator[tuple[Path, 
             yield (*inside, name), value
 
 
+def _is_of(config: dict[str, Any], path: Path, types: Container[str]) -> bool:
+    """Return whether an entry is the outermost config's own, or of a config inside it of one of `types`."""
+    inside = [_inside(config, path[: depth + 1]) for depth in range(1, len(path))]
+    named = [each["model_type"] for each in inside if "model_type" in each]
+    return not named or named[-1] in types
+
+
 def _inside(config: dict[str, Any], path: Path) -> dict[str, Any]:
     for name in path[:-1]:
         config = config[name]
     return config
+
+
+def _outside(model: PreTrainedModel, towers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers, and the configs, of all modules outside of towers."""
+    numbers: dict[str, Any] = {}
+    inside: dict[str, bool] = {}
+    for name, module in model.named_modules():
+        around = inside.get(name.rpartition(".")[0], False)
+        inside[name] = name in towers or (around and not isinstance(module, PreTrainedModel))
+        if not inside[name]:
+            numbers[name] = {key: value for key, value in module.__dict__.items() if type(value) is int}
+            holds = not name or any(tower.startswith(f"{name}.") for tower in towers)
+            if CONFIG in module.__dict__ and not holds:
+                numbers[name][CONFIG] = dict(_numbers(module.config.to_dict()))
+    return numbers
 
 
 def _made(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:

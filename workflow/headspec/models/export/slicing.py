@@ -89,7 +89,8 @@ def remove_heads(
         raise ModelError(f"these heads of this {model_type} cannot be removed: {error}") from None
     kept = {site.name: np.flatnonzero(~heads[site.rows[0], : site.heads]).tolist() for site in gates.sites}
     whole = not structure.of(smaller.config).get("modules") and all(kept.values())
-    if changes and whole and head_numbers.set_config_numbers(smaller, numbers, same):
+    attentions = [site.attention for site in gates.sites]
+    if changes and whole and head_numbers.set_config_numbers(smaller, attentions, numbers, same):
         changes = {}
     structure.note(smaller, kept, changes, tied)
     return smaller
