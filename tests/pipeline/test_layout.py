@@ -36,6 +36,15 @@ def test_runs_and_their_files():
         settings.tasks(run(study, mixture="tone+topics"))
 
 
+def test_a_rule_whose_tables_are_not_named_is_told_before_any_job():
+    mixtures = {"pairs": ["tone", "topic", "match"]}
+    study = layout(mixtures=mixtures, similarity={"measures": ["text", "rsa"]})
+    with pytest.raises(
+        LookupError, match="rsa reads tables of the rule 'representations'; .* text_embedding"
+    ):
+        files.compared(study, {"text_embedding": "texts.parquet"})
+
+
 def test_files_of_a_run_are_in_the_order_of_its_tasks():
     given = layout(**IAT)
     assert files.tokens(run(given), "train") == [

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from headspec.config import methods
 from headspec.config.measures import heads as head_measures
+from headspec.config.measures.similarity import MEASURES
 from headspec.config.runs import PRETRAINED, Run
 from headspec.config.sources import locate
 from headspec.config.values import named
 from headspec.data.sources import readers, treebank
-from headspec.errors import MissingError
+from headspec.errors import MissingError, listing
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, Layout
 from headspec.pipeline.settings import text_sources, unread_leaks
@@ -182,8 +183,16 @@ class Source(NamedTuple):
 
 
 def compared(layout: Layout, paths: Mapping[str, str]) -> list[Source]:
-    """Return the tables that the configured measures use; `paths` have those of each rule, with wildcards."""
+    """Return the tables that the configured measures use; `paths` have those of each rule, with wildcards.
+
+    LookupError if a measure reads the tables of a rule that `paths` lack.
+    """
     study, rows = layout.study, []
+    for measure in study.similarity.measures:
+        if (rule := MEASURES[measure].trait.rule) and rule not in paths:
+            raise LookupError(
+                f"{measure} reads tables of the rule '{rule}'; expected one of {listing(sorted(paths))}"
+            )
     alone = {"method": methods.alone(study.methods), "texts": "sentences"}
     for rule, path in paths.items():
         for measure in study.similarity.asked(rule):
