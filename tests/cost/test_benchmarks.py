@@ -147,6 +147,16 @@ def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
 
 
 @pytest.mark.slow
+def test_planning_loads_nothing_that_only_jobs_need(tmp_path):
+    command = large_studies.planning(large_studies.pairs(tmp_path / "study", 3, 2))
+    timed = [sys.executable, "-X", "importtime", "-m", *command]
+    lines = subprocess.run(timed, capture_output=True, text=True, check=True).stderr.splitlines()
+    imported = {line.rsplit("|", 1)[1].strip() for line in lines if line.startswith("import time:")}
+    assert "headspec.pipeline.layout" in imported
+    assert not imported & {"torch", "transformers", "sklearn", "matplotlib", "datasets", "peft"}
+
+
+@pytest.mark.slow
 def test_a_simulated_mixture_shows_dissociation_and_is_analysed(tmp_path):
     one, other = (tables.read(path) for path in large_studies.mixture(tmp_path, 400, 2))
     assert (one["label"] == other["label"]).all() and (one["prediction"] != other["prediction"]).any()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: passes: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
+#: seconds to start a job that runs a model, and any other, if not measured
+STARTS = 6.0, 3.0
 #: settings that reduce the passes of a task
 TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
 

@@ -12,11 +12,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headspec.config import loading, plugged
 from headspec.config.study import Study
-from headspec.cost.graph import PlannedJob
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, listing
 from headspec.models import devices
@@ -24,8 +23,8 @@ from headspec.pipeline import preflight, warm
 from headspec.provenance import code_hash
 from headspec.redaction import redacted
 
-#: seconds to start a job that runs a model, and any other, if not measured
-STARTS = 6.0, 3.0
+if TYPE_CHECKING:
+    from headspec.cost.graph import PlannedJob
 
 
 def report(
@@ -78,7 +77,7 @@ def counted(
 ) -> tuple[str, str]:  # fmt: skip
     """Return the plan of a study, and its problems: `missing` files, and what could not be counted."""
     from headspec.cost import memory, throughput, workload
-    from headspec.cost.passes import PASSES
+    from headspec.cost.passes import PASSES, STARTS
     from headspec.cost.plan import Plan, several
     from headspec.cost.throughput import Speed, find_speed
 

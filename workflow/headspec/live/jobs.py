@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headspec.cost.report import STARTS
+from headspec.cost.passes import STARTS
 
 RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a start weighs
 
