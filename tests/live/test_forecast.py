@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from headspec.cost.report import STARTS
+from headspec.cost.passes import STARTS
 from headspec.live import jobs as forecasts
 from headspec.live.jobs import RATE, Forecast, LiveJob
 
