@@ -20,7 +20,6 @@ import yaml
 from headspec import tables
 from headspec.config import loading
 from headspec.config.runs import Run
-from headspec.cost import graph
 from headspec.data.planned import Planned
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import PrunedPredictions
@@ -111,6 +110,8 @@ def pairs(folder: Path, tasks: int, seeds: int) -> Path:
 
 def n_jobs(config: Path) -> int:
     """Return the number of jobs of a study without results."""
+    from headspec.cost import graph  # loads torch, which statistics do not need
+
     return len(graph.jobs(loading.load(loading.strict_yaml(config)), Planned()))
 
 
