@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaModel,
+    PreTrainedModel,
+)
 
 import headspec
 from headspec import compat
@@ -82,6 +91,34 @@ def test_towers_that_keep_their_heads_keep_their_numbers(kind, tmp_path):
     assert model.config.text_config.num_attention_heads != loaded.config.text_config.num_attention_heads
     for config in pruned.config, loaded.config:
         assert config.audio_config.num_attention_heads == model.config.audio_config.num_attention_heads
+
+
+class Towers(PreTrainedModel):
+    """A tower of texts, and one of sounds with as many heads, which texts do not run."""
+
+    config_class = LlamaConfig
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__(config)
+        self.text = LlamaModel(config)
+        sizes = {name: getattr(config, name) for name in ("hidden_size", "num_attention_heads")}
+        self.sound = BertModel(BertConfig(**sizes, num_hidden_layers=1, vocab_size=8))
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.text(input_ids, attention_mask, use_cache=False)
+
+
+def test_a_number_that_another_tower_reads_is_not_changed():
+    """Its weights would fit another number of heads as well."""
+    model = Towers(every_type.config("llama")).eval()
+    heads = model.config.num_attention_heads
+    half = {0: [0, 1], 1: [2, 3]}
+    pruned = headspec.remove_heads(model, half)
+    assert Towers(pruned.config).sound.config.num_attention_heads == heads
+    assert structure.of(pruned.config)["modules"]
+    text = headspec.remove_heads(model.text, half)
+    assert text.config.num_attention_heads == heads // 2 and not structure.of(text.config)["modules"]
 
 
 @pytest.mark.parametrize("kind", ["deepseek_v3", "mistral4"])
