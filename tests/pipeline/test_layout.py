@@ -1,6 +1,8 @@
 """Paths of a study, and the inputs of its stages, compared with the config by hand."""
 
 import pytest
+from snakemake.common import Rules
+from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 
 from headspec.errors import ConfigError
@@ -36,13 +38,11 @@ def test_runs_and_their_files():
         settings.tasks(run(study, mixture="tone+topics"))
 
 
-def test_a_rule_whose_tables_are_not_named_is_told_before_any_job():
+def test_a_trait_of_a_rule_that_there_is_not_is_told_when_jobs_are_planned():
     mixtures = {"pairs": ["tone", "topic", "match"]}
-    study = layout(mixtures=mixtures, similarity={"measures": ["text", "rsa"]})
-    with pytest.raises(
-        LookupError, match="rsa reads tables of the rule 'representations'; .* text_embedding"
-    ):
-        files.compared(study, {"text_embedding": "texts.parquet"})
+    study = layout(mixtures=mixtures, similarity={"measures": ["paradigm", "rsa"]})
+    with pytest.raises(WorkflowError, match="Rule representations is not defined"):
+        files.compared_tables(Job(study, Wildcards()), Rules())
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():

@@ -1,5 +1,7 @@
 """Measures of task similarity: known values and invariances."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,10 +12,12 @@ from scipy import stats
 from headspec import plugins
 from headspec.config.measures import similarity as similarity_measures
 from headspec.similarity import traits
-from headspec.similarity.measures import Traits
-from headspec.similarity.table import Measure, by_subject, combined, pairwise
+from headspec.similarity.measures import Measure, Traits, by_subject, pairwise
+from headspec.similarity.table import combined
+from support.paths import ROOT
 from support.schemas import SCHEMAS
 
+RULES = ROOT / "workflow" / "rules"
 BY_WEIGHTS = similarity_measures.by_rule("sensitivity")
 MEASURES = {
     name: plugins.function(similarity_measures.function(name))
@@ -123,6 +127,30 @@ def test_dse_is_invariant_to_scale_and_to_rotating_both(seed, scale):
     a, b, rng = drawn(seed)
     turn = rotation(rng)
     assert vectors(scale * a @ turn, b @ turn, "dse") == pytest.approx(vectors(a, b, "dse"))
+
+
+# --- the registry
+
+
+def test_every_trait_has_a_function_and_a_rule_that_makes_its_table():
+    rules = {
+        name for path in RULES.glob("*.smk") for name in re.findall(r"^rule (\w+):", path.read_text(), re.M)
+    }
+    read = {name: trait.rule for name, trait in similarity_measures.TRAITS.items() if trait.rule}
+    assert read and {*read.values(), similarity_measures.ALL_WEIGHTS.rule} <= rules
+    assert [name for name in read if not callable(getattr(traits, name, None))] == []
+
+
+def test_the_page_has_every_measure_those_that_are_directed_and_those_that_train_nothing():
+    page = (ROOT / "docs" / "similarity.md").read_text(encoding="utf-8")
+    every = similarity_measures.MEASURES
+    rows = [name for cell in re.findall(r"^\| (`.+?) \|", page, re.M) for name in re.findall("`(.+?)`", cell)]
+    assert sorted(rows) == sorted(every)
+    sentences = re.findall("(.+) are directed", page) + re.findall("All but (.+) also train", page)
+    assert [re.findall("`(.+?)`", sentence) for sentence in sentences] == [
+        [name for name, measure in every.items() if measure.directed],
+        similarity_measures.seedless(every),
+    ]
 
 
 # --- the table

@@ -20,8 +20,7 @@ from headspec.similarity.brain.encoding import (
 )
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
 from headspec.similarity.brain.regression import PENALTIES, Ridge, correlation, encode
-from headspec.similarity.measures import cnm
-from headspec.similarity.table import Measure, by_subject, pairwise
+from headspec.similarity.measures import Measure, by_subject, cnm, pairwise
 from headspec.similarity.traits import encoding
 from support.data.brains import code, smooth, subjects
 

@@ -55,9 +55,9 @@ def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F
 def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
     """Declare a measure of similarity for `similarity.measures`.
 
-    The function takes the `Traits` of two tasks, in any order, and reads the trait `of`: paradigm, text,
-    vectors, importance, top, head_fisher or encoding. It returns a number of at most 1, which is 1 for equal
-    traits.
+    The function takes the `Traits` of two tasks, in any order, and reads the trait `of`, one of `TRAITS` in
+    `headspec.config.measures.similarity`; `headspec.similarity.traits` has their shapes. It returns a number
+    of at most 1, which is 1 for equal traits.
     """
     return _declare(SIMILARITY, name, label, of)
 

@@ -160,15 +160,6 @@ rule sensitivity:
         "../scripts/similarity/sensitivity.py"
 
 
-#: tables of each rule by whose output measures compare tasks
-COMPARED_TABLES = {
-    "text_embedding": rules.text_embedding.output[0],
-    "representations": rules.representations.output[0],
-    "sensitivity": rules.sensitivity.output[0],
-    "importance": rules.importance.output[0],
-    "brain_encoding": result("similarity/{model}/seed{seed}/brain_encoding.parquet"),
-}
-SOURCES = files.compared(LAYOUT, COMPARED_TABLES)
 MEASURES = STUDY.similarity.measures
 SYMMETRIC, DIRECTED = (
     similarity_measures.of_weights(MEASURES, directed) for directed in (False, True)
@@ -177,7 +168,7 @@ SYMMETRIC, DIRECTED = (
 
 rule similarity:
     input:
-        [source.path for source in SOURCES],
+        job(files.compared_tables, rules),
     output:
         **({"affinity": result("tables/affinity.parquet")} if DIRECTED else {}),
         similarity=result("tables/similarity.parquet"),
@@ -194,7 +185,7 @@ rule similarity:
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
-        sources=[list(source[:3]) for source in SOURCES],
+        tables=job(files.compared_from, rules),
         traits=similarity_measures.traits(MEASURES),
         measures=similarity_measures.of_traits(MEASURES),
         symmetric=SYMMETRIC,

@@ -1,9 +1,9 @@
 """Input files of rules, as functions of a job."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from headspec.config import methods
 from headspec.config.measures import heads as head_measures
@@ -12,9 +12,9 @@ from headspec.config.runs import PRETRAINED, Run
 from headspec.config.sources import locate
 from headspec.config.values import named
 from headspec.data.sources import readers, treebank
-from headspec.errors import MissingError, listing
+from headspec.errors import MissingError
 from headspec.pipeline.job import Job
-from headspec.pipeline.layout import PROMPTS, Layout
+from headspec.pipeline.layout import PROMPTS
 from headspec.pipeline.settings import text_sources, unread_leaks
 from headspec.tasks.registry import kind
 
@@ -173,33 +173,31 @@ def workflow_path(path: str | Path) -> str:
 # --- tables from which tasks are compared
 
 
-class Source(NamedTuple):
-    """A table from which tasks are compared."""
-
-    name: str  #: of the rule that makes it, or of the measure of all weights
-    model: str
-    seed: int | None  #: None: the same for every seed
-    path: str
+def compared_tables(job: Job, rules: Any) -> list[str]:
+    """Return the tables that the configured measures compare, made by these `rules` of the workflow."""
+    return list(_compared(job, rules))
 
 
-def compared(layout: Layout, paths: Mapping[str, str]) -> list[Source]:
-    """Return the tables that the configured measures use; `paths` have those of each rule, with wildcards.
+def compared_from(job: Job, rules: Any) -> list[list[Any]]:
+    """Return what made each of `compared_tables`, a rule or a measure of all weights, its model and seed.
 
-    LookupError if a measure reads the tables of a rule that `paths` lack.
+    The seed is None where the table is the same for every seed.
     """
-    study, rows = layout.study, []
-    for measure in study.similarity.measures:
-        if (rule := MEASURES[measure].trait.rule) and rule not in paths:
-            raise LookupError(
-                f"{measure} reads tables of the rule '{rule}'; expected one of {listing(sorted(paths))}"
-            )
-    alone = {"method": methods.alone(study.methods), "texts": "sentences"}
-    for rule, path in paths.items():
-        for measure in study.similarity.asked(rule):
-            name = measure if "{measure}" in path else rule
-            for model in study.models:
-                for seed in study.seeds if "{seed}" in path else [None]:
-                    for task in layout.compared if "{mixture}" in path else [""]:
-                        values = alone | {"model": model, "seed": seed, "mixture": task, "measure": measure}
-                        rows.append(Source(name, model, seed, path.format(**values)))
-    return list(dict.fromkeys(rows))
+    return list(_compared(job, rules).values())
+
+
+def _compared(job: Job, rules: Any) -> dict[str, list[Any]]:
+    """Return these by path; WorkflowError if a measure reads tables of a rule that there is not."""
+    made: dict[str, list[Any]] = {}
+    alone = {"method": methods.alone(job.study.methods), "texts": "sentences"}
+    for measure in job.study.similarity.measures:
+        if not (rule := MEASURES[measure].trait.rule):
+            continue
+        path = getattr(rules, rule).output[0]
+        maker = measure if "{measure}" in path else rule
+        for model in job.study.models:
+            for seed in job.study.seeds if "{seed}" in path else [None]:
+                for task in job.layout.compared if "{mixture}" in path else [""]:
+                    values = alone | {"model": model, "seed": seed, "mixture": task, "measure": measure}
+                    made[path.format(**values)] = [maker, model, seed]
+    return made

@@ -1,4 +1,4 @@
-"""Measures of the similarity of two tasks, each a function of their traits, and cosines of long vectors.
+"""Measures of the similarity of two tasks, functions of their traits, of all pairs; cosines of long vectors.
 
 They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
 Those that compare all weights are in `sensitivity` and `gradient_affinity`.
@@ -7,30 +7,21 @@ Those that compare all weights are in `sensitivity` and `gradient_affinity`.
 import itertools
 import math
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score
 
 Floats = NDArray[np.floating]
-
-
-class Traits(TypedDict, total=False):
-    """Traits of a task; a measure reads one. Arrays of compared tasks have the same shape."""
-
-    paradigm: str  #: `single` or `pair`: the number of texts in an example
-    text: Floats  #: (hidden,): mean pretrained vector of the training texts
-    vectors: Floats  #: (sentences, hidden): from the single-task model
-    head_fisher: Floats  #: (heads,): Fisher information of the gates
-    importance: Floats  #: (heads,)
-    top: NDArray[np.bool_]  #: (heads,): the most important heads
-    encoding: Floats  #: (voxels,): how well the model's vectors of stimuli predict a subject's voxels
+#: traits of a task by name, as functions in `traits` read them; those of compared tasks have the same shape
+Traits = Mapping[str, Any]
 
 
 def cosine(a: Floats, b: Floats) -> float:
@@ -104,6 +95,53 @@ def cnm(a: Traits, b: Traits) -> float:
     """Cosine of the models' encoding scores over a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
     return cosine(a["encoding"], b["encoding"])
 
+
+# --- all pairs of tasks
+
+#: what a row of similarity is of
+PAIR = ["measure", "task_a", "task_b", "subject"]
+
+
+class Measure(NamedTuple):
+    """A measure, a function of the traits of two tasks, and the trait that it compares."""
+
+    of: str
+    function: Callable[[Traits, Traits], float]
+
+
+def by_subject(
+    paradigms: Mapping[str, str], read: Mapping[str, Mapping[str | None, Mapping[str, Any]]]
+) -> dict[str | None, dict[str, Traits]]:
+    """Return the traits of every task by subject, those that have none under None.
+
+    `read` has every trait but the paradigm, by subject and task (`headspec.similarity.traits`).
+    """
+    traits: dict[str | None, dict[str, Any]] = {None: {}}
+    of_config = {"paradigm": {None: paradigms}}
+    for trait, subjects in (of_config | dict(read)).items():
+        for subject, by_task in subjects.items():
+            for task, value in by_task.items():
+                traits.setdefault(subject, {}).setdefault(task, {})[trait] = value
+    return traits
+
+
+def pairwise(
+    subject: str | None, traits: Mapping[str, Traits], tasks: Sequence[str], measures: Mapping[str, Measure]
+) -> pd.DataFrame:
+    """Similarity of every pair of `tasks` by those of `measures` whose trait is among the `traits`.
+
+    Columns measure, task_a, task_b, subject, similarity.
+    """
+    rows = [
+        (name, a, b, subject, measure.function(traits[a], traits[b]))
+        for name, measure in measures.items()
+        for a, b in itertools.combinations(tasks, 2)
+        if measure.of in traits[a]
+    ]
+    return pd.DataFrame(rows, columns=[*PAIR, "similarity"])
+
+
+# --- long vectors
 
 #: entries of each vector that are multiplied at a time
 BLOCK = 1 << 20

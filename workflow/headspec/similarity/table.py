@@ -1,18 +1,17 @@
-"""Tables of task similarities: every pair of tasks by every measure, over seeds and subjects.
+"""Tables of task similarities and affinities, over seeds and subjects.
 
 Affinity is directed: it says how much one task, the source, would help another, the target.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from headspec.similarity.measures import Traits
+from headspec.similarity.measures import PAIR
 from headspec.tables import FLOAT, TEXT, Schema
 
 PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
@@ -82,47 +81,6 @@ tables/similarity.parquet
 
 subject: of `cnm`; null for the mean over subjects, the only row with an interval, and for other measures
 """
-
-PAIR = ["measure", "task_a", "task_b", "subject"]
-
-
-class Measure(NamedTuple):
-    """A measure, a function of the traits of two tasks, and the trait that it compares."""
-
-    of: str
-    function: Callable[[Traits, Traits], float]
-
-
-def by_subject(
-    paradigms: Mapping[str, str], read: Mapping[str, Mapping[str | None, Mapping[str, Any]]]
-) -> dict[str | None, dict[str, Traits]]:
-    """Return the traits of every task by subject, those that have none under None.
-
-    `read` has every trait but the paradigm, by subject and task (`headspec.similarity.traits`).
-    """
-    traits: dict[str | None, dict[str, Any]] = {None: {}}
-    of_config = {"paradigm": {None: paradigms}}
-    for trait, subjects in (of_config | dict(read)).items():
-        for subject, by_task in subjects.items():
-            for task, value in by_task.items():
-                traits.setdefault(subject, {}).setdefault(task, {})[trait] = value
-    return traits
-
-
-def pairwise(
-    subject: str | None, traits: Mapping[str, Traits], tasks: Sequence[str], measures: Mapping[str, Measure]
-) -> pd.DataFrame:
-    """Similarity of every pair of `tasks` by those of `measures` whose trait is among the `traits`.
-
-    Columns measure, task_a, task_b, subject, similarity.
-    """
-    rows = [
-        (name, a, b, subject, measure.function(traits[a], traits[b]))
-        for name, measure in measures.items()
-        for a, b in itertools.combinations(tasks, 2)
-        if measure.of in traits[a]
-    ]
-    return pd.DataFrame(rows, columns=[*PAIR, "similarity"])
 
 
 def combined(

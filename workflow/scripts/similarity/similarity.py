@@ -7,16 +7,8 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import plugins, tables
 from headspec.progress import stage
-from headspec.similarity.table import (
-    AFFINITY,
-    SIMILARITY,
-    Measure,
-    affinity,
-    both_ways,
-    by_subject,
-    combined,
-    pairwise,
-)
+from headspec.similarity.measures import Measure, by_subject, pairwise
+from headspec.similarity.table import AFFINITY, SIMILARITY, affinity, both_ways, combined
 
 snakemake: Snakemake
 params = snakemake.params
@@ -25,8 +17,8 @@ measures = {
     name: Measure(entry["of"], plugins.function(entry["function"])) for name, entry in params.measures.items()
 }
 paths: dict[tuple[str, str, int | None], list[str]] = defaultdict(list)
-for source, path in zip(params.sources, snakemake.input, strict=True):
-    paths[tuple(source)].append(path)
+for made_from, path in zip(params.tables, snakemake.input, strict=True):
+    paths[tuple(made_from)].append(path)
 
 
 def table(name: str, model: str, seed: int) -> pd.DataFrame:

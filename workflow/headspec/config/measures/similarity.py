@@ -15,7 +15,7 @@ from headspec.registry import Registry
 class Trait:
     """What measures compare of two tasks, read from a rule's tables of a model and seed."""
 
-    rule: str | None  #: None: known from the config
+    rule: str | None  #: None: known from the config, such as the number of texts in an example
     single: bool = True  #: whether the tables are of single-task runs, and so have seeds
     trained: bool = True  #: whether it differs between tasks only after training
     by_subject: bool = False  #: whether subjects are compared one by one
