@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from headspec.explorer.finished import write_explorer
-from headspec.explorer.sources import STUDY_TABLES
+from headspec.explorer.views import STUDY_TABLES
 
 TABLES = Path(__file__).parent.glob("*/tables/*.parquet")
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))

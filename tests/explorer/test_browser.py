@@ -16,6 +16,7 @@ from playwright import sync_api as playwright
 
 from headspec import tables
 from headspec.explorer.finished import write_explorer
+from headspec.explorer.views import VIEWS
 from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
@@ -23,10 +24,6 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
-VIEWS = [
-    "study", "mixture", "heads", "belief", "similarity", "iat", "gates", "words", "grouping", "glossary",
-    "provenance",
-]  # fmt: skip
 RUN = "model", "mixture", "method"
 
 

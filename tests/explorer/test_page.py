@@ -12,8 +12,8 @@ from headspec import tables
 from headspec.errors import MissingError
 from headspec.explorer.finished import write_explorer
 from headspec.explorer.heads import BOUNDED, GROUP, MEASURES, heads
-from headspec.explorer.page import data, harmless
-from headspec.explorer.sources import STUDY_TABLES, find_tables, load_tables
+from headspec.explorer.page import ASSETS, data, harmless
+from headspec.explorer.views import STUDY_TABLES, VIEWS, find_tables, load_tables
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.pipeline.commands import findings
 from headspec.pipeline.commands.summary import summarize
@@ -44,6 +44,11 @@ def test_data_are_those_of_the_tables(results, views):
     combined = tables.read(results / "tables" / "combined.parquet")
     assert text(views["combined"]["task"]) == combined["task"].tolist()
     np.testing.assert_allclose(views["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
+
+
+def test_every_view_is_drawn_by_one_script():
+    scripts = "".join(path.read_text() for path in (ASSETS / "views").iterdir())
+    assert sorted(re.findall(r"^PAGES\.(\w+) = ", scripts, re.M)) == sorted(VIEWS)
 
 
 def test_the_page_begins_as_the_summary_does(results, views):
@@ -144,5 +149,5 @@ def test_views_without_tables_are_empty_and_missing_numbers_null(results, tmp_pa
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)
-    with pytest.raises(KeyError, match="a view shows the table 'layers', which TABLES in"):
+    with pytest.raises(KeyError, match="'layers' is not a table of a view"):
         sources.table("layers")

@@ -8,7 +8,7 @@ import yaml
 
 from headspec import tables
 from headspec.config.study import Study
-from headspec.explorer.views import decided
+from headspec.explorer.contents import decided
 from headspec.pipeline import outputs
 from support.paths import ROOT
 

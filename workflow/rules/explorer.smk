@@ -2,14 +2,14 @@
 
 import yaml
 
-from headspec.explorer import sources
+from headspec.explorer import views
 
 
 rule explorer:
     input:
         run_tables(LAYOUT.mixed, "importance.parquet"),
         run_tables(LAYOUT.mixed, "pruning.parquet"),
-        [result(f"tables/{name}.parquet") for name in sources.asked(STUDY)],
+        [result(f"tables/{name}.parquet") for name in views.asked(STUDY)],
     output:
         result("explorer.html"),
     log:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headspec.errors import MissingError, UnfinishedError
 from headspec.explorer.page import build_page
-from headspec.explorer.sources import find_tables
+from headspec.explorer.views import find_tables
 from headspec.pipeline import state
 from headspec.provenance.files import atomic
 

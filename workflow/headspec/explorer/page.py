@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headspec.config.methods import NAMED
-from headspec.explorer.sources import Sources, json_value, load_tables
-from headspec.explorer.views import views
+from headspec.explorer.sources import Sources, json_value
+from headspec.explorer.views import VIEWS, contents, load_tables
 from headspec.redaction import cleared
 
 #: in the order of the page
@@ -44,7 +44,8 @@ GLOSSARY = {
 
 
 ASSETS = Path(__file__).with_name("assets")
-SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.js")
+#: before and after those of the views
+SCRIPTS, LAST = ("core.js", "charts.js", "shared.js"), "page.js"
 STYLE = "explorer.css"
 LEFT_OUT = (
     "Means over seeds, with the range of seeds for importance; folds, examples, steps of training and single "
@@ -67,7 +68,8 @@ def data(sources: Sources, config: str = "") -> dict[str, Any]:
         seeds |= set() if frame is None else set(frame["seed"].tolist())
     return {
         "study": sources.study,
-        "views": views(sources),
+        "pages": {name: view.title for name, view in VIEWS.items()},
+        "views": contents(sources),
         "methods": list(NAMED),
         "glossary": GLOSSARY,
         "left_out": LEFT_OUT,
@@ -87,7 +89,9 @@ def page(content: dict[str, Any]) -> str:
     """
     content = cleared(content)
     style = (ASSETS / STYLE).read_text(encoding="utf-8")
-    script = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    views = sorted((ASSETS / "views").glob("*.js"))
+    scripts = [*(ASSETS / name for name in SCRIPTS), *views, ASSETS / LAST]
+    script = "".join(path.read_text(encoding="utf-8") for path in scripts)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
     policy = (
         f"default-src 'none'; script-src '{_allowed(script)}'; style-src '{_allowed(style)}'; "

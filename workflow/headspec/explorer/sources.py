@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from headspec import tables
-from headspec.errors import MissingError
 from headspec.head_arrays import Layers
-
-if TYPE_CHECKING:
-    from headspec.config.study import Study  # which loads kinds of tasks; jobs need none
 
 Columns = dict[str, Any]
 #: significant digits of statistics, and of what there is one of for each head
@@ -55,23 +48,6 @@ def _column(column: pd.Series) -> Any:
     return {"values": json_list(values), "places": [int(place) if place >= 0 else None for place in places]}
 
 
-#: tables of a study that some view shows, by the target or section that asks for them
-TABLES = {
-    "all": ("areas", "combined", "contrasts", "dissociation", "fractions"),
-    "similarity": ("correlation", "similarity"),
-    "iat": ("improvement", "specialization"),
-    "atlas": (
-        "agreement", "belief", "head_roles", "heads", "pruning_curves", "single_heads", "task_differences",
-    ),
-    "gates": ("budgets", "gates"),
-    "probes": ("probe_changes", "probes", "sharing"),
-    "grouping": ("gain_prediction_scores", "gain_predictions", "gains"),
-}  # fmt: skip
-STUDY_TABLES = tuple(itertools.chain(*TABLES.values()))
-#: tables of a run that some view shows
-RUN_TABLES = ("importance", "pruning")
-
-
 @dataclass(frozen=True)
 class Run:
     """A run by its place `runs/{model}/{mixture}/{method}/seed{seed}`, and its tables by name."""
@@ -87,14 +63,15 @@ class Run:
 class Sources:
     """Tables of a study and of its runs, and the footer of each by its place."""
 
-    tables: dict[str, pd.DataFrame]
-    runs: list[Run]
-    footers: dict[str, dict[str, Any]]
+    names: tuple[str, ...]  #: of the tables of a study that some view shows
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    footers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self, name: str) -> pd.DataFrame | None:
-        """Return a table of the study, None if it has none; KeyError for one that `TABLES` lacks."""
-        if name not in STUDY_TABLES:
-            raise KeyError(f"a view shows the table '{name}', which TABLES in {__name__} does not have")
+        """Return a table of the study, None if it has none; KeyError for one that no view names."""
+        if name not in self.names:
+            raise KeyError(f"'{name}' is not a table of a view; expected it in VIEWS, in views.py")
         return self.tables.get(name)
 
     @property
@@ -110,44 +87,3 @@ class Sources:
             for footer in self.footers.values()
             for model, layers in footer.get("attention", {}).items()
         }
-
-
-def asked(study: Study) -> list[str]:
-    """Return the tables of a study that the page shows."""
-    has = {
-        "all": True,
-        "similarity": bool(study.similarity.measures),
-        "iat": "iat" in study.methods and bool(study.iat.mixtures),
-    }
-    targets = (name for name in TABLES if has.get(name, name in study.methods))
-    return [table for name in targets for table in TABLES[name]]
-
-
-def find_tables(results: Path) -> list[Path]:
-    """The tables in the results of a study; MissingError if there are none."""
-    paths = [path for name in STUDY_TABLES if (path := results / "tables" / f"{name}.parquet").exists()]
-    for name in RUN_TABLES:
-        paths += sorted(results.glob(f"runs/*/*/*/seed*/{name}.parquet"))
-    if not paths:
-        raise MissingError(f"{results}: expected results of a study, such as results/demo; it has no tables")
-    return paths
-
-
-def load_tables(paths: Iterable[str | Path]) -> Sources:
-    """Read tables of a study and of its runs that some view shows."""
-    sources = Sources({}, [], {})
-    runs: dict[tuple[str, str, str, int], Run] = {}
-    for path in sorted(set(map(Path, paths))):
-        name, parts = path.stem, path.parts
-        if name in RUN_TABLES and parts[-6] == "runs":
-            model, mixture, method, seed = parts[-5:-1]
-            key = (model, mixture, method, int(seed.removeprefix("seed")))
-            run = runs.setdefault(key, Run(*key))
-            run.tables[name] = tables.read(path)
-        elif name in STUDY_TABLES:
-            sources.tables[name] = tables.read(path)
-        else:
-            continue
-        sources.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
-    sources.runs.extend(runs.values())
-    return sources

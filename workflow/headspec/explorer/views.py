@@ -1,144 +1,158 @@
-"""Contents of the views of the page, from the tables."""
+"""The views of the page: what each shows, and the tables that this is read from."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from headspec import tables
+from headspec.errors import MissingError
+from headspec.explorer.contents import (
+    INTERVAL,
+    bounded,
+    decided,
+    found,
+    gain_predictions,
+    gains,
+    improvement,
+    probes,
+    pruning,
+    similarity,
+)
 from headspec.explorer.heads import GROUP, heads
-from headspec.explorer.sources import Columns, Sources, json_columns
-from headspec.pipeline.commands import findings
-from headspec.statistics.grouping.gains import between_pairs
-from headspec.statistics.intervals import decisive, of_seeds
+from headspec.explorer.sources import Columns, Run, Sources, json_columns
 
-INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
+if TYPE_CHECKING:
+    from headspec.config.study import Study  # which loads kinds of tasks; jobs need none
+
+#: columns of a table, or what makes something else of tables
+Content = Sequence[str] | Callable[[Sources], Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the page: a script in `assets/views` draws it, by the entry of its name in `PAGES`."""
+
+    title: str  #: in the navigation
+    of: str = "all"  #: the target or section of the config by which its tables are made
+    shows: Mapping[str, Content] = field(default_factory=dict)  #: by the table, or the name in the script
+    reads: Sequence[str] = ()  #: tables of the study that functions in `shows` read
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables of the study that it shows."""
+        return [*(name for name, content in self.shows.items() if not callable(content)), *self.reads]
+
+
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
 D += ["case", "distinct"]
-
-
-def _bounded(*names: str) -> list[str]:
-    """Columns, each with the ends of its interval."""
-    return [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
-
-
-#: table: the columns of it that the page has
-TABLES = {
-    "combined": D,
-    "fractions": D,
-    "belief": [
-        *GROUP, "task", "ranking", "n_seeds",
-        *_bounded("ablation_spearman", "ablation_size_spearman", "area", "difference", "dissociation"),
-        "difference_p", "dissociation_p", "p_of", "at_chance", "unpruned_at_chance",
-    ],
-    "pruning_curves": [
-        *GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high",
-    ],
-    "agreement": [*GROUP, "task", "measure_a", "measure_b", *_bounded("spearman", "top_overlap")],
-    "correlation": [
-        "model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman",
-    ],
-    "sharing": [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance"],
-    "budgets": [
-        *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
-        "n_seeds", *_bounded("value"), "difference", *INTERVAL, "unpruned_at_chance",
-    ],
-    "gain_prediction_scores": [
-        "model", "predictor", "held_out", *_bounded("spearman"), "p_value", "p_holm",
-        "right_side", "over_baseline", "error_ratio", "detectable", "n_tasks", "n_gains",
-        "reliability",
-    ],
+#: in the order of the navigation
+VIEWS = {
+    "study": View("Study", shows={"combined": D, "found": found}, reads=("areas", "contrasts")),
+    "mixture": View("Mixture", shows={"fractions": D, "pruning": pruning}, reads=("dissociation",)),
+    "heads": View(
+        "Heads", "atlas", {"heads": heads}, ("head_roles", "heads", "single_heads", "task_differences")
+    ),
+    "belief": View("Measures", "atlas", {
+        "belief": [
+            *GROUP, "task", "ranking", "n_seeds",
+            *bounded("ablation_spearman", "ablation_size_spearman", "area", "difference", "dissociation"),
+            "difference_p", "dissociation_p", "p_of", "at_chance", "unpruned_at_chance",
+        ],
+        "pruning_curves": [
+            *GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high",
+        ],
+        "agreement": [*GROUP, "task", "measure_a", "measure_b", *bounded("spearman", "top_overlap")],
+    }),
+    "similarity": View("Similarity", "similarity", {
+        "correlation": [
+            "model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman",
+        ],
+        "similarity": similarity,
+    }, ("similarity",)),
+    "iat": View("IAT", "iat", {"improvement": improvement}, ("improvement", "specialization")),
+    "gates": View("Gates", "gates", {
+        "budgets": [
+            *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
+            "n_seeds", *bounded("value"), "difference", *INTERVAL, "unpruned_at_chance",
+        ],
+    }, ("gates",)),
+    "words": View("Words", "probes", {
+        "sharing": [
+            *GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance",
+        ],
+        "probes": probes,
+    }, ("probes", "probe_changes")),
+    "grouping": View("Grouping", "grouping", {
+        "gain_prediction_scores": [
+            "model", "predictor", "held_out", *bounded("spearman"), "p_value", "p_holm",
+            "right_side", "over_baseline", "error_ratio", "detectable", "n_tasks", "n_gains",
+            "reliability",
+        ],
+        "gains": gains, "gain_predictions": gain_predictions,
+    }, ("gains", "gain_predictions")),
+    "glossary": View("Glossary"),
+    "provenance": View("Provenance"),
 }  # fmt: skip
+#: tables of a study, and of a run, that some view shows
+STUDY_TABLES = tuple(dict.fromkeys(name for view in VIEWS.values() for name in view.tables))
+RUN_TABLES = ("importance", "pruning")
 
 
-def decided(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `p`, the corrected p that decides, and `p_of`, what it is about: `other seeds` or `these runs`."""
-    names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_holm" in frame]
-    if not names or "n_seeds" not in frame:
-        return frame
-    about = of_seeds(frame, names[0]).map({True: "other seeds", False: "these runs"})
-    return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
-
-
-def found(sources: Sources) -> list[str]:
-    """What the study found, in the lines of its summary."""
-    return findings.lines(sources.tables)
-
-
-def pruning(sources: Sources) -> Columns:
-    """Values of each task's main metric under every mask: mean over seeds and draws, least and most.
-
-    `n` is the number of examples.
-    """
-    metrics = sources.table("dissociation")
-    frames = [
-        run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
-        for run in sources.runs
-        if "pruning" in run.tables
+def asked(study: Study) -> list[str]:
+    """Return the tables of a study that the page shows."""
+    has = {
+        "all": True,
+        "similarity": bool(study.similarity.measures),
+        "iat": "iat" in study.methods and bool(study.iat.mixtures),
+    }
+    return [
+        name for view in VIEWS.values() if has.get(view.of, view.of in study.methods) for name in view.tables
     ]
-    if metrics is None or not frames:
-        return {}
-    main = metrics.drop_duplicates([*GROUP, "task"]).reindex(columns=[*GROUP, "task", "metric", "chance"])
-    frame = pd.concat(frames, ignore_index=True).merge(main)
-    keys = [*GROUP, "task", "metric", "chance", "pruned_for", "order", "fraction", "n_pruned"]
-    groups = frame.groupby(keys, dropna=False)
-    values = groups["value"].agg(["mean", "min", "max"]).assign(n=groups["n"].max()).reset_index()
-    return json_columns(values, [*keys, "n", "mean", "min", "max"])
 
 
-def similarity(sources: Sources) -> Columns:
-    """Similarity of tasks, without single subjects."""
-    frame = sources.table("similarity")
-    names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
-    return {} if frame is None else json_columns(frame[frame["subject"].isna()], names)
+def find_tables(results: Path) -> list[Path]:
+    """The tables in the results of a study; MissingError if there are none."""
+    paths = [path for name in STUDY_TABLES if (path := results / "tables" / f"{name}.parquet").exists()]
+    for name in RUN_TABLES:
+        paths += sorted(results.glob(f"runs/*/*/*/seed*/{name}.parquet"))
+    if not paths:
+        raise MissingError(f"{results}: expected results of a study, such as results/demo; it has no tables")
+    return paths
 
 
-def improvement(sources: Sources) -> Columns:
-    """Changes by IAT and its controls, over all metrics of a task."""
-    frame = sources.table("improvement")
-    names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
-    names.append("unpruned_at_chance")
+def load_tables(paths: Iterable[str | Path]) -> Sources:
+    """Read tables of a study and of its runs that some view shows."""
+    sources = Sources(STUDY_TABLES)
+    runs: dict[tuple[str, str, str, int], Run] = {}
+    for path in sorted(set(map(Path, paths))):
+        name, parts = path.stem, path.parts
+        if name in RUN_TABLES and parts[-6] == "runs":
+            model, mixture, method, seed = parts[-5:-1]
+            key = (model, mixture, method, int(seed.removeprefix("seed")))
+            run = runs.setdefault(key, Run(*key))
+            run.tables[name] = tables.read(path)
+        elif name in STUDY_TABLES:
+            sources.tables[name] = tables.read(path)
+        else:
+            continue
+        sources.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
+    sources.runs.extend(runs.values())
+    return sources
+
+
+def contents(sources: Sources) -> dict[str, Any]:
+    """Return what all views show, empty where the study has no such tables."""
+    shown = {name: content for view in VIEWS.values() for name, content in view.shows.items()}
+    return {
+        name: content(sources) if callable(content) else _columns(sources.table(name), content)
+        for name, content in shown.items()
+    }
+
+
+def _columns(frame: pd.DataFrame | None, names: Sequence[str]) -> Columns:
     return {} if frame is None else json_columns(decided(frame), names)
-
-
-def probes(sources: Sources) -> Columns:
-    """Accuracy and selectivity of the best heads for all labels of a task."""
-    frame = sources.table("probes")
-    if frame is None:
-        return {}
-    names = [*GROUP, "task", "n_seeds", *_bounded("accuracy"), "control", *_bounded("selectivity")]
-    return json_columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
-
-
-def gains(sources: Sources) -> Columns:
-    """What tasks gain in pairs."""
-    frame = sources.table("gains")
-    names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
-    return (
-        {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
-    )
-
-
-def gain_predictions(sources: Sources) -> Columns:
-    """Predicted gains where one task is left out."""
-    frame = sources.table("gain_predictions")
-    if frame is None:
-        return {}
-    kept = (frame["held_out"] == 1) & frame["predicted"].notna()
-    return json_columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
-
-
-#: parts of the page's data that are not a table as it is
-MADE: Mapping[str, Callable[[Sources], Any]] = {
-    "found": found, "pruning": pruning, "heads": heads, "similarity": similarity, "improvement": improvement,
-    "probes": probes, "gains": gains, "gain_predictions": gain_predictions,
-}  # fmt: skip
-
-
-def _whole(frame: pd.DataFrame | None, names: list[str]) -> Columns:
-    return {} if frame is None else json_columns(decided(frame), names)
-
-
-def views(sources: Sources) -> dict[str, Any]:
-    """The parts of the page's data, empty where the study has no such tables."""
-    tables = {name: _whole(sources.table(name), names) for name, names in TABLES.items()}
-    return tables | {name: make(sources) for name, make in MADE.items()}

@@ -26,7 +26,7 @@ const bar = h("nav", { "aria-label": "Views" });
 const said = h("p", { class: "hidden", role: "status" });
 
 function render() {
-  const views = PAGES.filter((page) => page.exists());
+  const views = Object.entries(DATA.pages).map(([id, name]) => ({ id, name, ...PAGES[id] })).filter((page) => page.exists());
   const current = views.find((page) => page.id === state.view) || views[0];
   state.view = current.id;
   bar.replaceChildren(...views.map((page) => h("a", { href: `#view=${page.id}`, id: `to-${page.id}`,

@@ -1,4 +1,6 @@
 // Heads: maps for two tasks, how they differ and how training changed them; what is known of single heads.
+PAGES.heads = { exists: () => VIEWS.heads.length, draw: headsView };
+
 const chosen = () => new Set(state.heads.split(" ").filter(Boolean));
 // kinds of attention of an encoder-decoder, by their names in tables
 const KINDS = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention" };

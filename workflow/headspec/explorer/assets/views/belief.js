@@ -1,4 +1,7 @@
 // Measures: which of them finds the heads that matter, and how far they agree.
+const beliefs = rows(VIEWS.belief), ranked = rows(VIEWS.pruning_curves), agreements = rows(VIEWS.agreement);
+PAGES.belief = { exists: () => beliefs.length || ranked.length || agreements.length, draw: beliefView };
+
 const rankings = unique(ranked.map((row) => row.ranking)).filter((name) => name !== "random");
 
 function beliefView() {

@@ -1,0 +1,93 @@
+"""Contents of the views of the page that are not columns of one table, from the tables."""
+
+import pandas as pd
+
+from headspec.explorer.heads import GROUP
+from headspec.explorer.sources import Columns, Sources, json_columns
+from headspec.pipeline.commands import findings
+from headspec.statistics.grouping.gains import between_pairs
+from headspec.statistics.intervals import decisive, of_seeds
+
+INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
+
+
+def bounded(*names: str) -> list[str]:
+    """Columns, each with the ends of its interval."""
+    return [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
+
+
+def decided(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add `p`, the corrected p that decides, and `p_of`, what it is about: `other seeds` or `these runs`."""
+    names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_holm" in frame]
+    if not names or "n_seeds" not in frame:
+        return frame
+    about = of_seeds(frame, names[0]).map({True: "other seeds", False: "these runs"})
+    return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
+
+
+def found(sources: Sources) -> list[str]:
+    """What the study found, in the lines of its summary."""
+    return findings.lines(sources.tables)
+
+
+def pruning(sources: Sources) -> Columns:
+    """Values of each task's main metric under every mask: mean over seeds and draws, least and most.
+
+    `n` is the number of examples.
+    """
+    metrics = sources.table("dissociation")
+    frames = [
+        run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
+        for run in sources.runs
+        if "pruning" in run.tables
+    ]
+    if metrics is None or not frames:
+        return {}
+    main = metrics.drop_duplicates([*GROUP, "task"]).reindex(columns=[*GROUP, "task", "metric", "chance"])
+    frame = pd.concat(frames, ignore_index=True).merge(main)
+    keys = [*GROUP, "task", "metric", "chance", "pruned_for", "order", "fraction", "n_pruned"]
+    groups = frame.groupby(keys, dropna=False)
+    values = groups["value"].agg(["mean", "min", "max"]).assign(n=groups["n"].max()).reset_index()
+    return json_columns(values, [*keys, "n", "mean", "min", "max"])
+
+
+def similarity(sources: Sources) -> Columns:
+    """Similarity of tasks, without single subjects."""
+    frame = sources.table("similarity")
+    names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
+    return {} if frame is None else json_columns(frame[frame["subject"].isna()], names)
+
+
+def improvement(sources: Sources) -> Columns:
+    """Changes by IAT and its controls, over all metrics of a task."""
+    frame = sources.table("improvement")
+    names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
+    names.append("unpruned_at_chance")
+    return {} if frame is None else json_columns(decided(frame), names)
+
+
+def probes(sources: Sources) -> Columns:
+    """Accuracy and selectivity of the best heads for all labels of a task."""
+    frame = sources.table("probes")
+    if frame is None:
+        return {}
+    names = [*GROUP, "task", "n_seeds", *bounded("accuracy"), "control", *bounded("selectivity")]
+    return json_columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
+
+
+def gains(sources: Sources) -> Columns:
+    """What tasks gain in pairs."""
+    frame = sources.table("gains")
+    names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
+    return (
+        {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
+    )
+
+
+def gain_predictions(sources: Sources) -> Columns:
+    """Predicted gains where one task is left out."""
+    frame = sources.table("gain_predictions")
+    if frame is None:
+        return {}
+    kept = (frame["held_out"] == 1) & frame["predicted"].notna()
+    return json_columns(frame[kept], ["model", "predictor", "source", "target", "predicted"])
