@@ -22,7 +22,7 @@ from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.cost import graph
 from headspec.data.planned import Planned
-from headspec.explorer.sources import STUDY_TABLES
+from headspec.explorer.views import STUDY_TABLES
 from headspec.pipeline import outputs
 from headspec.pipeline.commands import summary
 from headspec.provenance.code_hash import LIBRARY
@@ -231,6 +231,39 @@ def test_the_architecture_page_has_every_private_name_of_other_packages():
     rows = [line.split(" | ")[1] for line in section.splitlines() if line.startswith("| ") and "`" in line]
     named = [name.rpartition(".")[2] for row in rows for name in re.findall("`(.*?)`", row)]
     assert sorted(named) == sorted(set().union(*map(private_names, LIBRARY.parent.rglob("*.py"))))
+
+
+def defines(path: Path, name: str) -> bool:
+    """Return whether a file has a rule, or a definition, perhaps in a class, with this name."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return f"\nrule {name}:" in text
+    body: list[ast.stmt] = ast.parse(text).body
+    for part in name.split("."):
+        names = [getattr(each, "name", None) or ast.unparse(getattr(each, "target", each)) for each in body]
+        named = dict(zip(names, body, strict=True))
+        if part not in named:
+            return False
+        body = getattr(named[part], "body", [])
+    return True
+
+
+def test_the_ways_from_keys_to_code_are_there():
+    """From the key of a section on, each step is named by another file on the way."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## From key to code")[2].partition("\n## ")[0]
+    rows = [re.findall("`(.+?)`", line) for line in section.splitlines() if line.startswith("| `")]
+    assert rows
+    for key, *way in rows:
+        steps = []
+        for file, _, name in (step.partition(": ") for step in way):
+            path = next(each for each in (ROOT / "workflow" / file, LIBRARY / file) if each.exists())
+            assert not name or defines(path, name), (key, file, name)
+            steps.append((path, name or file))
+        assert re.findall(r"\w+", steps[0][1])[-1] in re.findall(r"\w+", key), key
+        for path, name in steps[1:]:
+            others = [other.read_text(encoding="utf-8") for other, _ in steps if other != path]
+            assert any(re.search(rf"\b{name.split('.')[0]}\b", text) for text in others), (key, name)
 
 
 def test_terms_on_the_architecture_page_are_names_in_the_code():

@@ -1,6 +1,8 @@
 """The worked examples of the architecture page, applied to a copy of the workflow and run."""
 
+import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from playwright import sync_api as playwright
 
+from headspec.similarity.measures import cosine
 from support.pages import blocks
 from support.paths import ROOT
 from support.running.studies import CONFIG, HEADS, LAYERS, SMALL, TONE, Folder, sentence
@@ -24,7 +28,7 @@ STUDY: dict[str, Any] = SMALL | {
     "mixtures": {"pairs": ["tone", "topic", "replies"]},
     "methods": ["tuned"],
     "training": CONFIG["training"] | {"epochs": 1},
-    "similarity": {"measures": ["shared-importance"]},
+    "similarity": {"measures": ["shared-importance", "layers"]},
     "atlas": {
         "mixtures": ["tone+topic"], "examples": 40, "rankings": ["importance", "gate_fisher"],
         "fractions": [0.5], "draws": 2,
@@ -33,13 +37,22 @@ STUDY: dict[str, Any] = SMALL | {
         "mixtures": ["tone+topic"], "pruning_methods": ["importance", "each-layer"], "kept": [0.5],
         "epochs": 1,
     },
-    "plugins": ["my_measures.py", "poisson"],
+    "plugins": ["my_measures.py", "layers.py", "poisson"],
 }  # fmt: skip
+#: a measure of the trait
+LAYERS_PY = """from headspec import plugins
+from headspec.similarity.measures import cosine
+
+
+@plugins.similarity_measure("layers", "layers", of="layer_importance")
+def layers(a, b):
+    return cosine(a["layer_importance"], b["layer_importance"])
+"""
 TARGETS = [f"results/tiny/{name}" for name in (
     "figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
     "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
     "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+replies.tuned.png",
-    "tables/dissociation.parquet",
+    "tables/dissociation.parquet", "explorer.html",
 )]  # fmt: skip
 
 
@@ -47,6 +60,7 @@ def prepare(path: Path) -> None:
     """Apply the examples, and write texts with a count: twice the number of bad words in them."""
     for block in BLOCKS:
         block.apply(path)
+    (path / "layers.py").write_text(LAYERS_PY)
     rng = np.random.default_rng(0)
     counts = rng.integers(3, size=150)
     texts = [sentence(rng, *rng.choice(TONE["bad"], n, replace=False).tolist()) for n in counts]
@@ -62,7 +76,10 @@ def finished(finish) -> Folder:
 def test_each_takes_at_most_two_places_elsewhere():
     places = Counter({block.heading: 0 for block in BLOCKS})
     places.update(block.heading for block in BLOCKS if block.language == "diff")
-    assert places == {"A plugin": 0, "A kind of task": 0, "A figure": 2, "A stage": 1}
+    assert places == {
+        "A plugin": 0, "A trait of similarity": 2, "A kind of task": 0, "A figure": 2,
+        "A view of the explorer": 1, "A stage": 1,
+    }  # fmt: skip
 
 
 def test_they_run_and_their_table_is_described(finished):
@@ -79,10 +96,16 @@ def test_they_run_and_their_table_is_described(finished):
     layers = pd.read_parquet(tables / "layers.parquet")
     assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
     assert (layers["importance"] > 0).all()
+    alone = layers[layers["method"] == "single"].set_index(["task", "seed"])["importance"]
+    cosines = [
+        [cosine(*(alone[task, seed].to_numpy() for task in pair)) for seed in STUDY["seeds"]]
+        for pair in itertools.combinations(STUDY["mixtures"]["pairs"], 2)
+    ]
+    np.testing.assert_allclose(similarity["layers"], np.mean(cosines, axis=1))
     assert all((finished.path / target).exists() for target in TARGETS)
     rules = finished.plan("--forceall").rules
     assert rules["layers"] == rules["figure_overlap"] == 1
-    assert "plugins: imports my_measures.py" in finished.snakemake("--dry-run")
+    assert "plugins: imports my_measures.py, layers.py" in finished.snakemake("--dry-run")
     command = [sys.executable, "-c", "from headspec.pipeline import outputs; print(outputs.markdown())"]
     environment = os.environ | {"PYTHONPATH": str(finished.path / "workflow")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -104,6 +127,21 @@ def test_a_kind_of_task_is_learnt(finished):
     assert pruning.set_index("metric")["value"]["exact_count"] == pytest.approx(right)
     dissociation = pd.read_parquet(finished.results / "tables/dissociation.parquet")
     assert "exact_count" in {*dissociation.query("mixture == 'tone+replies'")["metric"]}
+
+
+@pytest.mark.needs("chromium")
+def test_the_view_is_drawn(finished):
+    table = pd.read_parquet(finished.results / "tables" / "reliability.parquet")
+    ours = table.query("kind == 'seeds' and mixture == 'tone+topic' and method == 'tuned'")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{(finished.results / 'explorer.html').as_uri()}#view=seeds&mixture=tone%2Btopic")
+        assert page.locator("nav a").all_inner_texts()[-3:] == ["Seeds", "Glossary", "Provenance"]
+        marks = page.locator("#panel-seeds [data-value]").all()
+        shown = [float(mark.get_attribute("data-value")) for mark in marks]
+        browser.close()
+    np.testing.assert_allclose(shown, ours["top_overlap"], rtol=1e-5)
 
 
 def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
