@@ -90,14 +90,14 @@ def test_measures_are_means_over_seeds_with_those_of_their_intervals(results, vi
 
 def test_roles_are_those_of_most_seeds_and_say_what_of(results):
     """Places are whole numbers, also where other heads have none, which makes floats."""
-    sources = load_tables(find_tables(results))
-    table = sources.tables["head_roles"]
+    study = load_tables(find_tables(results))
+    table = study.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] < 3)
     table[["role", "relation", "offset"]] = ["none", None, np.nan]
     table.loc[first & (table["head"] == 0), ["role", "offset"]] = ["positional", -1]
     table.loc[first & (table["head"] == 1), ["role", "relation"]] = ["syntactic", "obj"]
     table.loc[first & (table["head"] == 2) & (table["seed"] == 0), "role"] = "rare word"  # half of the seeds
-    roles = heads(sources)[0]["roles"]
+    roles = heads(study)[0]["roles"]
     assert roles["role"][:3] == ["positional", "syntactic", "none"]
     assert roles["of"][:3] == ["\u22121", "obj", None]
 
@@ -143,11 +143,11 @@ def test_names_end_neither_data_nor_title(results, tmp_path):
 
 
 def test_views_without_tables_are_empty_and_missing_numbers_null(results, tmp_path):
-    sources = load_tables(path for path in find_tables(results) if path.stem == "combined")
-    sources.tables["combined"].loc[0, "ci_low"] = np.nan
-    views = data(sources)["views"]
+    study = load_tables(path for path in find_tables(results) if path.stem == "combined")
+    study.tables["combined"].loc[0, "ci_low"] = np.nan
+    views = data(study)["views"]
     assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)
     with pytest.raises(KeyError, match="'layers' is not a table of a view"):
-        sources.table("layers")
+        study.table("layers")

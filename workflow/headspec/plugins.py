@@ -167,9 +167,9 @@ def _dotted(path: Path) -> str:
     return ".".join(package if module == "__init__" else [*package, module])
 
 
-def roots(sources: Iterable[str | None]) -> list[str]:
-    """Return `function` sources, without None, as roots of `code_hash.by_root`."""
-    parts = [source.rpartition(":") for source in sources if source]
+def roots(references: Iterable[str | None]) -> list[str]:
+    """Return references of `function`, without None, as roots of `code_hash.by_root`."""
+    parts = [reference.rpartition(":") for reference in references if reference]
     return [f"{_file(where)}:{name}" for where, _, name in parts]
 
 
@@ -180,19 +180,19 @@ def _file(where: str) -> str:
     return os.path.abspath(str(imported(where).__file__))
 
 
-def function(source: str) -> Callable[..., Any]:
-    """Return a function of headspec or a plugin from ``<import name or path of its module>:<its name>``."""
-    where, _, name = source.rpartition(":")
+def function(reference: str) -> Callable[..., Any]:
+    """Return a function of headspec or a plugin by ``<import name or path of its module>:<its name>``."""
+    where, _, name = reference.rpartition(":")
     function: Callable[..., Any] = getattr(imported(where), name)
     return function
 
 
-def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
-    """Raise ConfigError unless a function returned an array of this shape."""
+def check(returned: Any, shape: tuple[int, ...], reference: str) -> None:
+    """Raise ConfigError unless the function `reference` returned an array of this shape."""
     size = getattr(returned, "shape", None)
     if size != shape:
         got = f"a {type(returned).__name__}" if size is None else f"shape {tuple(size)}"
-        raise ConfigError(f"{source}: returned {got}, expected an array of shape {shape}")
+        raise ConfigError(f"{reference}: returned {got}, expected an array of shape {shape}")
 
 
 def _told(error: BaseException, name: str) -> str:

@@ -54,7 +54,7 @@ class Entries:
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be used."""
-        declares, name, label, source = declared.declares, declared.name, declared.label, declared.of
+        declares, name, label, of = declared.declares, declared.name, declared.label, declared.of
         _check_name(name)
         taken = {*similarity.MEASURES, *self.similarity} if declares == SIMILARITY else self._head_names()
         if name.lower() in {other.lower() for other in taken}:
@@ -64,13 +64,13 @@ class Entries:
                 raise ConfigError(
                     f"'{name}' is a predictor of gains; expected a name other than {listing(predictors)}"
                 )
-            if source not in similarity.TRAITS:
-                raise unknown("trait", source, similarity.TRAITS)
-            self.similarity[name] = SimilarityMeasure(label, source, function)
+            if of not in similarity.TRAITS:
+                raise unknown("trait", of, similarity.TRAITS)
+            self.similarity[name] = SimilarityMeasure(label, of, function)
         elif declares == HEADS:
-            if source not in (None, *heads.STANDARD):
-                raise unknown("table of measures", source, heads.STANDARD)
-            self.heads[name] = HeadMeasure(label, name, source, function=function)
+            if of not in (None, *heads.STANDARD):
+                raise unknown("table of measures", of, heads.STANDARD)
+            self.heads[name] = HeadMeasure(label, name, of, function=function)
         else:
             self.pruning_methods[name] = PruningMethod(label, "plugged", function=function)
 

@@ -29,7 +29,7 @@ class Plan:
     extent: Extent
     jobs: list[PlannedJob]
     speed: Speed  #: of jobs with every model of `extent`
-    source: str  #: of the speed
+    measured: str  #: how the speed was measured
     cores: int
     gpus: int  #: for all jobs; without any, a job that runs a model takes one core
 
@@ -207,7 +207,7 @@ class Plan:
             numbers = ", ".join(f"{kind} {rate / 1e9:,.1f}" for kind, rate in rates.items())
             speeds.setdefault(numbers, []).append(name)
         for numbers, names in speeds.items():
-            yield f"{listing(names)}: {numbers} GFLOP/s, {self.source}"
+            yield f"{listing(names)}: {numbers} GFLOP/s, {self.measured}"
         yield "a backward pass costs two forward passes in training, and one for importance and adapters"
         for name in extent.configs:
             if (gpus := study.models[name].gpus) > 1 and trained:

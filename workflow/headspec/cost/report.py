@@ -84,7 +84,7 @@ def counted(
     extent = workload.study_extent(study, planned)
     if rate:
         speed = Speed({model: dict.fromkeys(PASSES, rate) for model in extent.configs}, *STARTS)
-        source = "as given"
+        measured = "as given"
     else:
         here = len(os.sched_getaffinity(0))
         at_once = min(gpus * study.jobs_per_gpu or cores, here, max(len(extent.runs), 1))
@@ -102,8 +102,8 @@ def counted(
             speed = find_speed(extent.configs, tokens, study, python, at_once, gpus > 0)
             throughput.write_speed(name, speed, load)
         jobs_at_once = f"{several(at_once, 'job')} at once"
-        source = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
-    lines = [Plan(extent, jobs, speed, source, cores, gpus).text()]
+        measured = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
+    lines = [Plan(extent, jobs, speed, measured, cores, gpus).text()]
     lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
     problems = []
     if extent.problems:

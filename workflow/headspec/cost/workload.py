@@ -46,7 +46,7 @@ class Size:
     validation: int
     prepared: Prepared | None
     texts: pd.DataFrame | None
-    note: str  #: source of the numbers
+    note: str  #: where the numbers are from
 
 
 class Lengths(NamedTuple):

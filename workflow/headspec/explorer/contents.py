@@ -3,7 +3,7 @@
 import pandas as pd
 
 from headspec.explorer.heads import GROUP
-from headspec.explorer.sources import Columns, Sources, json_columns
+from headspec.explorer.study_tables import Columns, StudyTables, json_columns
 from headspec.pipeline.commands import findings
 from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import decisive, of_seeds
@@ -25,20 +25,20 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
 
 
-def found(sources: Sources) -> list[str]:
+def found(study: StudyTables) -> list[str]:
     """What the study found, in the lines of its summary."""
-    return findings.lines(sources.tables)
+    return findings.lines(study.tables)
 
 
-def pruning(sources: Sources) -> Columns:
+def pruning(study: StudyTables) -> Columns:
     """Values of each task's main metric under every mask: mean over seeds and draws, least and most.
 
     `n` is the number of examples.
     """
-    metrics = sources.table("dissociation")
+    metrics = study.table("dissociation")
     frames = [
         run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
-        for run in sources.runs
+        for run in study.runs
         if "pruning" in run.tables
     ]
     if metrics is None or not frames:
@@ -51,42 +51,42 @@ def pruning(sources: Sources) -> Columns:
     return json_columns(values, [*keys, "n", "mean", "min", "max"])
 
 
-def similarity(sources: Sources) -> Columns:
+def similarity(study: StudyTables) -> Columns:
     """Similarity of tasks, without single subjects."""
-    frame = sources.table("similarity")
+    frame = study.table("similarity")
     names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
     return {} if frame is None else json_columns(frame[frame["subject"].isna()], names)
 
 
-def improvement(sources: Sources) -> Columns:
+def improvement(study: StudyTables) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task."""
-    frame = sources.table("improvement")
+    frame = study.table("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names.append("unpruned_at_chance")
     return {} if frame is None else json_columns(decided(frame), names)
 
 
-def probes(sources: Sources) -> Columns:
+def probes(study: StudyTables) -> Columns:
     """Accuracy and selectivity of the best heads for all labels of a task."""
-    frame = sources.table("probes")
+    frame = study.table("probes")
     if frame is None:
         return {}
     names = [*GROUP, "task", "n_seeds", *bounded("accuracy"), "control", *bounded("selectivity")]
     return json_columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
 
 
-def gains(sources: Sources) -> Columns:
+def gains(study: StudyTables) -> Columns:
     """What tasks gain in pairs."""
-    frame = sources.table("gains")
+    frame = study.table("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
     return (
         {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
     )
 
 
-def gain_predictions(sources: Sources) -> Columns:
+def gain_predictions(study: StudyTables) -> Columns:
     """Predicted gains where one task is left out."""
-    frame = sources.table("gain_predictions")
+    frame = study.table("gain_predictions")
     if frame is None:
         return {}
     kept = (frame["held_out"] == 1) & frame["predicted"].notna()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.explorer.sources import HEAD_DIGITS, Columns, Run, Sources, json_list
+from headspec.explorer.study_tables import HEAD_DIGITS, Columns, Run, StudyTables, json_list
 from headspec.head_arrays import as_array, first_rows
 from headspec.heads.ranking import importance_map
 from headspec.statistics.atlas.roles import majority_roles
@@ -24,7 +24,7 @@ GROUP = ["model", "mixture", "method"]
 Group = tuple[str, str, str]
 
 
-def heads(sources: Sources) -> list[dict[str, Any]]:
+def heads(study: StudyTables) -> list[dict[str, Any]]:
     """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
 
     Importance is from runs, which are pruned by it, or else from the atlas: mean, smallest and largest over
@@ -34,30 +34,30 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
     ones have no head.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
-    for run in sources.runs:
+    for run in study.runs:
         if "importance" in run.tables:
             runs[run.model, run.mixture, run.method].append(run)
-    measured = _by_group(sources, "heads")
+    measured = _by_group(study, "heads")
     made = {
-        "differences": (_differences, _by_group(sources, "task_differences")),
-        "gates": (_gates, _by_group(sources, "gates")),
+        "differences": (_differences, _by_group(study, "task_differences")),
+        "gates": (_gates, _by_group(study, "gates")),
     }
-    roles = _by_group(sources, "head_roles")
+    roles = _by_group(study, "head_roles")
     entries = []
     for group in dict.fromkeys([*runs, *measured]):
         one = dict(zip(GROUP, group, strict=True)) | _measures(runs.get(group, []), measured.get(group))
         one |= {name: make(tables[group]) for name, (make, tables) in made.items() if group in tables}
         if group in roles:
             one["roles"] = _roles(roles[group], (one["layers"], one["heads"]))
-        if group[0] in sources.attention:
-            one["kinds"] = list(first_rows(sources.attention[group[0]]).items())
+        if group[0] in study.attention:
+            one["kinds"] = list(first_rows(study.attention[group[0]]).items())
         entries.append(one)
     return entries
 
 
-def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
+def _by_group(study: StudyTables, table: str) -> dict[Group, pd.DataFrame]:
     """Rows of a table by model, mixture and method; none if there is no such table."""
-    frame = sources.table(table)
+    frame = study.table(table)
     if frame is None:
         return {}
     return {(str(a), str(b), str(c)): rows for (a, b, c), rows in frame.groupby(GROUP)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headspec.config.methods import NAMED
-from headspec.explorer.sources import Sources, json_value
+from headspec.explorer.study_tables import StudyTables, json_value
 from headspec.explorer.views import VIEWS, contents, load_tables
 from headspec.redaction import cleared
 
@@ -59,17 +59,17 @@ def build_page(paths: Iterable[str | Path], config: str = "", unfinished: str = 
     return page(data(load_tables(paths), config) | {"unfinished": unfinished})
 
 
-def data(sources: Sources, config: str = "") -> dict[str, Any]:
+def data(study: StudyTables, config: str = "") -> dict[str, Any]:
     """Everything that the page shows."""
-    made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in sources.footers.values()}
-    seeds = {run.seed for run in sources.runs}
+    made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in study.footers.values()}
+    seeds = {run.seed for run in study.runs}
     for name in ("dissociation", "heads"):
-        frame = sources.table(name)
+        frame = study.table(name)
         seeds |= set() if frame is None else set(frame["seed"].tolist())
     return {
-        "study": sources.study,
+        "study": study.name,
         "pages": {name: view.title for name, view in VIEWS.items()},
-        "views": contents(sources),
+        "views": contents(study),
         "methods": list(NAMED),
         "glossary": GLOSSARY,
         "left_out": LEFT_OUT,
@@ -77,7 +77,7 @@ def data(sources: Sources, config: str = "") -> dict[str, Any]:
             "config": config,
             "versions": [json.loads(each) for each in sorted(made)],
             "seeds": [json_value(seed) for seed in sorted(seeds)],
-            "tables": {name: _record_sha256(footer) for name, footer in sorted(sources.footers.items())},
+            "tables": {name: _record_sha256(footer) for name, footer in sorted(study.footers.items())},
         },
     }
 

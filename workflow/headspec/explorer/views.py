@@ -24,13 +24,13 @@ from headspec.explorer.contents import (
     similarity,
 )
 from headspec.explorer.heads import GROUP, heads
-from headspec.explorer.sources import Columns, Run, Sources, json_columns
+from headspec.explorer.study_tables import Columns, Run, StudyTables, json_columns
 
 if TYPE_CHECKING:
     from headspec.config.study import Study  # which loads kinds of tasks; jobs need none
 
 #: columns of a table, or what makes something else of tables
-Content = Sequence[str] | Callable[[Sources], Any]
+Content = Sequence[str] | Callable[[StudyTables], Any]
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ def find_tables(results: Path) -> list[Path]:
     return paths
 
 
-def load_tables(paths: Iterable[str | Path]) -> Sources:
+def load_tables(paths: Iterable[str | Path]) -> StudyTables:
     """Read tables of a study and of its runs that some view shows."""
-    sources = Sources(STUDY_TABLES)
+    study = StudyTables(STUDY_TABLES)
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):
         name, parts = path.stem, path.parts
@@ -137,19 +137,19 @@ def load_tables(paths: Iterable[str | Path]) -> Sources:
             run = runs.setdefault(key, Run(*key))
             run.tables[name] = tables.read(path)
         elif name in STUDY_TABLES:
-            sources.tables[name] = tables.read(path)
+            study.tables[name] = tables.read(path)
         else:
             continue
-        sources.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
-    sources.runs.extend(runs.values())
-    return sources
+        study.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
+    study.runs.extend(runs.values())
+    return study
 
 
-def contents(sources: Sources) -> dict[str, Any]:
+def contents(study: StudyTables) -> dict[str, Any]:
     """Return what all views show, empty where the study has no such tables."""
     shown = {name: content for view in VIEWS.values() for name, content in view.shows.items()}
     return {
-        name: content(sources) if callable(content) else _columns(sources.table(name), content)
+        name: content(study) if callable(content) else _columns(study.table(name), content)
         for name, content in shown.items()
     }
 

@@ -82,23 +82,23 @@ def random_kept(
 
 
 def kept_by_plugin(
-    sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
+    sets: Sets, maps: dict[str, np.ndarray], count: int, function: str, seed: int, fixed: np.ndarray
 ) -> np.ndarray:
     """Return `count` heads of each set chosen by a plugin, bool (sets, layers, heads).
 
-    `source` names its function (`headspec.plugins.pruning_method`), which is given the heads that can close.
+    `function` names its function (`headspec.plugins.pruning_method`), which gets the heads that can close.
     Layers in `fixed`, bool (layers,), keep all. Raises ConfigError if it does not return that many heads.
     """
-    choose, kept = plugins.function(source), []
+    choose, kept = plugins.function(function), []
     for i in range(len(sets.names)):
         importance = joint_importance([maps[task] for task in sets.tasks(i)])
         kept_here = existing(importance) & fixed[:, None]
         free, n = importance[~fixed], count - int(kept_here.sum())
         chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
-        plugins.check(chosen, free.shape, source)
+        plugins.check(chosen, free.shape, function)
         if chosen.dtype != bool or chosen.sum() != n:
             got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
-            raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
+            raise ConfigError(f"{function}: returned {got}, expected {n} heads as bool")
         kept_here[~fixed] = chosen
         kept.append(kept_here)
     return np.stack(kept)

@@ -60,23 +60,23 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Sources:
+class StudyTables:
     """Tables of a study and of its runs, and the footer of each by its place."""
 
-    names: tuple[str, ...]  #: of the tables of a study that some view shows
+    shown: tuple[str, ...]  #: names of the tables of a study that some view shows
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     footers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self, name: str) -> pd.DataFrame | None:
         """Return a table of the study, None if it has none; KeyError for one that no view names."""
-        if name not in self.names:
+        if name not in self.shown:
             raise KeyError(f"'{name}' is not a table of a view; expected it in VIEWS, in views.py")
         return self.tables.get(name)
 
     @property
-    def study(self) -> str:
-        """Name of the study in the tables."""
+    def name(self) -> str:
+        """Name of the study."""
         return next(str(footer["study"]) for footer in self.footers.values())
 
     @property
