@@ -70,7 +70,7 @@ def test_operations_of_marian_by_hand():
     cross = 4 * width**2 * SOURCE + 4 * width**2 * TARGET + 4 * width * SOURCE * TARGET
     alone = 2 * matrices * TARGET + 4 * width * TARGET**2
     by_hand = read + config.decoder_layers * (cross + alone) + 2 * width * words * TARGET
-    assert translated.known(config, SOURCE, TARGET, 1) == by_hand
+    assert translated.teacher_forced(config, SOURCE, TARGET, 1) == by_hand
     saved = config.decoder_layers * 4 * width * (TARGET**2 - TARGET * (TARGET + 1) / 2)
     assert translated.written(config, SOURCE, TARGET, 1) == pytest.approx(by_hand - saved)
 
@@ -96,7 +96,7 @@ def test_operations_of_translations_are_those_that_torch_counts_in_the_model(kin
         return counter.get_total_flops() / BATCH
 
     config = encoder(kind).config
-    assert translated.known(config, SOURCE, TARGET, BATCH) == pytest.approx(counted(), rel=1e-9)
+    assert translated.teacher_forced(config, SOURCE, TARGET, BATCH) == pytest.approx(counted(), rel=1e-9)
     for beams in (1, 3):
         written = translated.written(config, SOURCE, TARGET, BATCH, beams)
         assert written == pytest.approx(counted(beams), rel=1e-9)

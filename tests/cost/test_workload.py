@@ -176,5 +176,5 @@ def test_words_stand_for_the_pieces_of_a_vocabulary_that_is_still_to_be_made(tmp
     assert found.example == pytest.approx(words.mean() + 2, abs=0.6)
     assert found.target == pytest.approx(longer.mean() + 1, abs=0.6)
     config, lengths = extent.configs["m"], (found.example, found.target)
-    assert extent.forward("m", "de", False) == translated.known(config, *lengths, 16)
+    assert extent.forward("m", "de", False) == translated.teacher_forced(config, *lengths, 16)
     assert extent.forward("m", "de", False, True) == translated.written(config, *lengths, 16, 3)

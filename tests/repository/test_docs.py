@@ -294,12 +294,12 @@ def test_every_table_is_described_and_no_other():
     for name, table in TABLES.items():
         columns = set(SCHEMAS[name].stored.columns)
         assert set(table.columns) <= columns, name
-        assert columns <= {*outputs.known(table), *outputs.COLUMNS}, name
+        assert columns <= {*outputs.own_columns(table), *outputs.COLUMNS}, name
     shared = {
         column
         for name, table in TABLES.items()
         for column in SCHEMAS[name].stored.columns
-        if column not in outputs.known(table)
+        if column not in outputs.own_columns(table)
     }
     assert shared == set(outputs.COLUMNS)
 

@@ -82,15 +82,15 @@ def _is_random(word: str) -> bool:
     )
 
 
-def cleared(content: Any, known: dict[str, str] | None = None) -> Any:
-    """Return `content` with every text in its lists and mappings `redacted`; `known` caches texts."""
-    known = {} if known is None else known
+def cleared(content: Any, cache: dict[str, str] | None = None) -> Any:
+    """Return `content` with every text in its lists and mappings `redacted`; `cache` has those done."""
+    cache = {} if cache is None else cache
     if isinstance(content, dict):
-        return {cleared(key, known): cleared(value, known) for key, value in content.items()}
+        return {cleared(key, cache): cleared(value, cache) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [cleared(value, known) for value in content]
+        return [cleared(value, cache) for value in content]
     if isinstance(content, str):
-        if content not in known:
-            known[content] = redacted(content)
-        return known[content]
+        if content not in cache:
+            cache[content] = redacted(content)
+        return cache[content]
     return content

@@ -69,9 +69,9 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
     """
     rows = heads[heads["measure"] == measure]
     if rows.empty:
-        known = heads["measure"].unique()
+        measures = heads["measure"].unique()
         raise DataError(
-            f"no measure '{measure}' of heads; there is {listing(known)}.{nearest(measure, known)}"
+            f"no measure '{measure}' of heads; there is {listing(measures)}.{nearest(measure, measures)}"
         )
     parity = rows["fold"] % 2
     return np.stack([importance_map(rows[parity == half], task, "value") for half in (0, 1)])

@@ -76,13 +76,13 @@ def _check_secrets(path: str | Path, text: str) -> None:
         raise ConfigError(f"{path}, line {line}: {raw.SECRET}.")
 
 
-def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of keys and values in a YAML node, aliases expanded; `known` caches by identity."""
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """Return the number of keys and values in a YAML node, aliases expanded; `sizes` caches by identity."""
     if isinstance(node, (list, tuple)):
-        return sum(_size(part, known) for part in node)
-    if id(node) not in known:
-        known[id(node)] = 1 + _size(node.value, known) if isinstance(node, yaml.CollectionNode) else 1
-    return known[id(node)]
+        return sum(_size(part, sizes) for part in node)
+    if id(node) not in sizes:
+        sizes[id(node)] = 1 + _size(node.value, sizes) if isinstance(node, yaml.CollectionNode) else 1
+    return sizes[id(node)]
 
 
 def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:

@@ -206,13 +206,13 @@ def _parts(folder: Path, kind: Kind) -> Iterator[str]:
 
 
 def _metrics(folder: Path, kind: Kind, others: Mapping[str, Kind]) -> Iterator[str]:
-    known = [metric for other in others.values() for metric in other.metrics]
+    valid = [metric for other in others.values() for metric in other.metrics]
     if root := parts.root(folder.name, "METRICS"):
         plugins.attempted(str(folder), parts.module(root))
-        known = [*parts.load(root), *known]
+        valid = [*parts.load(root), *valid]
     for metric in (*kind.metrics, *kind.usual):
-        if metric not in known:
-            expected = f"one of METRICS of the kind, or of another type.{nearest(metric, known)}"
+        if metric not in valid:
+            expected = f"one of METRICS of the kind, or of another type.{nearest(metric, valid)}"
             yield f"{folder}/kind.py: got metric {shown(metric)}, expected {expected}"
 
 

@@ -169,11 +169,11 @@ def _vectors(study: Study, cost: Stage, hidden: int) -> float:
     if "frozen" not in study.methods or not cost.vectors:
         return 0
     numbers = {name: task.train_examples for name, task in study.tasks.items()}
-    known = {
+    examples = {
         name: n or numbers.get(study.tasks[name].pairs_of or "") or EXAMPLES for name, n in numbers.items()
     }
-    mixtures = [[name] for name in known] if cost.vectors == "task" else study.mixture_tasks.values()
-    most = max((sum(known[name] for name in tasks) for tasks in mixtures), default=0)
+    mixtures = [[name] for name in examples] if cost.vectors == "task" else study.mixture_tasks.values()
+    most = max((sum(examples[name] for name in tasks) for tasks in mixtures), default=0)
     return 4 * NUMBER_BYTES * hidden * most
 
 

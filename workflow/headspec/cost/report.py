@@ -48,8 +48,8 @@ def report(
     if gpus:
         preflight.check_gpus(study, gpus)
     if not rate and gpus > devices.gpu_count():
-        known = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
-        raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
+        here = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
+        raise HeadspecError(f"--gpus: got {gpus}, but {here} can be measured here; give --rate")
     # without torch, which the process that measures loads meanwhile
     from headspec.cost import graph
 
@@ -93,8 +93,8 @@ def counted(
         training = study.training.batch_size, study.precision, study.jobs_per_gpu
         name = throughput.speed_key(configs, tokens, *training, at_once, gpus > 0)
         when = "earlier "
-        if known := throughput.read_speed(name, load):
-            speed, load = known
+        if stored := throughput.read_speed(name, load):
+            speed, load = stored
         else:
             when = ""
             slow = "which takes minutes where models are large; the next plan remembers it"

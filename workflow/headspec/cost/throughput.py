@@ -168,7 +168,7 @@ def measure(
         "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
     }
     if writes:
-        operations = dict.fromkeys(PASSES, translated.known(small, tokens, tokens, size))
+        operations = dict.fromkeys(PASSES, translated.teacher_forced(small, tokens, tokens, size))
         operations["prune"] = translated.written(small, tokens, tokens, size)
     else:
         operations = dict.fromkeys(PASSES, forward(small, tokens, size))
@@ -236,8 +236,8 @@ def speed_key(*settings: Any) -> str:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     machine = platform.node(), torch.cpu.get_capabilities(), sorted(os.sched_getaffinity(0)), gpu
     code = code_hash.by_root([code_hash.LIBRARY / "cost" / "throughput.py"])
-    known = json.dumps([machine, tables.versions(), code, settings], sort_keys=True, default=str)
-    return hashlib.sha256(known.encode()).hexdigest()
+    about = json.dumps([machine, tables.versions(), code, settings], sort_keys=True, default=str)
+    return hashlib.sha256(about.encode()).hexdigest()
 
 
 def read_speed(name: str, load: float) -> tuple[Speed, float] | None:

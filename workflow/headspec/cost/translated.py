@@ -29,8 +29,8 @@ def _ids(batch: int, tokens: int) -> torch.Tensor:
     return torch.empty(batch, tokens, dtype=torch.long, device="meta")
 
 
-def known(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
-    """Return operations per example of a pass with a known target, as in training; texts in tokens."""
+def teacher_forced(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
+    """Return operations per example of a pass that is given the target, as in training; texts in tokens."""
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=_ids(batch, source), decoder_input_ids=_ids(batch, target), use_cache=False)

@@ -119,7 +119,7 @@ class Extent:
             beams = kind(self.study.tasks[task]).beams(self.study.tasks[task])
             return self.count(translated.written, model, n.example, n.target, size, beams)
         if n.target:
-            return self.count(translated.known, model, n.example, n.target, size)
+            return self.count(translated.teacher_forced, model, n.example, n.target, size)
         if not prompted:
             return self.count(throughput.forward, model, n.example, size)
         config = self.configs[model]
@@ -156,34 +156,34 @@ def study_extent(study: Study, plan: Planned | None = None) -> Extent:
             extent.problems.append(str(error))
             continue
         tokenizer = _tokenizer(path, extent.configs[name])
-        for task, known in extent.sizes.items():
-            extent.lengths[name, task] = _lengths(study, name, task, extent.configs[name], known, tokenizer)
+        for task, its in extent.sizes.items():
+            extent.lengths[name, task] = _lengths(study, name, task, extent.configs[name], its, tokenizer)
     return extent
 
 
 def _lengths(
-    study: Study, model: str, task: str, config: PretrainedConfig, known: Size,
+    study: Study, model: str, task: str, config: PretrainedConfig, size: Size,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> Lengths:  # fmt: skip
     """Return the tokens of a task for a model, counted if its texts and tokenizer are here."""
     settings, most = study.tasks[task], study.models[model].max_length
     counter, guess = counts(settings), min(TOKENS[settings.paradigm], most)
-    counted = counter.tokens(tokenizer, most, settings, known.texts)
+    counted = counter.tokens(tokenizer, most, settings, size.texts)
     example, target = counted or (guess, guess * kind(settings).writes)
     lengths = Lengths(example, target, counted=counted is not None)
     if not prompts(study.methods):
         return lengths
-    prompt, shared = counter.prompt_tokens(tokenizer, most, settings, known.texts)
+    prompt, shared = counter.prompt_tokens(tokenizer, most, settings, size.texts)
     shared *= shared >= LEAST_SHARED and caches(config.to_dict())
     prompt = prompt or most
     scored = counter.scored(settings, tokenizer, prompt)
     return lengths._replace(prompt=prompt, shared=shared, scored=scored)
 
 
-def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size:
+def size(study: Study, name: str, plan: Planned, others: dict[str, Size]) -> Size:
     """Return examples of a task, read and split as its job will do, or else the numbers in the config."""
     task = study.tasks[name]
-    parent = known.get(task.pairs_of or "")
+    parent = others.get(task.pairs_of or "")
     texts = parent.texts if parent else None
     try:
         if task.pairs_of and texts is None:

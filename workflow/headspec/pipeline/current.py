@@ -65,7 +65,7 @@ class Results:
         if record["problem"] or not self.in_place(path):
             return record["problem"] or f"a copy of {min(record['output'])}"
         now = {name: self._sha256(self.place(path, name)) for name in record["input"]}
-        replaced = {name for name, known in record["input"].items() if now[name] not in ("", known)}
+        replaced = {name for name, sha256 in record["input"].items() if now[name] not in ("", sha256)}
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def damaged(self) -> list[Path]:
@@ -90,8 +90,8 @@ class Results:
             intact = hashes.intact(path)
         if not intact:
             record = self.recorded(path)
-            known = (record and record.rule) or _was_result(path)
-            return {"problem": DAMAGED if known else FOREIGN, **nothing}
+            ours = (record and record.rule) or _was_result(path)
+            return {"problem": DAMAGED if ours else FOREIGN, **nothing}
         try:
             footer = read_footer(path)
         except DamageError:
@@ -101,9 +101,9 @@ class Results:
 
     def _damaged_beside(self, path: Path) -> set[str]:
         """Return names of files without a record that changed after the job of `path` wrote them."""
-        written = {name: known for name, known in self.found[path]["output"].items() if known}
+        written = {name: sha256 for name, sha256 in self.found[path]["output"].items() if sha256}
         now = {name: self._sha256(self.place(path, name)) for name in written}
-        return {name for name, known in written.items() if now[name] not in ("", known)}
+        return {name for name, sha256 in written.items() if now[name] not in ("", sha256)}
 
 
 def _sha256(path: Path) -> str:

@@ -33,10 +33,10 @@ class Job:
     @property
     def tasks(self) -> dict[str, Task]:
         """The tasks of the job's mixture, in order; ConfigError if the study does not have it."""
-        known, name = self.layout.mixtures, self.wildcards.mixture
-        if name not in known:
-            raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
-        return {task: self.study.tasks[task] for task in known[name]}
+        mixtures, name = self.layout.mixtures, self.wildcards.mixture
+        if name not in mixtures:
+            raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, mixtures)}")
+        return {task: self.study.tasks[task] for task in mixtures[name]}
 
     @property
     def translations(self) -> list[str]:

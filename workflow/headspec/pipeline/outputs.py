@@ -175,8 +175,8 @@ def described() -> dict[str, Table]:
             by_name |= {name: parsed(rest, module) for name, rest in re.findall(TABLE, text, re.M | re.S)}
     for name, _, meanings in _task_columns():
         for column, meaning in meanings.items():
-            known = by_name[name].columns
-            known[column] = f"{known[column]}; {meaning}" if column in known else meaning
+            columns = by_name[name].columns
+            columns[column] = f"{columns[column]}; {meaning}" if column in columns else meaning
     return by_name
 
 
@@ -215,7 +215,7 @@ def parsed(text: str, module: str = "") -> Table:
     return Table(module, row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
 
 
-def known(table: Table) -> set[str]:
+def own_columns(table: Table) -> set[str]:
     """Return the columns that a table describes itself, with the ends of their intervals."""
     return {column + end for column in table.columns for end in ("", *ENDS)}
 
@@ -284,7 +284,7 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
         column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
         for place, column in enumerate(schema.columns)
     }
-    shared = [text for column, text in names.items() if column not in known(table)]
+    shared = [text for column, text in names.items() if column not in own_columns(table)]
     own = _columns(
         (names[column].replace(f"{column}`", f"{column}{INTERVAL}`"), meaning)
         if column + ENDS[0] in names

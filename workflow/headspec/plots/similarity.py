@@ -218,8 +218,8 @@ def _error_lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
     along = np.linspace(x.min(), x.max(), 31)
     fit = np.stack([along, 100 * (result["intercept"] + result["slope"] * along)], axis=-1)
     boxes = np.concatenate([upright, level, np.hstack([fit[:-1], fit[1:]])]).astype(float)
-    known: NDArray[np.float64] = boxes[~np.isnan(boxes).any(axis=1)]
-    return known
+    complete: NDArray[np.float64] = boxes[~np.isnan(boxes).any(axis=1)]
+    return complete
 
 
 #: quantiles over voxels: whiskers, edges of the box, and the line in it

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
 
 
-def unknown(key: str, names: Sequence[str], known: Collection[str], what: str) -> Iterator[str]:
-    """Yield a problem for each of `names` that is not in `known`; `what` says what they should name."""
+def unknown(key: str, names: Sequence[str], valid: Collection[str], what: str) -> Iterator[str]:
+    """Yield a problem for each of `names` that is not in `valid`; `what` says what they should name."""
     for i, name in enumerate(names):
-        if name not in known:
-            yield f"{key}.{i}: no {what} '{name}'; expected one of {listing(known)}.{nearest(name, known)}"
+        if name not in valid:
+            yield f"{key}.{i}: no {what} '{name}'; expected one of {listing(valid)}.{nearest(name, valid)}"
 
 
 def distinct(study: Study) -> Iterator[str]:

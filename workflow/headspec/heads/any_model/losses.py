@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.models.gates import HeadGates
-from headspec.tasks.metrics import metric as known
+from headspec.tasks.metrics import metric as registered
 from headspec.tasks.metrics import resampled_scores
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Evaluation:
 
     def __init__(self, gates: HeadGates, batches: Sequence[Inputs], measure: Measure) -> None:
         self.gates, self.batches = gates, batches
-        self.metric = known(measure) if isinstance(measure, str) else None
+        self.metric = registered(measure) if isinstance(measure, str) else None
         self.measure: Loss = _predicted if isinstance(measure, str) else measure
         own = getattr(measure, "__name__", LOSS)
         self.name = self.metric.name if self.metric else LOSS if own == "<lambda>" else own

@@ -109,12 +109,14 @@ def _strings(name: str, values: Sequence[Any]) -> None:
 
 def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
     """Return classes or scores, (n,), or several labels, (n, labels); ValueError if they do not fit."""
-    known = model.config.label2id or {}
+    classes = model.config.label2id or {}
     for label in labels:
-        if isinstance(label, str) and label not in known:
-            raise ValueError(f"labels: got '{label}'; the model has {listing(known)}.{nearest(label, known)}")
+        if isinstance(label, str) and label not in classes:
+            raise ValueError(
+                f"labels: got '{label}'; the model has {listing(classes)}.{nearest(label, classes)}"
+            )
     try:
-        numbers = np.array([known[x] if isinstance(x, str) else x for x in labels], dtype=float)
+        numbers = np.array([classes[x] if isinstance(x, str) else x for x in labels], dtype=float)
     except (TypeError, ValueError):
         raise ValueError("labels: got some that are not numbers, expected a class or score of each") from None
     missing = np.flatnonzero(np.isnan(numbers).reshape(len(numbers), -1).any(1))

@@ -36,8 +36,8 @@ class Squares:
             own = dict(module.named_parameters(recurse=False)) if _kind(module) else {}
             if sums := {name: wanted[id(p)] for name, p in own.items() if id(p) in wanted}:
                 self._modules[module] = sums
-        known = sum(map(len, self._modules.values()))
-        self.supported = known == len(self.parameters)
+        n_parameters = sum(map(len, self._modules.values()))
+        self.supported = n_parameters == len(self.parameters)
 
     def add(self, loss: Loss, size: int) -> None:
         """Add the squared gradients of `size` examples; `loss` returns the sum of their losses.

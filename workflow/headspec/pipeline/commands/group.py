@@ -58,14 +58,14 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
     """
     paths = {name: results / "tables" / f"{name}.parquet" for name in TABLES}
     frames = {name: tables.read(path.absolute()) for name, path in paths.items() if path.exists()}
-    source = frames.get("gains", frames.get("similarity"))
-    if source is None:
+    pairs_table = frames.get("gains", frames.get("similarity"))
+    if pairs_table is None:
         raise MissingError(
             f"{results}: no tables/gains.parquet; expected results of `snakemake grouping`, or of a study "
             "with similarity.measures"
         )
     sections = []
-    models = list(source["model"].unique())
+    models = list(pairs_table["model"].unique())
     for model in models:
         own = {name: frame[frame["model"] == model] for name, frame in frames.items()}
         pairs = _pairs(own, model, by)

@@ -55,12 +55,12 @@ def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArra
     for path in paths:
         try:
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ) as file:
-                known = file.schema_arrow.names
-                if SENTENCES not in known:
+                columns = file.schema_arrow.names
+                if SENTENCES not in columns:
                     raise DataError(
-                        f"--source: no column '{SENTENCES}' in {path.name}; it has {listing(known)}"
+                        f"--source: no column '{SENTENCES}' in {path.name}; it has {listing(columns)}"
                     )
-                regions = [name for name in known if name != SENTENCES]
+                regions = [name for name in columns if name != SENTENCES]
                 if region not in regions:
                     hint = nearest(region, regions)
                     raise DataError(

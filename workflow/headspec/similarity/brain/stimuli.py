@@ -82,15 +82,15 @@ def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
     path = locate(source, KEY)
     extra = [name for name in regressors if name not in BUILT_IN]
 
-    def needed(known: list[str]) -> list[str]:
+    def needed(columns: list[str]) -> list[str]:
         problems = [
-            f"{KEY}: no column '{name}' in {path.name}; it has {listing(known)}.{nearest(name, known)}"
+            f"{KEY}: no column '{name}' in {path.name}; it has {listing(columns)}.{nearest(name, columns)}"
             for name in COLUMNS[:2]
-            if name not in known
+            if name not in columns
         ]
         for name in regressors:
-            names = [*BUILT_IN, *(each for each in known if each not in COLUMNS)]
-            if name in BUILT_IN and name in known:
+            names = [*BUILT_IN, *(each for each in columns if each not in COLUMNS)]
+            if name in BUILT_IN and name in columns:
                 problems.append(
                     f"brain.nuisance: '{name}' is both built in and a column of {path.name}; "
                     "rename the column"
@@ -102,7 +102,7 @@ def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
                 )
         if problems:
             raise DataError("\n".join(problems))
-        return list(dict.fromkeys([*(name for name in COLUMNS if name in known), *extra]))
+        return list(dict.fromkeys([*(name for name in COLUMNS if name in columns), *extra]))
 
     frame = registry.table([path], needed, Options(KEY, texts=("text",)))
     if frame.empty:

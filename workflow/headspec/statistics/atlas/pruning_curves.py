@@ -109,13 +109,13 @@ def _task_curves(
     source, clusters = drawn_clusters(evaluation, task, predicted.example)
     rng = np.random.default_rng(derive(seed, *names, source, "bootstrap"))
     weights = bootstrap_counts(clusters.number, resamples, rng)[:, clusters.cluster]
-    known: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
+    cache: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
 
     def scores(mask: Floats) -> tuple[float, Floats]:
         content = mask.tobytes()
-        if content not in known:
-            known[content] = score(metric, label, mask), score(metric, label, mask, weights)
-        return known[content]
+        if content not in cache:
+            cache[content] = score(metric, label, mask), score(metric, label, mask, weights)
+        return cache[content]
 
     predictions = {
         str(ranking): predicted.prediction[sets.get_level_values("ranking") == ranking]
