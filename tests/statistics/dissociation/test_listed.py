@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from headspec.errors import DataError
-from headspec.statistics.dissociation.head_lists import head_lists, ranked
+from headspec.statistics.dissociation.head_lists import head_lists, rank_p
 from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
@@ -112,15 +112,15 @@ def test_importance_takes_as_many_draws_as_its_level():
 def test_lists_are_ranked_together():
     """The step-down procedure in closed form: a column counts against those that harm no more than it."""
     metrics = np.array([[0.2, 0.6, 0.9], [0.9, 0.5, 0.8], [0.8, 0.9, 0.85], [0.85, 0.8, 0.7]])
-    p, corrected = ranked(metrics)
+    p, corrected = rank_p(metrics)
     assert p.tolist() == [0.25, 0.5, 1]
     z = (metrics.mean(axis=0) - metrics) / metrics.std(axis=0)
     assert z[0, 0] > z[0, 1] > z[0, 2]
     first = (z.max(axis=1) >= z[0, 0]).mean()
     second = max(first, (z[:, 1:].max(axis=1) >= z[0, 1]).mean())
     assert corrected.tolist() == [first, second, 1] and first < second
-    assert ranked(np.full((5, 2), 0.3))[0].tolist() == [1, 1]
-    both = ranked(np.hstack([metrics, metrics + 0.1]))[1]  # the same columns twice cost nothing
+    assert rank_p(np.full((5, 2), 0.3))[0].tolist() == [1, 1]
+    both = rank_p(np.hstack([metrics, metrics + 0.1]))[1]  # the same columns twice cost nothing
     np.testing.assert_allclose(both, [*corrected, *corrected])
 
 
@@ -136,7 +136,7 @@ def test_lists_and_tasks_of_a_mixture_are_one_family():
         for run in (one, other)
         for task in TASKS
     ]
-    np.testing.assert_allclose(table[["p_value", "p_corrected"]].T, ranked(np.transpose(under)))
+    np.testing.assert_allclose(table[["p_value", "p_corrected"]].T, rank_p(np.transpose(under)))
     np.testing.assert_allclose(table["p_specific_holm"], holm(table["p_specific"]))
 
 

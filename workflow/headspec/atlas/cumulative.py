@@ -145,7 +145,7 @@ def rescored(
     rankings = []
     for task, task_rows in rows.items():
         maps = np.stack([np.where(exists, 0.0, np.nan)] * 2)  # (halves, layers, heads)
-        for half, ranked in enumerate(maps):
+        for half, steps_closed in enumerate(maps):
             closed = np.zeros_like(exists)
             for count in steps:
                 gradients = gate_gradients(
@@ -153,7 +153,7 @@ def rescored(
                 )
                 scores = sign * np.abs(gradients).mean(axis=0, dtype=float)  # (layers, heads)
                 closed |= top_heads(np.where(closed, np.inf, scores), count)
-                ranked += closed  # a head of an earlier step is counted more often
+                steps_closed += closed  # a head of an earlier step is counted more often
         rankings.append(Ranking(RESCORED, task, order, None, maps))
     return rankings
 

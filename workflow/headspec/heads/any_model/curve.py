@@ -116,10 +116,10 @@ def head_curve(
         evaluated = [*_half(every, main, 1)]
     with own.measuring(model), torch.no_grad():
         gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
-        ranked = head_arrays.scores(scores, least=1)
-        if ranked.shape != gates.exists.shape:
-            raise ValueError(f"scores: got {ranked.shape}, expected {gates.exists.shape}")
-        sets = [*_sets(np.where(gates.exists, ranked, np.nan), fractions, draws, seed)]
+        by_head = head_arrays.scores(scores, least=1)
+        if by_head.shape != gates.exists.shape:
+            raise ValueError(f"scores: got {by_head.shape}, expected {gates.exists.shape}")
+        sets = [*_sets(np.where(gates.exists, by_head, np.nan), fractions, draws, seed)]
         evaluation = Evaluation(gates, evaluated, metric or loss)
         for closed in own.shown(sets, "sets of heads"):
             evaluation.add(closed.heads)

@@ -95,7 +95,7 @@ def head_lists(
             lists.append(pd.DataFrame(names | counts | _columns(by_seed, confidence)))
             under.append(np.mean([np.vstack([one.values[1], one.random]) for one in by_seed], axis=0))
         family = pd.concat(lists)
-        p, corrected = ranked(np.hstack(under))
+        p, corrected = rank_p(np.hstack(under))
         family = family.assign(p_value=p, p_corrected=corrected, p_specific_holm=holm(family["p_specific"]))
         families.append(family)
     table = pd.concat(families, ignore_index=True)[list(HEAD_LISTS.columns)[:-1]]
@@ -179,7 +179,7 @@ def _p_above(values: Floats, bootstrap: Floats) -> Floats:
     return np.where(np.isnan(mean), np.nan, np.where(mean > 0, p, 1))
 
 
-def ranked(metrics: Floats) -> tuple[Floats, Floats]:
+def rank_p(metrics: Floats) -> tuple[Floats, Floats]:
     """Rank p (m,) of the first row of `metrics` (1 + draws, m) among all rows, lower ones harming more.
 
     The second p is corrected for the m columns by the step-down procedure of Westfall and Young (1993,

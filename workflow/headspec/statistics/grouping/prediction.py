@@ -154,7 +154,7 @@ def _varying(features: Mapping[str, Floats], effects: bool) -> dict[str, Floats]
 
 
 class _Judged:
-    """Gains that folds predict, in sets (sets, m) within which they are ranked.
+    """Gains that folds predict, in sets (sets, m) within which they have ranks.
 
     With one task left out, a set is a task and a direction, with two it is all pairs.
     """
@@ -172,7 +172,7 @@ class _Judged:
         self.offset = self.mean if held_out == 2 else np.zeros_like(self.mean)
         self.rank = centred_ranks(self.gain - self.offset, self.known)
 
-    def ranked(self, predicted: Floats) -> Floats:
+    def ranks(self, predicted: Floats) -> Floats:
         """Ranks of predictions (relabellings, sets, m)."""
         size = max(1, CHUNK // (predicted[0].size * predicted.shape[-1]))
         starts = range(0, len(predicted), size)
@@ -208,7 +208,7 @@ class _Predicted:
     def __init__(self, judged: _Judged, base: Floats, change: Floats) -> None:
         self.judged = judged
         predicted = (base + change).reshape(-1, *judged.pair.shape)
-        self.ranks = judged.ranked(predicted)
+        self.ranks = judged.ranks(predicted)
         self.fits = predicted[0]
 
     def mean(self) -> Floats:

@@ -1,13 +1,13 @@
 // Measures: which of them finds the heads that matter, and how far they agree.
-const beliefs = rows(VIEWS.belief), ranked = rows(VIEWS.pruning_curves), agreements = rows(VIEWS.agreement);
-PAGES.belief = { exists: () => beliefs.length || ranked.length || agreements.length, draw: beliefView };
+const beliefs = rows(VIEWS.belief), rankedCurves = rows(VIEWS.pruning_curves), agreements = rows(VIEWS.agreement);
+PAGES.belief = { exists: () => beliefs.length || rankedCurves.length || agreements.length, draw: beliefView };
 
-const rankings = unique(ranked.map((row) => row.ranking)).filter((name) => name !== "random");
+const rankings = unique(rankedCurves.map((row) => row.ranking)).filter((name) => name !== "random");
 
 function beliefView() {
-  const found = [beliefs, ranked, agreements].find((of) => of.length);
+  const found = [beliefs, rankedCurves, agreements].find((of) => of.length);
   const controls = groupChoices(found);
-  const of = beliefs.filter(given), lines = ranked.filter(given), agreed = agreements.filter(given);
+  const of = beliefs.filter(given), lines = rankedCurves.filter(given), agreed = agreements.filter(given);
   const tasks = unique([...of, ...lines, ...agreed].map((row) => row.task)).filter((task) => task !== "mean");
   const all = tasks.length > 1 ? ["mean"] : [];
   if (![...all, ...tasks].includes(state.task)) state.task = all[0] ?? tasks[0];

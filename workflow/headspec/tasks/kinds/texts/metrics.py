@@ -107,7 +107,7 @@ def _macro(label_sums: Floats, prediction_sums: Floats) -> Floats:
     return ratio(2 * right, label_sums + predicted).mean(axis=-1)
 
 
-def _ranked(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+def _ranking_precision(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
     return each(label), average_precision(label, predictions)[..., None]
 
 
@@ -118,12 +118,12 @@ def average_precision(label: Floats, predictions: Floats) -> Floats:
     examples without labels. `label` is (n, labels), `predictions` (..., n, labels).
     """
     order = np.argsort(-predictions, axis=-1, kind="stable")
-    ranked = np.take_along_axis(predictions, order, axis=-1)
+    ordered = np.take_along_axis(predictions, order, axis=-1)
     right = np.take_along_axis(np.broadcast_to(label, predictions.shape), order, axis=-1)
     # equally likely labels have the rank of the last of them
     places = np.arange(label.shape[-1])
-    last = np.full(ranked.shape, places[-1])
-    last[..., :-1] = np.where(ranked[..., :-1] != ranked[..., 1:], places[:-1], places[-1])
+    last = np.full(ordered.shape, places[-1])
+    last[..., :-1] = np.where(ordered[..., :-1] != ordered[..., 1:], places[:-1], places[-1])
     last = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
     among = np.take_along_axis(right.cumsum(axis=-1), last, axis=-1) / (last + 1)
     n = label.sum(axis=-1)
@@ -160,7 +160,7 @@ EARLY = f"the model gives few labels a probability of {THRESHOLD:g} yet", "lrap"
 LABELS_METRICS = {
     "micro_f1": Metric("micro F1", _together, f1, _most_frequent, several=True, early=EARLY),
     "macro_f1": Metric("macro F1", _per_label, _macro, np.ones_like, several=True, early=EARLY),
-    "lrap": Metric("LRAP", _ranked, mean, _good_ranking, several=True),
+    "lrap": Metric("LRAP", _ranking_precision, mean, _good_ranking, several=True),
 }
 """Sets of labels.
 
