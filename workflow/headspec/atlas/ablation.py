@@ -124,8 +124,8 @@ def _batch_results(
 
     results = [passes.record(run)]
     for vectors in instead.values():
-        given = None if vectors is None else vectors.__getitem__
-        results += each_replaced(passes, run, model.gates.exists, given)
+        by_row = None if vectors is None else vectors.__getitem__
+        results += each_replaced(passes, run, model.gates.exists, by_row)
     return torch.stack(results, dim=1)
 
 

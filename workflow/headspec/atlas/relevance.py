@@ -45,9 +45,9 @@ def relevance_measures(
     progress = Progress(2 * sum(map(len, rows.values())), "passes of an example")
     frames = []
     for task, task_examples in examples.items():
-        given = (model, task, task_examples, rows[task], device, progress)
-        by_example, by_token = np.moveaxis(loss_gradients(*given), 1, 0)
-        shares = np.abs(relevances(*given, rules=rules))
+        arguments = (model, task, task_examples, rows[task], device, progress)
+        by_example, by_token = np.moveaxis(loss_gradients(*arguments), 1, 0)
+        shares = np.abs(relevances(*arguments, rules=rules))
         shares /= np.maximum(np.nansum(shares, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         measures = {
             "importance": np.abs(by_example),

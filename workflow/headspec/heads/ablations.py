@@ -20,9 +20,9 @@ def each_replaced(
     it, heads are closed. `passes` has recorded `run`.
     """
     for row in np.flatnonzero(exists.any(axis=1)).tolist():
-        given = None if instead is None else instead(row)
+        vectors = None if instead is None else instead(row)
         for head in np.flatnonzero(exists[row]).tolist():
-            yield passes.without(row, head, run, None if given is None else given[:, :, head])
+            yield passes.without(row, head, run, None if vectors is None else vectors[:, :, head])
 
 
 class HalfMeans:

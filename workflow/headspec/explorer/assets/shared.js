@@ -11,7 +11,8 @@ const ofMixture = (row) => largest.get(`${row.model}\n${row.mixture}`) ?? -Infin
 const byD = (found) => [...found].sort((a, b) => ofMixture(b) - ofMixture(a) || methods.indexOf(a.method) - methods.indexOf(b.method));
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
-const given = (row) => GROUP.every((name) => row[name] === state[name]);
+/** Whether a row is of the chosen model, mixture and method. */
+const ofRun = (row) => GROUP.every((name) => row[name] === state[name]);
 const chance = (row) => (row.unpruned_at_chance ? "×" : row.at_chance ? "†" : "");
 const chanceWords = (row) => (row.unpruned_at_chance ? ", unpruned model at chance" : row.at_chance ? ", at chance" : "");
 const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing.";
@@ -38,10 +39,10 @@ function groupChoices(all, group = GROUP) {
     unique(found.filter((row) => group.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name])),
     state[name], (value) => show({ [name]: value })));
 }
-const levels = () => sorted(unique([...fractions, ...pruned.filter((row) => row.order === "top")].filter(given).map((row) => row.fraction).filter((value) => value > 0)));
+const levels = () => sorted(unique([...fractions, ...pruned.filter((row) => row.order === "top")].filter(ofRun).map((row) => row.fraction).filter((value) => value > 0)));
 function fraction() {
   const all = levels();
-  const wanted = state.fraction === null ? (combined.find(given) || {}).fraction : Number(state.fraction);
+  const wanted = state.fraction === null ? (combined.find(ofRun) || {}).fraction : Number(state.fraction);
   return all.find((value) => Math.abs(value - wanted) < 1e-9) ?? all[0];
 }
 function slider() {

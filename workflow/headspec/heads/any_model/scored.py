@@ -50,15 +50,15 @@ def _real(batch: Inputs, kind: str, context: torch.Tensor) -> torch.Tensor:
 
 
 def of_others(
-    gates: HeadGates, batch: Inputs, contexts: Contexts, donors: Inputs, given: Contexts, shift: int
+    gates: HeadGates, batch: Inputs, contexts: Contexts, donors: Inputs, donated: Contexts, shift: int
 ) -> Callable[[int], torch.Tensor]:
     """Return, by row, what replaces the context vectors of a batch: (batch, tokens, heads, size).
 
-    Example i gets the `given` vectors of donor i + `shift`, modulo the number of donors. Tokens are counted
+    Example i gets the `donated` vectors of donor i + `shift`, modulo the number of donors. Tokens are counted
     from the end if they see only earlier ones, else from the beginning, without padding, and repeat where
     the donor is shorter (`headspec.heads.ablations.aligned`). Padding keeps its own.
     """
-    own, theirs = attending(gates, batch, contexts), attending(gates, donors, given)
+    own, theirs = attending(gates, batch, contexts), attending(gates, donors, donated)
     at_end = caches(gates.model.config.to_dict())
 
     def instead(row: int) -> torch.Tensor:
@@ -70,7 +70,7 @@ def of_others(
         ranks = (mask.cumsum(1) - 1).clamp(min=0)
         order = other.argsort(dim=1, descending=True, stable=True)  # real tokens first
         places = order.gather(1, by_rank.gather(1, ranks))  # (batch, tokens)
-        moved = given[row][donor].take_along_dim(places[..., None, None], 1)
+        moved = donated[row][donor].take_along_dim(places[..., None, None], 1)
         return torch.where(mask.bool()[..., None, None], moved, contexts[row])
 
     return instead

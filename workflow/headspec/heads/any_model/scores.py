@@ -45,8 +45,8 @@ def integrated(scored: Scored) -> torch.Tensor:
 def attribution(scored: Scored) -> torch.Tensor:
     """Return the estimated rise of the loss with vectors of corrupted inputs, (n, layers, heads)."""
     assert scored.donors is not None
-    given = scored.contexts(scored.donors)
-    return patch_derivatives(scored.gates, scored.losses, scored.n, given)
+    donated = scored.contexts(scored.donors)
+    return patch_derivatives(scored.gates, scored.losses, scored.n, donated)
 
 
 @torch.no_grad()
@@ -68,11 +68,11 @@ def mean_ablation(scored: Scored) -> torch.Tensor:
 def resample_ablation(scored: Scored) -> torch.Tensor:
     """Return the rise of the loss with a head's vectors of another example, (n, layers, heads)."""
     assert scored.donors is not None
-    given = scored.contexts(scored.donors)
+    donated = scored.contexts(scored.donors)
     if scored.shift is None:
-        return ablation(scored, given.__getitem__)
+        return ablation(scored, donated.__getitem__)
     own = scored.contexts(scored.batch)
-    return ablation(scored, of_others(scored.gates, scored.batch, own, scored.donors, given, scored.shift))
+    return ablation(scored, of_others(scored.gates, scored.batch, own, scored.donors, donated, scored.shift))
 
 
 @dataclass(frozen=True)

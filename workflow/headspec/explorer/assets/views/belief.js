@@ -7,7 +7,7 @@ const rankings = unique(rankedCurves.map((row) => row.ranking)).filter((name) =>
 function beliefView() {
   const found = [beliefs, rankedCurves, agreements].find((of) => of.length);
   const controls = groupChoices(found);
-  const of = beliefs.filter(given), lines = rankedCurves.filter(given), agreed = agreements.filter(given);
+  const of = beliefs.filter(ofRun), lines = rankedCurves.filter(ofRun), agreed = agreements.filter(ofRun);
   const tasks = unique([...of, ...lines, ...agreed].map((row) => row.task)).filter((task) => task !== "mean");
   const all = tasks.length > 1 ? ["mean"] : [];
   if (![...all, ...tasks].includes(state.task)) state.task = all[0] ?? tasks[0];

@@ -16,7 +16,7 @@ function iatView() {
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`
   : `${percent(row.fraction, 0)} of heads${row.missed > 0 ? ", target missed" : ""}`);
 function gatesView() {
-  const found = budgets.filter((row) => !missing(row.difference)), controls = groupChoices(found), ours = found.filter(given);
+  const found = budgets.filter((row) => !missing(row.difference)), controls = groupChoices(found), ours = found.filter(ofRun);
   const count = (name) => ours.filter((row) => row.against === name).length;
   const against = unique(ours.map((row) => row.against)).sort((a, b) => count(b) - count(a)), tasks = unique(ours.map((row) => row.task));
   if (!against.includes(state.measure)) state.measure = against[0];

@@ -20,8 +20,8 @@ function studyView() {
 
 const owner = (row, draws) => (draws.includes(row.pruned_for) ? row.pruned_for.replaceAll("_", " ") : row.pruned_for);
 function matrix(now) {
-  const tasks = unique(pruned.filter(given).map((row) => row.task)), draws = ["random", "random_by_layer"];
-  const at = pruned.filter((row) => given(row) && (row.pruned_for === "none" || (row.order !== "bottom" && Math.abs(row.fraction - now) < 1e-9)));
+  const tasks = unique(pruned.filter(ofRun).map((row) => row.task)), draws = ["random", "random_by_layer"];
+  const at = pruned.filter((row) => ofRun(row) && (row.pruned_for === "none" || (row.order !== "bottom" && Math.abs(row.fraction - now) < 1e-9)));
   const base = Object.fromEntries(at.filter((row) => row.pruned_for === "none").map((row) => [row.task, row.mean]));
   const whose = ["none", ...tasks, ...draws].filter((name) => at.some((row) => row.pruned_for === name));
   const wide = Math.max(84, Math.min(130, 460 / tasks.length)), left = 150, high = 30;
@@ -44,15 +44,15 @@ function matrix(now) {
 function mixtureView() {
   const controls = h("div", { class: "controls" }, groupChoices(combined), slider());
   const now = fraction(), parts = [controls];
-  const at = meanLast(fractions.filter((row) => given(row) && Math.abs(row.fraction - now) < 1e-9));
-  if (pruned.some(given)) parts.push(matrix(now));
+  const at = meanLast(fractions.filter((row) => ofRun(row) && Math.abs(row.fraction - now) < 1e-9));
+  if (pruned.some(ofRun)) parts.push(matrix(now));
   if (at.length) parts.push(panel({ id: "tasks", title: `D of each task, ${percent(now, 0)} of heads pruned`,
     note: `In per cent, with its interval. ${CHANCES} The mean is that of the mixture.`,
     picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: taskLook(row.task), hollow: Boolean(chance(row)), value: row.dissociation,
       low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${chance(row)}`,
       detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}${chanceWords(row)}` })), "D, per cent"), ...lined(at) }));
-  const curved = unique(pruned.filter(given).map((row) => row.task)).map((task, i) => {
-    const of = pruned.filter((row) => given(row) && row.task === task), base = of.find((row) => row.pruned_for === "none");
+  const curved = unique(pruned.filter(ofRun).map((row) => row.task)).map((task, i) => {
+    const of = pruned.filter((row) => ofRun(row) && row.task === task), base = of.find((row) => row.pruned_for === "none");
     const series = unique(of.filter((row) => row.order).map((row) => `${row.order} ${row.pruned_for}`)).map((name) => {
       const line = of.filter((row) => `${row.order} ${row.pruned_for}` === name).sort((a, b) => a.fraction - b.fraction);
       return { line, name: line[0].pruned_for === task ? `${line[0].order}, own` : `${line[0].order}, ${line[0].pruned_for}` };

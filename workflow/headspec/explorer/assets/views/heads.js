@@ -43,7 +43,7 @@ function choose(heads) {
 }
 /** Mark the selected heads in every picture, and list them. */
 function markHeads() {
-  const map = VIEWS.heads.find(given), set = chosen();
+  const map = VIEWS.heads.find(ofRun), set = chosen();
   if (!map) return;
   for (const node of main.querySelectorAll("[data-head]")) {
     const on = set.has(named(map, Number(node.dataset.head)));
@@ -94,7 +94,7 @@ function chosenList(map, set) {
     places.length > 40 ? h("p", {}, `The first 40 of ${places.length} heads.`) : null);
 }
 function prunedCount() {
-  const now = fraction(), row = pruned.find((each) => given(each) && each.order === "top" && Math.abs(each.fraction - now) < 1e-9);
+  const now = fraction(), row = pruned.find((each) => ofRun(each) && each.order === "top" && Math.abs(each.fraction - now) < 1e-9);
   return row ? row.n_pruned : 0;
 }
 /** For each head the share of seeds that prune it for a task. */
@@ -122,7 +122,7 @@ function difference(map, measure, a, b) {
 }
 
 function headsView() {
-  const controls = groupChoices(VIEWS.heads), map = VIEWS.heads.find(given), tasks = tasksOf(map);
+  const controls = groupChoices(VIEWS.heads), map = VIEWS.heads.find(ofRun), tasks = tasksOf(map);
   const others = (map.differences || []).some((each) => each.against === "others") ? ["others"] : [];
   if (!tasks.includes(state.a)) state.a = tasks[0];
   if (![...tasks, ...others].includes(state.b) || state.b === state.a) state.b = tasks.find((task) => task !== state.a) ?? null;
