@@ -10,7 +10,7 @@ import pandas as pd
 from headspec.config.study import Study
 from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
-from headspec.data.sources import source_records
+from headspec.data.sources import source_cache
 from headspec.errors import DataError
 from headspec.provenance.hashes import FOLDER
 from headspec.tasks.registry import kind
@@ -45,7 +45,7 @@ class Planned:
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
-    """Prepare the tasks that need no network, with records of sources in `folder`; combine all DataErrors."""
+    """Prepare the tasks that need no network, with a cache of sources in `folder`; combine all DataErrors."""
     plan, problems = prepare_possible(study, folder)
     if problems:
         raise DataError.combined(problems)
@@ -63,7 +63,7 @@ def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list
             if task.pairs_of in validation:
                 split = prepare.pair_split(name, "validation", validation[task.pairs_of][0], study.data_seed)
             elif readable(study, name) and not task.pairs_of:
-                plan.sources[name] = source_records.read_source(
+                plan.sources[name] = source_cache.read_source(
                     study.study, name, task, study.data_seed, folder
                 )
                 split = plan.sources[name].validation

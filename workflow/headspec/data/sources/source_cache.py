@@ -1,6 +1,6 @@
-"""Records of task sources, so that planning does not read unchanged sources again.
+"""A cache of task sources, so that planning does not read unchanged sources again.
 
-A record has the labels and keys of the texts, not the texts. It is valid for the content of the source's
+An entry has the labels and keys of the texts, not the texts. It is valid for the content of the source's
 files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
 """
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint6
 
 
 def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
-    """Return `prepare.read_source` without texts, from a record in `folder` while it is valid.
+    """Return `prepare.read_source` without texts, from the cache in `folder` while its entry is valid.
 
     Reading the source again also reads the task's test sets, to check them.
     """
@@ -46,11 +46,11 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
             f"tasks.{name}.source: {error.filename or root} cannot be read ({error.strerror})"
         ) from None
     key = _sha256([content, _determinants(task, seed)])
-    recorded = _read(path, footer) if footer.get("key") == key else None
-    if recorded and same_files:
-        return recorded
-    current = recorded or prepare.read_source(name, task, seed)
-    if not recorded:
+    cached = _read(path, footer) if footer.get("key") == key else None
+    if cached and same_files:
+        return cached
+    current = cached or prepare.read_source(name, task, seed)
+    if not cached:
         for file in task.test:
             splits.read_unlabelled(name, task, file, current.train.rows)
     with contextlib.suppress(OSError, StorageError):  # the next planning reads the source again
@@ -90,7 +90,7 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
 
 
 def _footer(path: Path) -> dict[str, Any]:
-    """Return the footer of a record, or an empty one if the file is missing or not a record."""
+    """Return the footer of an entry, or an empty one if the file is missing or no entry."""
     try:
         footer = tables.footer(path)
         return footer if isinstance(footer, dict) and {"stamp", "content", "key"} <= set(footer) else {}
@@ -99,7 +99,7 @@ def _footer(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, footer: dict[str, Any]) -> Source | None:
-    """Return the source in a record, or None if the record is damaged."""
+    """Return the source in an entry, or None if it is damaged."""
     try:
         frame = tables.read(path)
         splits = {}

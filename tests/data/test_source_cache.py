@@ -14,7 +14,7 @@ import pytest
 from headspec.config.sections.task import Task
 from headspec.data import planned, prepare
 from headspec.data.prepare import Source
-from headspec.data.sources import source_records
+from headspec.data.sources import source_cache
 from headspec.errors import DataError
 from headspec.provenance import code_hash
 from support.data.labelled_texts import labelled
@@ -26,15 +26,15 @@ KEYED = ["example", "label", "key_a", "key_b"]
 
 
 @pytest.fixture(autouse=True)
-def record(here) -> Path:
-    """Path of the record of task t in study s, which reads the source x."""
+def entry(here) -> Path:
+    """Path of the entry of task t in study s, which reads the source x."""
     save(labelled(60), here / "x" / "train.csv")
     save(labelled(20, 100), here / "x" / "validation.csv")
     return here / ".snakemake" / "headspec" / "s" / "t.parquet"
 
 
 def read(seed: int = 0, **settings: object) -> Source:
-    return source_records.read_source("s", "t", Task(**{"source": "x"} | settings), seed)
+    return source_cache.read_source("s", "t", Task(**{"source": "x"} | settings), seed)
 
 
 def rows(source: Source) -> list[list]:
@@ -60,7 +60,7 @@ def test_a_source_is_read_once(here, monkeypatch):
     assert rows(read()) != rows(first)
 
 
-def test_a_record_has_what_the_source_has(here):
+def test_an_entry_has_what_the_source_has(here):
     settings = {"further": {"t-odd": "odd"}, "labels": ["z", "x", "y"]}
     save(labelled(30, 115), here / "x" / "odd.csv")
     alone = prepare.read_source("t", Task(source="x", **settings), 0)
@@ -69,13 +69,13 @@ def test_a_record_has_what_the_source_has(here):
         assert source.train.counts == alone.train.counts
         assert source.validation.counts == alone.validation.counts
         assert source.further["t-odd"].rows["key_a"].tolist() == alone.further["t-odd"].rows["key_a"].tolist()
-    assert "text_a" not in read(**settings).train.rows  # from the record
+    assert "text_a" not in read(**settings).train.rows  # from the cache
 
 
 @pytest.mark.parametrize(
     "settings", [{"seed": 1}, {"text_a": "other_text"}, {"filter": {"other": 1}}, {"label": "other"}], ids=str
 )
-def test_other_settings_need_another_record(here, settings):
+def test_other_settings_need_another_entry(here, settings):
     for split, start, n in (("train", 0, 60), ("validation", 100, 20)):
         other = [f"b {i}" for i in range(start, start + n)]
         save(labelled(n, start, other_text=other), here / "x" / f"{split}.csv")
@@ -84,12 +84,12 @@ def test_other_settings_need_another_record(here, settings):
     assert rows(read()) == rows(first)
 
 
-def test_other_content_needs_another_record_and_another_time_does_not(here, record):
+def test_other_content_needs_another_entry_and_another_time_does_not(here, entry):
     path = here / "x" / "validation.csv"
     first = read()
-    before = record.stat().st_mtime_ns
+    before = entry.stat().st_mtime_ns
     os.utime(path)
-    assert rows(read()) == rows(first) and record.stat().st_mtime_ns > before  # with the new time
+    assert rows(read()) == rows(first) and entry.stat().st_mtime_ns > before  # with the new time
     path.write_text(path.read_text().replace("Text 108.", "Text 208."))
     assert rows(read()) != rows(first)
     save(labelled(5, 300), here / "x" / "more.csv")  # a split that the task does not use
@@ -97,13 +97,13 @@ def test_other_content_needs_another_record_and_another_time_does_not(here, reco
     assert len(read(further={"t-more": "more"}).further["t-more"].rows) == 5
 
 
-def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
+def test_other_code_needs_another_entry(here, tmp_path, monkeypatch):
     copy = tmp_path / "workflow"
     shutil.copytree(ROOT / "workflow", copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_hash, "LIBRARY", copy / "headspec")
     monkeypatch.setattr(code_hash, "_graph", code_hash.Graph())  # which knows no other library
     read()
-    assert "text_a" not in read().train.rows  # from the record
+    assert "text_a" not in read().train.rows  # from the cache
     for module, counts in {"heads/masks.py": False, "data/sources/columns.py": True}.items():
         path = copy / "headspec" / module
         path.write_text(path.read_text() + "\nassert __name__\n")
@@ -111,7 +111,7 @@ def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
 
 
 def other_table(path: Path) -> None:
-    """The footer of a record with columns of another table."""
+    """The footer of an entry with columns of another table."""
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(pq.read_schema(path).metadata), path)
 
 
@@ -126,37 +126,37 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_record_is_rewritten(record, damage):
+def test_a_damaged_entry_is_rewritten(entry, damage):
     first = read()
-    good = record.read_bytes()
-    damage(record)
+    good = entry.read_bytes()
+    damage(entry)
     assert rows(read()) == rows(first)
-    assert record.read_bytes() == good
+    assert entry.read_bytes() == good
 
 
-def test_the_source_is_read_if_no_record_can_be_written(record):
-    record.parent.parent.mkdir(parents=True)
-    record.parent.write_text("in the way")
+def test_the_source_is_read_if_no_entry_can_be_written(entry):
+    entry.parent.parent.mkdir(parents=True)
+    entry.parent.write_text("in the way")
     assert rows(read()) == rows(prepare.read_source("t", Task(source="x"), 0))
 
 
-def test_wrong_data_leaves_no_record(record):
+def test_wrong_data_leaves_no_entry(entry):
     for _ in range(2):
         with pytest.raises(DataError, match=r"tasks.t.label: no column 'lable'"):
             read(label="lable")
         with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'tset'"):
             read(test={"CoLA": "tset"})
-    assert not record.exists()
+    assert not entry.exists()
 
 
 @pytest.mark.slow
-def test_concurrent_processes_agree(record):
+def test_concurrent_processes_agree(entry):
     code = """
 from headspec.config.sections.task import Task
-from headspec.data.sources import source_records
+from headspec.data.sources import source_cache
 task = Task(source="x", validation_split=None)
 for i in range(20):
-    n = len(source_records.read_source("s", "t", task, i % 2).train.rows)
+    n = len(source_cache.read_source("s", "t", task, i % 2).train.rows)
 print(n)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
@@ -165,11 +165,11 @@ print(n)
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     assert [process.communicate()[0] for process in started] == ["54\n"] * 3
-    assert [path.name for path in record.parent.iterdir()] == [record.name]
+    assert [path.name for path in entry.parent.iterdir()] == [entry.name]
 
 
 def test_planning_and_jobs_make_the_same_tables(here):
-    """The same examples in the same order, also of pairs, and also from records."""
+    """The same examples in the same order, also of pairs, and also from the cache."""
     studies.texts(here / "texts")
     tasks = studies.CONFIG["tasks"]
     few = tasks["match"] | {"train_examples": 30, "validation_examples": 20}
