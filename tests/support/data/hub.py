@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec.data.sources import readers
+from headspec.data.sources.hub import hub_dataset
 from support.running.studies import local_model
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -42,4 +42,4 @@ def offline(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     for module in (datasets.config, huggingface_hub.constants):
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
-    readers.hub_dataset.cache_clear()
+    hub_dataset.cache_clear()

@@ -11,16 +11,17 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from headspec.config.sources import COMMIT, distribution, locate
+from headspec.config.sources import distribution, locate
 from headspec.data.sources import split_files, text_files
 from headspec.data.sources.formats import conll, delimited, registry
 from headspec.data.sources.formats.options import Options
+from headspec.data.sources.hub import hub_dataset
 from headspec.data.sources.split_files import VALIDATION, SplitFiles
-from headspec.errors import DataError, MissingError, listing, nearest
+from headspec.errors import DataError, listing, nearest
 from headspec.provenance import hashes
 from headspec.tasks import data
 
@@ -257,35 +258,6 @@ def version(source: str, paths: Iterable[Path] = ()) -> str:
 
 def _is_hub(task: Task) -> bool:
     return str(task.source).startswith("hub:")
-
-
-@functools.cache
-def hub_dataset(source: str, subset: str | None, key: str) -> Any:
-    """Return all splits of a data set from the hub or its cache, as a ``DatasetDict``.
-
-    Raise MissingError without cache and connection, DataError if it is damaged or of another commit.
-    """
-    import datasets
-
-    name, _, revision = source.removeprefix("hub:").partition("@")
-    try:  # by a bare name, `datasets` would prefer a folder of this name
-        loaded = datasets.load_dataset(f"hf://datasets/{name}", subset, revision=revision or None)
-    except ConnectionError:
-        raise MissingError(
-            f"{key}: '{source}' is not in the cache {datasets.config.HF_DATASETS_CACHE} (set by HF_HOME) and "
-            "cannot be downloaded: no connection to the hub"
-        ) from None
-    except Exception as error:  # the errors of datasets have no common base class
-        reason = str(error).split("\n")[0][:300]
-        raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
-    # without a connection, `datasets` takes its last commit, whatever the revision
-    commits = {Path(file["filename"]).parent.name for split in loaded.values() for file in split.cache_files}
-    if COMMIT.fullmatch(revision) and (others := {*filter(COMMIT.fullmatch, commits)} - {revision}):
-        raise DataError(
-            f"{key}: '{source}' is not in the cache {datasets.config.HF_DATASETS_CACHE}, which has commit "
-            f"{listing(sorted(others))}, and the hub does not answer; expected a connection"
-        )
-    return loaded
 
 
 def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:

@@ -14,10 +14,11 @@ import pyarrow as pa
 from headspec.config.sources import locate
 from headspec.config.values import as_text
 from headspec.data import characters
-from headspec.data.sources import readers, split_files
+from headspec.data.sources import split_files
 from headspec.data.sources.columns import list_items, parse_lists
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
+from headspec.data.sources.hub import hub_dataset
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
 
@@ -173,7 +174,7 @@ def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
         return list(dict.fromkeys([*columns.values(), *names[:1]]))
 
     if not paths:
-        dataset = readers.hub_dataset(settings.source, settings.subset, f"{KEY}.source")
+        dataset = hub_dataset(settings.source, settings.subset, f"{KEY}.source")
         if settings.split not in dataset:
             raise _no_split(settings, dataset)
         dataset = dataset[settings.split]

@@ -1,4 +1,4 @@
-"""Rankings of heads compared: pruning curves and areas, dissociation, and which ranking to believe."""
+"""Rankings of heads compared: pruning curves and areas, and dissociation."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.resampling import p_value
-from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
 
@@ -232,73 +232,3 @@ def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.Da
     rows = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
     plain = rows[(rows["fraction"] == 0) & (rows["pruned_for"] == rows["task"])]
     return pd.concat([plain.assign(pruned_for="none"), rows[rows["fraction"] == fraction]])
-
-
-#: measures of what happens without a head, which the others are compared with
-TRUTHS = ("ablation", "ablation_size")
-AGREEMENT_COLUMNS = [
-    f"{statistic}{end}" for statistic in ("spearman", "top_overlap") for end in ("", "_low", "_high")
-]
-AREAS = {"value": "area", "ci_low": "area_low", "ci_high": "area_high"}
-DIFFERENCES = {"value": "difference", "ci_low": "difference_low", "ci_high": "difference_high",
-              "p_holm": "difference_p_holm", "p_seeds_holm": "difference_p_seeds_holm"}  # fmt: skip
-DISSOCIATIONS = {"dissociation": "dissociation", "ci_low": "dissociation_low",
-                "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
-                "p_seeds_holm": "dissociation_p_seeds_holm",
-                "at_chance": "at_chance", "unpruned_at_chance": "unpruned_at_chance"}  # fmt: skip
-BELIEF_KEY = [*KEY, "task", "ranking"]
-
-BELIEF = Schema(
-    dict.fromkeys(BELIEF_KEY, TEXT) | {"n_seeds": INT}
-    | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT_COLUMNS}
-    | dict.fromkeys([*AREAS.values(), *DIFFERENCES.values(), *DISSOCIATIONS.values()], FLOAT)
-    | {"at_chance": FLAG, "unpruned_at_chance": FLAG, "ci_over": TEXT},
-    keys=5,
-)  # fmt: skip
-"""Table `belief`: a row for each mixture, task and ranking.
-tables/belief.parquet
-
-ablation_spearman, ablation_size_spearman: rank correlation over heads with that measure
-ablation_top_overlap, ablation_size_top_overlap: Jaccard index of the top heads
-area: under the pruning curve
-difference: area minus the mean of random orders
-difference_p_holm, dissociation_p_holm: corrected p of these runs
-difference_p_seeds_holm, dissociation_p_seeds_holm: corrected p for other seeds; null with one or two
-dissociation: D by the ranking; null if all tasks share it
-ci_over: of the area; the difference also over orders
-"""
-
-
-def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `belief`: agreement, pruning areas (top heads first) and dissociation of rankings.
-
-    Agreement of the task `mean` and the ends of its interval are means over tasks: the interval is no
-    narrower than one of the mean.
-    """
-    areas = areas[areas["order"] == TOP]
-    own = areas[areas["against"].isna()].rename(columns=AREAS)
-    against = areas[areas["against"] == RANDOM].rename(columns=DIFFERENCES)
-    parts = [
-        against[[*BELIEF_KEY, *DIFFERENCES.values()]],
-        dissociation.rename(columns=DISSOCIATIONS)[[*BELIEF_KEY, *DISSOCIATIONS.values()]],
-        *(_with_truth(agreement, truth) for truth in TRUTHS),
-    ]
-    table = own[[*BELIEF_KEY, "n_seeds", *AREAS.values(), "ci_over"]]
-    for part in parts:
-        table = table.merge(part, how="left", on=BELIEF_KEY)
-    return table[list(BELIEF.columns)]
-
-
-def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
-    """Agreement of every other measure with `truth`, by task and as the mean over tasks."""
-    columns = [*KEY, "task", *AGREEMENT_COLUMNS]
-    sides = [
-        agreement.loc[agreement[side] == truth, [*columns, other]].rename(columns={other: "ranking"})
-        for side, other in (("measure_a", "measure_b"), ("measure_b", "measure_a"))
-    ]
-    by_task = pd.concat(sides, ignore_index=True)
-    means = by_task.groupby([*KEY, "ranking"], as_index=False)[AGREEMENT_COLUMNS].mean().assign(task=MEAN)
-    names = {column: f"{truth}_{column}" for column in AGREEMENT_COLUMNS}
-    return pd.concat([by_task, means], ignore_index=True)[[*BELIEF_KEY, *AGREEMENT_COLUMNS]].rename(
-        columns=names
-    )
