@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from headspec.statistics.atlas.belief import BELIEF, belief
+from headspec.statistics.atlas.rankings_belief import BELIEF, belief
 from support.figures import frame
 
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned", "n_seeds": 1, "ci_over": "examples"}

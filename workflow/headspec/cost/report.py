@@ -48,8 +48,8 @@ def report(
     if gpus:
         preflight.check_gpus(study, gpus)
     if not rate and gpus > devices.gpu_count():
-        here = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
-        raise HeadspecError(f"--gpus: got {gpus}, but {here} can be measured here; give --rate")
+        there = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
+        raise HeadspecError(f"--gpus: got {gpus}, but {there} can be measured here; give --rate")
     # without torch, which the process that measures loads meanwhile
     from headspec.cost import graph
 

@@ -4,7 +4,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.statistics.atlas.belief import BELIEF, belief
+from headspec.statistics.atlas.rankings_belief import BELIEF, belief
 
 snakemake: Snakemake
 with stage(snakemake, "belief"):
