@@ -257,7 +257,8 @@ def test_the_ways_from_keys_to_code_are_there():
     for key, *way in rows:
         steps = []
         for file, _, name in (step.partition(": ") for step in way):
-            path = next(each for each in (ROOT / "workflow" / file, LIBRARY / file) if each.exists())
+            path = next((p for p in (ROOT / "workflow" / file, LIBRARY / file) if p.exists()), None)
+            assert path, (key, file)
             assert not name or defines(path, name), (key, file, name)
             steps.append((path, name or file))
         assert re.findall(r"\w+", steps[0][1])[-1] in re.findall(r"\w+", key), key
