@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForSeq2SeqLM, T5Config, T5ForConditionalGeneration
 
 from headspec.cost import graph, throughput, translated, workload
 from headspec.cost.graph import job_operations, loads, operations
@@ -24,6 +25,7 @@ from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from headspec.pipeline.layout import Layout
 from headspec.tasks.kinds.translation import head as decoding
+from support.language import renamed
 from support.running.studies import CONFIG, prompted, study
 from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, VOCABULARY, encoder
 
@@ -100,6 +102,21 @@ def test_operations_of_translations_are_those_that_torch_counts_in_the_model(kin
     for beams in (1, 3):
         written = translated.written(config, SOURCE, TARGET, BATCH, beams)
         assert written == pytest.approx(counted(beams), rel=1e-9)
+
+
+def test_operations_of_writing_are_counted_by_either_name_of_the_cache():
+    """The one that transformers 5.24 introduces, and the older one."""
+    config = encoder("t5").config
+
+    class OtherConfig(T5Config):
+        model_type = "t5-other"
+
+    class Other(renamed(T5ForConditionalGeneration)):  # type: ignore[misc]
+        config_class = OtherConfig
+
+    AutoModelForSeq2SeqLM.register(OtherConfig, Other)
+    found = translated.written(OtherConfig.from_dict(config.to_dict()), SOURCE, TARGET, BATCH)
+    assert found == translated.written(config, SOURCE, TARGET, BATCH)
 
 
 def test_operations_of_pruning_prompted_models_are_those_that_run():

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import headspec
+from headspec.errors import ModelError
 from headspec.heads.any_model import own
 from headspec.models.attention.gate_checks import first
 from headspec.models.multitask import MultiTask
@@ -82,16 +83,39 @@ def test_arguments_with_other_rows_than_examples_are_not_divided():
 
 
 def test_a_study_takes_no_model_with_windows():
-    with pytest.raises(headspec.errors.ModelError, match="swin cannot be gated by text"):
+    with pytest.raises(ModelError, match="swin cannot be gated by text"):
         MultiTask(any_input.made("SwinForImageClassification")[0], "mean", {"a": ["x", "y"]})
 
 
-def test_gates_act_in_a_wrapper_and_not_on_its_replicas():
+def replica(module: nn.Module) -> nn.Module:
+    """A module as `torch.nn.DataParallel` copies it to each of several GPUs, in every pass."""
+    made = module._replicate_for_data_parallel()
+    for name, child in module._modules.items():
+        setattr(made, name, child and replica(child))
+    for name, parameter in module._parameters.items():
+        setattr(made, name, None if parameter is None else parameter.detach().clone())
+    return made
+
+
+def test_gates_act_in_a_wrapper_and_are_refused_on_its_replicas():
     model, batch = any_model.model("roberta").eval(), any_model.classified()
-    gates = headspec.HeadGates(model)
+    wrapped, gates = nn.DataParallel(model), headspec.HeadGates(model)
     with gates.closed({0: [1]}):
         expected = model(**batch).logits
-        assert torch.equal(nn.DataParallel(model)(**batch).logits, expected)
+        assert torch.equal(wrapped(**batch).logits, expected)
+    copied = replica(model)
+    assert torch.equal(copied(**batch).logits, model(**batch).logits)
+    with (
+        pytest.raises(ModelError, match="did not act: .* and replicas cannot be gated"),
+        gates.closed({0: [1]}),
+    ):
+        copied(**batch)
+    message = "^model: got DataParallel, expected a model of transformers, such as its .module$"
+    for use in (headspec.HeadGates, lambda model: headspec.remove_heads(model, {0: [1]})):
+        with pytest.raises(TypeError, match=message):
+            use(wrapped)
+    with pytest.raises(TypeError, match=message):
+        headspec.head_importance(wrapped, [batch])
 
 
 @pytest.mark.parametrize("heads", [{0: [0]}, {0: [0], 1: [1]}, {0: [0, 2], 1: [1]}, {0: [0, 1, 2]}], ids=str)

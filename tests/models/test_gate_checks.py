@@ -8,7 +8,7 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from headspec.errors import ModelError
-from headspec.models.attention import known, sites
+from headspec.models.attention import calls, known
 from headspec.models.gates import HeadGates
 from support.tiny import encoder
 
@@ -32,12 +32,12 @@ def refused(model: PreTrainedModel, reason: str) -> None:
         ("mpnet", r"encoder\.layer\.\d+", "W_O"),
         ("openai-gpt", r"h\.\d+", "W_O"),
         ("deberta", "nothing", "neither calls the attention interface"),
-        ("convbert", sites.OWN_ATTENTION.pattern, "W_O"),
+        ("convbert", calls.OWN_ATTENTION.pattern, "W_O"),
     ],
 )
 def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, wrong, reason):
     """Comparison with zeroed weights is not enough, because it succeeds for every linear layer."""
-    monkeypatch.setattr(sites, "OWN_ATTENTION", re.compile(wrong))
+    monkeypatch.setattr(calls, "OWN_ATTENTION", re.compile(wrong))
     refused(encoder(kind), reason)
 
 

@@ -1,5 +1,6 @@
 """Tiny random language models with their heads, and a task to prompt them with."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,31 @@ def table(n: int = 12) -> pd.DataFrame:
     texts = models.TEXTS[:n]
     labels = [CLASSES[i % 2] for i in range(n)]
     return pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": labels})
+
+
+#: names of the keys and values of earlier tokens
+NAMES = {"cache", "past_key_values"}
+
+
+class Outputs(dict[str, Any]):
+    """Outputs of a model, by name."""
+
+    __getattr__ = dict.__getitem__
+
+
+def renamed(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
+    """A class that takes and returns, by another name, what `model_class` does."""
+    signature = inspect.signature(model_class.forward)
+    (usual,) = NAMES & signature.parameters.keys()
+    (other,) = NAMES - {usual}
+
+    def forward(self: PreTrainedModel, *inputs: Any, **named: Any) -> Outputs:
+        given = {usual if name == other else name: value for name, value in named.items()}
+        outputs = model_class.forward(self, *inputs, **given)
+        return Outputs({other if name == usual else name: value for name, value in outputs.items()})
+
+    parameters = [
+        each.replace(name=other) if each.name == usual else each for each in signature.parameters.values()
+    ]
+    vars(forward)["__signature__"] = signature.replace(parameters=parameters)
+    return type(model_class.__name__, (model_class,), {"forward": forward})

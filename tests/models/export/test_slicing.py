@@ -12,7 +12,10 @@ from headspec.models.export import slicing
 from headspec.models.export.keeping import load, save
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
+from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
+from support.model_types import any_model
+from support.tiers import cases
 from support.tiny import HEADS, LAYERS, encoder, examples, multitask
 
 #: kept heads; the sweep over all types has others
@@ -23,6 +26,7 @@ KEPT = {
     "none": np.zeros((LAYERS, HEADS), dtype=bool),
 }
 SOME = KEPT["some of each layer"]
+IDS = torch.arange(5, 29).view(3, 8)
 
 
 @torch.no_grad()
@@ -81,13 +85,40 @@ def test_another_grid_of_heads_is_refused():
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
 @pytest.mark.parametrize("layer", range(LAYERS))
-def test_a_layer_without_heads_has_none(kind, layer, tmp_path):
-    """Also in a folder; without any, gates say so."""
-    emptied = np.arange(LAYERS)[:, None] == np.full(HEADS, layer)
-    save(remove_heads(encoder(kind), emptied), tmp_path)
+def test_a_layer_without_heads_has_no_projections(kind, layer, tmp_path):
+    """Nor has it in a folder; what is left may be pruned again, and without any heads gates say so."""
+    model, emptied = encoder(kind), np.arange(LAYERS)[:, None] == np.full(HEADS, layer)
+    save(remove_heads(model, emptied), tmp_path)
     small = load(tmp_path)
     gates = HeadGates(small)
     assert np.array_equal(gates.exists, ~emptied)
+    assert model.num_parameters() - small.num_parameters() == 4 * 32 * 32 + 3 * 32  # W_O keeps its bias
+    with torch.no_grad(), HeadGates(model).closed(emptied | SOME):
+        expected = model(IDS)[0]
+    again = remove_heads(small, SOME & ~emptied)
+    torch.testing.assert_close(again(IDS)[0], expected, rtol=0, atol=1e-5)
     nothing = remove_heads(small, gates.exists)
     with pytest.raises(ModelError, match="cannot be gated: all of them were removed"):
         HeadGates(nothing)
+
+
+CAUSAL = [kind for kind, (_, loader, *_) in any_model.KINDS.items() if loader == any_model.CAUSAL]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "kind", cases([kind for kind in CAUSAL if kind != "olmo2"], any_model.QUICK.__contains__)
+)
+def test_a_decoder_without_heads_in_its_first_layer_continues_from_its_cache(kind, tmp_path):
+    """Which counts tokens by the keys of that layer."""
+    model, ids = any_model.model(kind).eval(), any_model.ids()
+    gates = HeadGates(model)
+    emptied = gates.exists & (np.arange(gates.layers) == np.argmax(gates.exists.any(1)))[:, None]
+    with gates.closed(emptied):
+        expected = model(ids, use_cache=False).logits
+    save(remove_heads(model, emptied), tmp_path)
+    small, name = load(tmp_path), cache_name(model)
+    first = small(ids[:, :4], use_cache=True)
+    rest = small(ids[:, 4:], use_cache=True, **{name: first[name]})
+    logits = torch.cat([first.logits, rest.logits], dim=1)
+    torch.testing.assert_close(logits, expected, rtol=1e-3, atol=1e-3)

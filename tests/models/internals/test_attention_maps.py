@@ -10,7 +10,8 @@ from transformers.models.bert import modeling_bert
 from transformers.models.mpnet import modeling_mpnet
 
 from headspec.errors import ModelError
-from headspec.models.gates import HeadGates, Receiver
+from headspec.models.attention.gating import Receiver
+from headspec.models.gates import HeadGates
 from headspec.models.internals.activations import attention_maps
 from support.tiny import ENCODER_DECODERS, HEADS, LAYERS, by_family, encoder, examples
 

@@ -18,6 +18,7 @@ from headspec.models.devices import Device
 from headspec.models.language import cache_name
 from headspec.models.multitask import MultiTask
 from support import tiny
+from support.language import NAMES, renamed
 from support.tiny import TYPES
 
 PREFIX = 20
@@ -185,6 +186,20 @@ class Forgetful(LlamaModel):
     @functools.wraps(LlamaModel.forward)
     def forward(self, *inputs, **others):
         return super().forward(*inputs, **others | {cache_name(self): DynamicCache()})
+
+
+def test_a_prefix_is_read_by_either_name_of_the_cache():
+    """The one that transformers 5.24 introduces, and the older one."""
+    torch.manual_seed(0)
+    usual, other = LlamaModel(tiny.encoder("llama").config).eval(), renamed(LlamaModel)
+    model = other(usual.config).eval()
+    model.load_state_dict(usual.state_dict())
+    assert {cache_name(usual), cache_name(model)} == NAMES
+    assert shared_prefix.can_share_prefix(model)
+    ids = torch.arange(5, 29).view(2, 12).where(torch.arange(12) > 3, 7)
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    states, expected = (shared_prefix.shared_prefix_output(each, 4, given)[0] for each in (model, usual))
+    assert torch.equal(states, expected)
 
 
 def test_models_that_do_not_continue_from_keys_and_values_read_no_prefix():

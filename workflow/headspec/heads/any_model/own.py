@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from headspec.errors import ModelError, listing
+from headspec.errors import listing
 from headspec.heads.any_model import text_batches
 from headspec.heads.any_model.batches import LABELS, Inputs, arguments, count, rows, without_labels
 from headspec.heads.any_model.losses import Loss, own_loss
 from headspec.heads.importance import scoring
-from headspec.models.attention.probe_inputs import probe_inputs, sequences
+from headspec.models.attention.probe_inputs import UnusualInputs, probe_names, sequences
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | Non
         return HeadGates(model, inputs)
     few = rows(batch, slice(2), model.main_input_name)
     own = few if model.config.is_encoder_decoder else without_labels(few)  # which may be what it decodes
+    measured = {name for name, value in few.items() if name != LABELS and _is_measured(value)}
     try:
-        usual = probe_inputs(model)
-        measured = {name for name, value in few.items() if name != LABELS and _is_measured(value)}
-        if measured <= usual.keys() and sequences(usual) == sequences(few):
-            return HeadGates(model, usual)
-    except ModelError:  # the model takes unusual inputs
+        if measured <= probe_names(model) and sequences(few) == 1:
+            usual = HeadGates(model)
+            if usual.sequences == 1:
+                return usual
+    except UnusualInputs:
         pass
     return HeadGates(model, own)
 

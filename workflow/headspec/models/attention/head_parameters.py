@@ -15,7 +15,8 @@ from torch import nn
 from headspec.errors import ModelError
 from headspec.models.attention.interface import evaluating
 from headspec.models.attention.probe_inputs import on
-from headspec.models.attention.sites import Site, by_columns, is_linear
+from headspec.models.attention.projections import by_columns, is_linear
+from headspec.models.attention.sites import Site
 from headspec.models.gates import HeadGates
 
 

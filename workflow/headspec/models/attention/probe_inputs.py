@@ -22,23 +22,32 @@ SAMPLES = 4000  # of a waveform; a few frames remain
 GIVE = "expected `inputs`, the arguments of a small forward pass"
 
 
-def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
-    """Return token ids, pixels, mel features or a waveform, and a decoder's targets.
+class UnusualInputs(ModelError):
+    """A model whose inputs its config does not tell."""
 
-    Raises ModelError if the model does not take them.
+
+def probe_inputs(model: PreTrainedModel) -> tuple[dict[str, Any], Any]:
+    """Return token ids, pixels, mel features or a waveform, and a decoder's targets; and the output for them.
+
+    There is no output, None, of a model whose heads are known. Raises UnusualInputs if the model does not
+    take such inputs.
     """
     usual, refused = _inputs(model), None
     for inputs in (usual, *_other_forms(model, usual)):
         if known.get(model, known.structure(model, inputs)):
-            return inputs  # which it took
+            return inputs, None  # which it took
         try:
             with as_written(), evaluating(model), torch.no_grad():
-                model(**inputs)
-            return inputs
+                return inputs, model(**inputs)
         except Exception as error:  # of whatever code the model has
             refused = refused or error
     reason = str(refused).strip().split("\n")[0]
-    raise ModelError(f"it does not take {listing(usual)} alone ({reason}); {GIVE}") from refused
+    raise UnusualInputs(f"it does not take {listing(usual)} alone ({reason}); {GIVE}") from refused
+
+
+def probe_names(model: PreTrainedModel) -> set[str]:
+    """Return the names of inputs that `probe_inputs` gives at most; UnusualInputs if there are none."""
+    return {*_inputs(model)}
 
 
 def _inputs(model: PreTrainedModel) -> dict[str, Any]:
@@ -85,7 +94,7 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
         return TEXTS, bins, 2 * getattr(config, "max_source_positions", TOKENS)
     if name == "input_values":
         return TEXTS, SAMPLES
-    raise ModelError(f"its main input is {name}; {GIVE}")
+    raise UnusualInputs(f"its main input is {name}; {GIVE}")
 
 
 def check_model(model: Any) -> None:

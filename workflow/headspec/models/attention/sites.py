@@ -1,13 +1,10 @@
-"""The modules in which the context vectors of heads are computed, and modules in place of projections."""
+"""The modules in which the context vectors of heads are computed."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,68 +13,18 @@ from torch import nn
 
 from headspec.errors import ModelError
 from headspec.head_arrays import CROSS, DECODER, ENCODER, SELF
-from headspec.models.attention.interface import Attended, Attention, watched
+from headspec.models.attention.calls import Call, calls_of, following, own_attention
 from headspec.models.attention.probe_inputs import sequences
+from headspec.models.attention.projections import Constant, inputs_first, is_linear
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-class Constant(nn.Module):
-    """W_O of a layer without heads: its bias for every token."""
-
-    def __init__(self, projection: nn.Module, hidden: int) -> None:
-        super().__init__()
-        weight: Any = projection.weight
-        bias = getattr(projection, "bias", None)
-        self.bias = nn.Parameter(weight.new_zeros(hidden)) if bias is None else bias
-        #: for code that initialises the weights of projections by name: there are none, and none are needed
-        self.weight = torch.empty(hidden)  # as long as the bias, which tying would cut or pad
-        vars(self.weight)["_is_hf_initialized"] = True
-
-    def forward(self, context: torch.Tensor) -> torch.Tensor:
-        """Return the bias for each token of context vectors, (batch, tokens, hidden)."""
-        # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
-        return self.bias.expand(*context.shape[:-1], -1)
-
-
-class Grouped(nn.Module):
-    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head.
-
-    A projection to queries, keys and values has as many parts for each: `key_heads` then counts all of them.
-    """
-
-    def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
-        super().__init__()
-        self.projection: Any = projection
-        self.keys = max(key_heads) + 1
-        self.register_buffer("key_heads", torch.tensor(key_heads, device=self.weight.device))
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """The weight of the projection, (key heads * size, hidden)."""
-        return self.projection.weight
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Return keys or values, (batch, tokens, heads * size), from states (batch, tokens, hidden)."""
-        # (batch, tokens, key heads, size)
-        by_head = self.projection(states).unflatten(-1, (self.keys, -1))
-        return by_head.index_select(-2, self.key_heads).flatten(-2)
 
 
 #: what some models fold into the batch of an attention, on which gates of examples cannot act
 FOLDED = "windows, frames, channels or images"
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
-#: the outermost module of attention in the name of a layer inside it: "encoder.layer.0.attention" in
-#: "encoder.layer.0.attention.output.dense", and "attentions.0" in "attentions.0.out_lin"
-OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
-#: the number of heads that `remove_heads` leaves in such a module, whose code may keep the old one
-KEPT = "kept_heads"
-#: names of the number of heads in such a module, or one inside it
-HEADS = (KEPT, "num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
-#: arguments of cross-attention for the states of the other stack
-OTHER_STATES = ("key_value_states", "encoder_hidden_states")
 
 
 @dataclass(eq=False)
@@ -113,32 +60,14 @@ class Site:
         assert self.output is not None
         inside = [layer for layer in self.output.modules() if layer is not self.output and is_linear(layer)]
         width = self.heads * self.size
-        return [layer for layer in inside if _inputs_first(layer).shape[0] == width] or [self.output]
+        return [layer for layer in inside if inputs_first(layer).shape[0] == width] or [self.output]
 
     def columns(self, layer: nn.Module | None = None) -> torch.Tensor:
         """Return the weights that multiply the context vectors, a view (heads, size, outputs).
 
         They are of W_O itself, or of another one of its `matrices`.
         """
-        return _inputs_first(layer or self.matrices()[0]).unflatten(0, (self.heads, self.size))
-
-
-def _inputs_first(layer: nn.Module) -> torch.Tensor:
-    """Return a view (inputs, outputs) of the weights of a linear layer."""
-    weight: Any = layer.weight
-    # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
-    return weight.T if by_columns(layer) else weight
-
-
-def by_columns(layer: nn.Module) -> bool:
-    """Return whether the inputs of a linear layer are the columns of its weight."""
-    return type(layer).__name__ != "Conv1D"
-
-
-def is_linear(layer: nn.Module) -> bool:
-    """Return whether a layer multiplies by a matrix; embeddings have a matrix but do not."""
-    weight = getattr(layer, "weight", None)
-    return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
+        return inputs_first(layer or self.matrices()[0]).unflatten(0, (self.heads, self.size))
 
 
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
@@ -153,7 +82,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
 
     Sites are in the order of rows. ModelError if heads are found neither at the interface nor before a W_O.
     """
-    calls = _calls(model, inputs)
+    calls = calls_of(model, inputs)
     names = {module: name for name, module in model.named_modules()}
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
 
@@ -172,7 +101,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
         *_, heads, size = call.context.shape
         # sources and targets of the probe differ in length
         across = call.across or call.keys != call.context.shape[1]
-        output = _following(calls[number + 1 :], heads * size)
+        output = following(calls[number + 1 :], heads * size)
         heads = 0 if output is not None and isinstance(output, Constant) else heads
         site = Site(
             names[call.module], call.module, output, False, kind(call.module, across), heads, size, call.heads
@@ -182,7 +111,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site],
     towers = {(site.kind, _tower(site.name)) for _, site in found}
     kinds, seen = {site.kind for _, site in found}, {site.attention for _, site in found}
     source = inputs.get(model.main_input_name)
-    for name, attention, numbers, heads in _own_attention(model, calls, names):
+    for name, attention, numbers, heads in own_attention(model, calls, names):
         last = calls[numbers[-1]]
         lengths = {calls[i].context.shape[1] for i in numbers} - {last.context.shape[1]}
         across = last.across or (source is not None and source.dim() > 1 and source.shape[1] in lengths)
@@ -223,7 +152,7 @@ def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, input
     return shape[0] != texts
 
 
-def _require_told_apart(sites: list[tuple[int, Site]], calls: list[_Call]) -> None:
+def _require_told_apart(sites: list[tuple[int, Site]], calls: list[Call]) -> None:
     """Raise ModelError if cross-attention may have been taken for self-attention of a decoder."""
     encoder, decoder, cross = (
         [calls[number].context.shape[1] for number, site in sites if site.kind == kind]
@@ -234,83 +163,6 @@ def _require_told_apart(sites: list[tuple[int, Site]], calls: list[_Call]) -> No
             f"sources and targets of `inputs` have as many tokens ({decoder[0]}), which does not tell "
             "cross-attention from self-attention; expected targets of another length"
         )
-
-
-@dataclass
-class _Call:
-    """A call of attention, or of a layer that may be W_O."""
-
-    module: nn.Module
-    context: torch.Tensor  # (batch, tokens, heads, size), or the input of a layer
-    keys: int | None = None  # tokens that are attended to
-    heads: int | None = None  # of keys and values
-    across: bool = False  # whether the call has states of another stack
-
-
-def _calls(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[_Call]:
-    """Return the calls of attention and of linear layers in a forward pass, in order.
-
-    Layers inside a linear layer, such as those of an adapter, are a part of it.
-    """
-    calls: list[_Call] = []
-    crossing: set[nn.Module] = set()
-    layers = [module for module in model.modules() if is_linear(module) or isinstance(module, Constant)]
-    parts = {part for layer in layers for part in layer.modules() if part is not layer}
-    inside = {
-        module: model.get_submodule(match[0])
-        for name, module in model.named_modules()
-        if (match := OWN_ATTENTION.match(name))
-    }
-
-    def attend(attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
-        context, weights = attention(*states)
-        calls.append(_Call(module, context, states[1].shape[-2], states[1].shape[1], module in crossing))
-        return context, weights
-
-    def enter(places: list[tuple[int, str]], module: nn.Module, args: Any, given: dict[str, Any]) -> None:
-        crossing.discard(module)
-        tensors = (args[place] if place < len(args) else given.get(name) for place, name in places)
-        if any(states is not None for states in tensors):
-            crossing.add(module)
-
-    def take(module: nn.Module, args: tuple[Any, ...]) -> None:
-        if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
-            calls.append(_Call(module, args[0], across=inside.get(module) in crossing))
-
-    with ExitStack() as stack, torch.no_grad():
-        for module in model.modules():
-            stack.enter_context(watched(module, attend))
-            names = inspect.signature(module.forward).parameters
-            places = [(place, name) for place, name in enumerate(names) if name in OTHER_STATES]
-            hook = functools.partial(enter, places)
-            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-        for layer in layers:
-            if layer not in parts:
-                stack.callback(layer.register_forward_pre_hook(take).remove)
-        model(**inputs)
-    return calls
-
-
-def _following(calls: list[_Call], width: int) -> nn.Module | None:
-    """Return the first layer, before the next attention, whose input has this width."""
-    layers = itertools.takewhile(lambda call: call.keys is None, calls)
-    return next((call.module for call in layers if call.context.shape[-1] == width), None)
-
-
-def _own_attention(
-    model: PreTrainedModel, calls: list[_Call], names: Mapping[nn.Module, str]
-) -> Iterator[tuple[str, nn.Module, list[int], int]]:
-    """Yield modules that compute attention themselves: name, module, numbers of its calls, W_O; heads."""
-    matches = [OWN_ATTENTION.match(names[call.module]) for call in calls]
-    inside = [match and match[0] for match in matches]
-    for name, group in itertools.groupby(range(len(calls)), lambda number: inside[number]):
-        if name is None:
-            continue
-        numbers, attention = list(group), model.get_submodule(name)
-        sizes = (vars(module).get(key) for module in attention.modules() for key in HEADS)
-        heads = next((n for n in sizes if isinstance(n, int)), None)
-        if heads and calls[numbers[-1]].context.shape[-1] % heads == 0:
-            yield name, attention, numbers, heads
 
 
 def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:

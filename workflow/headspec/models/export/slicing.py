@@ -14,12 +14,14 @@ from torch import nn
 
 from headspec import head_arrays
 from headspec.errors import ModelError
+from headspec.models.attention.calls import KEPT
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.head_parameters import Slice, head_slices
 from headspec.models.attention.interface import evaluating, noted_types, unfused
 from headspec.models.attention.probe_inputs import check_model
-from headspec.models.attention.sites import KEPT, Grouped, Site, by_columns
-from headspec.models.export import head_numbers, structure
+from headspec.models.attention.projections import Grouped, by_columns
+from headspec.models.attention.sites import Site
+from headspec.models.export import config_numbers, emptied, head_numbers, structure
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.export.structure import Change
 from headspec.models.gates import HeadGates
@@ -39,9 +41,9 @@ def remove_heads(
 ) -> PreTrainedModel:
     """Return a smaller model that computes what `model` does with some heads closed.
 
-    It replaces `prune_heads` of transformers 4. A layer that keeps no head returns the bias of W_O. Heads of
-    keys and values are removed with the last of their query heads. Layers that share weights (ALBERT) get
-    their own attention weights and still share the others.
+    It replaces `prune_heads` of transformers 4. A layer that keeps no head returns the bias of W_O, and has
+    no queries, keys and values. Heads of keys and values are removed with the last of their query heads.
+    Layers that share weights (ALBERT) get their own attention weights and still share the others.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def remove_heads(
     kept = {site.name: np.flatnonzero(~heads[site.rows[0], : site.heads]).tolist() for site in gates.sites}
     whole = not structure.of(smaller.config).get("modules") and all(kept.values())
     attentions = [site.attention for site in gates.sites]
-    if changes and whole and head_numbers.set_config_numbers(smaller, attentions, numbers, same):
+    if changes and whole and config_numbers.set_config_numbers(smaller, attentions, numbers, same):
         changes = {}
     structure.note(smaller, kept, changes, tied)
     return smaller
@@ -111,6 +113,8 @@ def _remove(
     ):
         _outputs(model, gates)
     names = {module: name for name, module in model.named_modules()}
+    without = [site for site in gates.sites if heads[site.rows[0], : site.heads].all()]
+    unused = [names[layer] for site in without for layer in emptied.projections(site, slices)]
     changes: dict[str, Change] = {}
     by_part: dict[nn.Module, tuple[Numbers, Numbers]] = {}
     by_row: dict[int, tuple[Numbers, Numbers]] = {}
@@ -125,6 +129,8 @@ def _remove(
         by_row |= dict.fromkeys(site.rows, (before, after))
     for module, values in head_numbers.settle_numbers(by_part, read, same).items():
         structure.merge(changes, names[module], values)
+    for name, change in emptied.zeroed(model, unused, lambda: _outputs(model, gates), same).items():
+        structure.merge(changes, name, change)
     return changes, by_row
 
 

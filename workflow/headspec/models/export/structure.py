@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from headspec.models.attention.sites import Constant, Grouped, Site
+from headspec.models.attention.projections import Constant, Grouped, Zeros
+from headspec.models.attention.sites import Site
 from headspec.models.export import head_numbers
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ def _selected(
 #: the key in config.json
 KEY = "headspec"
 #: changes of a module, each of them optional: `shapes` of its parameters; values of its `attributes`, and of
-#: its `config`, which is then its own; `key_heads` of its query heads (`Grouped`); `constant`, the width of
-#: its output (`Constant`); and `biases`, arguments of which it takes parts: (names, number of heads, heads)
+#: its `config`, which is then its own; `key_heads` of its query heads (`Grouped`); `constant` or `zeros`, the
+#: width of its output (`Constant`, `Zeros`); and `biases`, arguments of which it takes parts: (names, number
+#: of heads, heads)
 Change = dict[str, Any]
 
 
@@ -99,7 +101,9 @@ def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
             setattr(inner, parameter, nn.Parameter(old.new_empty(shape), old.requires_grad))
         _resize(inner)
         if "constant" in change:
-            model.set_submodule(name, Constant(module, change["constant"]))
+            model.set_submodule(name, Constant(inner, change["constant"]))
+        elif "zeros" in change:
+            model.set_submodule(name, Zeros(inner, change["zeros"]))
         elif "key_heads" in change:
             model.set_submodule(name, Grouped(inner, change["key_heads"]))
         head_numbers.put_numbers(module, change)
@@ -178,5 +182,6 @@ def merge(modules: dict[str, Change], name: str, change: Change) -> None:
             own[key] = own.get(key, {}) | value
         else:
             own[key] = own.get(key, []) + value if key == "biases" else value
-    if "constant" in own:  # whatever its parameters were
+    if own.keys() & {"constant", "zeros"}:  # whatever its parameters were
         own.pop("shapes", None)
+        own.pop("key_heads", None)

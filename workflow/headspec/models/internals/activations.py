@@ -11,11 +11,12 @@ import pyarrow as pa
 import torch
 
 from headspec.errors import ModelError
+from headspec.models.attention.gating import Receiver
 from headspec.models.attention.interface import evaluating, unfused
 from headspec.models.attention.sites import Site
 from headspec.models.batching import Examples
 from headspec.models.devices import Device, require_finite
-from headspec.models.gates import HeadGates, Receiver
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import INT, TEXT, Schema

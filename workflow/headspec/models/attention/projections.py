@@ -1,0 +1,80 @@
+"""Projections of attention: linear layers, and modules in their place where heads were removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def by_columns(layer: nn.Module) -> bool:
+    """Return whether the inputs of a linear layer are the columns of its weight."""
+    return type(layer).__name__ != "Conv1D"
+
+
+def is_linear(layer: nn.Module) -> bool:
+    """Return whether a layer multiplies by a matrix; embeddings have a matrix but do not."""
+    weight = getattr(layer, "weight", None)
+    return isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(layer, nn.Embedding)
+
+
+def inputs_first(layer: nn.Module) -> torch.Tensor:
+    """Return a view (inputs, outputs) of the weights of a linear layer."""
+    weight: Any = layer.weight
+    # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
+    return weight.T if by_columns(layer) else weight
+
+
+class Zeros(nn.Module):
+    """A projection to queries, keys or values that no head uses: zeros for every token, without weights."""
+
+    def __init__(self, projection: nn.Module, width: int) -> None:
+        super().__init__()
+        self.width = width
+        #: for code that initialises the weights of projections by name: there are none, and none are needed
+        self.weight = torch.empty(width)  # as long as a bias, which tying would cut or pad
+        vars(self.weight)["_is_hf_initialized"] = True
+        self.bias: Any = None if getattr(projection, "bias", None) is None else self.weight
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return zeros for each token of states, (batch, tokens, width)."""
+        return states.new_zeros(*states.shape[:-1], self.width)
+
+
+class Constant(Zeros):
+    """W_O of a layer without heads: its bias for every token, if it has one."""
+
+    def __init__(self, projection: nn.Module, hidden: int) -> None:
+        super().__init__(projection, hidden)
+        self.bias = getattr(projection, "bias", None)
+
+    def forward(self, context: torch.Tensor) -> torch.Tensor:
+        """Return the bias for each token of context vectors, (batch, tokens, hidden)."""
+        # uses only sizes, so that ONNX files do not compute the context (batch, tokens, width)
+        return super().forward(context) if self.bias is None else self.bias.expand(*context.shape[:-1], -1)
+
+
+class Grouped(nn.Module):
+    """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head.
+
+    A projection to queries, keys and values has as many parts for each: `key_heads` then counts all of them.
+    """
+
+    def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
+        super().__init__()
+        self.projection: Any = projection
+        self.keys = max(key_heads) + 1
+        self.register_buffer("key_heads", torch.tensor(key_heads, device=self.weight.device))
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The weight of the projection, (key heads * size, hidden)."""
+        return self.projection.weight
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return keys or values, (batch, tokens, heads * size), from states (batch, tokens, hidden)."""
+        # (batch, tokens, key heads, size)
+        by_head = self.projection(states).unflatten(-1, (self.keys, -1))
+        return by_head.index_select(-2, self.key_heads).flatten(-2)
