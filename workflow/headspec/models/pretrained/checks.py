@@ -28,7 +28,7 @@ EMBEDDINGS = {
 }
 #: the width of a model, and its heads, which divide it unless a key of the config is a width of heads
 WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
-WIDTH = re.compile(r".*(hidden|embedding)_size.*|.*emb(ed)?_(proj_)?dim|d_model|d_embed|n_embd|dim")
+WIDTH = re.compile(r".*(hidden|embedding)_(size|rank).*|.*emb(ed)?_(proj_)?dim|d_model|d_embed|n_embd|dim")
 HEADS = sorted({heads for _, names in STACKS.values() for heads in names})
 HEAD_WIDTH = re.compile(r".*head_?(dim|size|width).*|d_kv|d_head|kv_channels")
 
