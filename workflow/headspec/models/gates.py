@@ -131,7 +131,7 @@ class HeadGates(Gating):
         if values.shape[-2:] != self.exists.shape or values.dim() > MOST:
             expected = f"([batch, [tokens,]] {self.layers}, {self.heads})"
             raise ValueError(f"gates: got {tuple(values.shape)}, expected {expected}")
-        with self._gating(Block(has_values=True, values=self._moved(values))):
+        with self.acting(Block(has_values=True, values=self._moved(values))):
             yield self
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
@@ -150,7 +150,7 @@ class HeadGates(Gating):
 
     @contextmanager
     def _closed(self, values: torch.Tensor) -> Iterator[HeadGates]:
-        with self._gating(Block(closed=self._moved(values))):
+        with self.acting(Block(closed=self._moved(values))):
             yield self
 
     def _moved(self, values: torch.Tensor) -> torch.Tensor:
@@ -158,19 +158,19 @@ class HeadGates(Gating):
 
     def edited(self, edit: Edit) -> AbstractContextManager[None]:
         """Run passes whose context vectors `edit` sees, after the gates, and may replace."""
-        return self._opened(Block(edit=edit))
+        return self.opened(Block(edit=edit))
 
     def watched(self) -> AbstractContextManager[None]:
         """Run passes in which `attending` says whether attention is being computed."""
-        return self._opened(Block())
+        return self.opened(Block())
 
     def received(self, receive: Receiver) -> AbstractContextManager[None]:
         """Run passes whose attention weights are given to `receive`; attention must return them."""
-        return self._opened(Block(receive=receive))
+        return self.opened(Block(receive=receive))
 
     def resumed(self, layer: int, context: torch.Tensor) -> AbstractContextManager[None]:
         """Run passes that call rows from `layer` on, whose attention is not computed: it is `context`."""
-        return self._opened(Block(first=layer, given={layer: context}))
+        return self.opened(Block(first=layer, given={layer: context}))
 
     @contextmanager
     def recorded(self) -> Iterator[dict[int, torch.Tensor]]:

@@ -111,7 +111,7 @@ class Gating:
         return next((value for value in settings if value is not None), usual)
 
     @contextmanager
-    def _opened(self, block: Block) -> Iterator[None]:
+    def opened(self, block: Block) -> Iterator[None]:
         """Do what a block says; blocks may be left in any order."""
         self._blocks.append(block)
         try:
@@ -122,10 +122,10 @@ class Gating:
             self._watch_if_needed()
 
     @contextmanager
-    def _gating(self, block: Block) -> Iterator[None]:
+    def acting(self, block: Block) -> Iterator[None]:
         """Do what a block says; ModelError at its end if nothing in it called attention."""
         before = self._gated_calls
-        with self._opened(block):
+        with self.opened(block):
             yield
             if self._gated_calls == before:
                 raise ModelError(
