@@ -4,12 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from headspec.config import loading
 from headspec.config.sections.training import Training
 from headspec.data import prepare
-from headspec.models import encoders, tokenization
+from headspec.models import tokenization
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -56,8 +54,7 @@ def workloads(device: Device) -> list[Workload]:
     settings = study.training.model_copy(update={"epochs": 1})
 
     def build() -> MultiTask:
-        torch.manual_seed(0)
-        return MultiTask(*encoders.load(model, f"models.{MODEL}"), classes)
+        return MultiTask.pretrained(model, f"models.{MODEL}", classes)
 
     works = []
     names = "sentences", "news pairs"

@@ -13,7 +13,7 @@ from headspec.config.sections.model import Model
 from headspec.errors import ModelError
 from headspec.heads import head_settings
 from headspec.models.batching import Batch, Examples
-from headspec.models.encoders import classifier_dropout, load
+from headspec.models.encoders import classifier_dropout
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check_models
@@ -38,7 +38,7 @@ def test_every_architecture_of_the_table_is_tested():
 
 def loaded(model_folder, name: str) -> tuple[Model, MultiTask]:
     settings = Model(source=str(model_folder(name)), max_length=16)
-    return settings, MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    return settings, MultiTask.pretrained(settings, "m", {"a": ["x", "y"]}).eval()
 
 
 def encoded(settings: Model, *rows: tuple) -> Examples:

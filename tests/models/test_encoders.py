@@ -29,7 +29,7 @@ def folder(tmp_path) -> Path:
 
 
 def loaded(folder: Path, **settings) -> PreTrainedModel:
-    return load(Model(source=str(folder), **settings), "models.own")[0]
+    return load(Model(source=str(folder), **settings), "models.own")
 
 
 def refused(folder: Path, **settings) -> str:
@@ -55,7 +55,7 @@ def test_random_weights_are_those_of_an_untrained_model(kind, folder, monkeypatc
     monkeypatch.setattr(encoders, "pretrained", lambda path, dtype: copy.deepcopy(pretrained))
     model = Model(source=str(folder), weights="random")
     torch.manual_seed(1)
-    states = [load(model, "models.own", seed)[0].state_dict() for seed in (0, 0, 1)]
+    states = [load(model, "models.own", seed).state_dict() for seed in (0, 0, 1)]
     after = torch.rand(1)
     torch.manual_seed(1)
     assert torch.equal(after, torch.rand(1))
@@ -122,7 +122,7 @@ def test_broken_and_missing_weights_are_refused(folder):
 def save(folder: Path, source: Path) -> None:
     """Save a model whole in `folder`/whole, and as of a frozen run in `folder`/frozen."""
     model = Model(source=str(source))
-    net = MultiTask(*encoders.load(model, "models.own"), {"a": ["x", "y"], "b": None})
+    net = MultiTask.pretrained(model, "models.own", {"a": ["x", "y"], "b": None})
     net.save(folder / "whole")
     net.save(folder / "frozen", encoders.reference(model, "models.own"))
 
@@ -194,7 +194,7 @@ def test_another_encoder_is_refused(source, tmp_path, edit, error: type[DataErro
 
 def test_files_that_a_run_did_not_save_are_not_read(source, tmp_path):
     """Such as an adapter, which transformers would apply."""
-    model, folder = MultiTask(*encoders.load(Model(source=str(source)), "m"), {}), tmp_path / "run"
+    model, folder = MultiTask.pretrained(Model(source=str(source)), "m", {}), tmp_path / "run"
     model.save(folder)
     (folder / "adapter_config.json").write_text("{}")
     saved = read_encoder(folder)[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.sections.model import Model
-from headspec.models import encoders, tokenization, vocabulary
+from headspec.models import tokenization, vocabulary
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.tasks.kinds.translation.tokens import ENCODING
@@ -37,8 +37,7 @@ def translator(folder: Path | None, name: str, n: int = 8) -> tuple[MultiTask, E
     texts, targets = zip(*PAIRS[:n], strict=True)
     table = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": targets})
     frame, _ = tokenization.encode(tokenizer, table, 16, task)
-    encoder, pooling = encoders.load(settings, "m")
-    model = MultiTask(encoder, pooling, {"a": task}, tokenizer=tokenizer).eval()
+    model = MultiTask.pretrained(settings, "m", {"a": task}, tokenizer=tokenizer).eval()
     return model, Examples.for_task(frame, task)
 
 

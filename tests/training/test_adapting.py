@@ -27,7 +27,7 @@ DATA = {"a": examples(24, 2, 1), "r": examples(12, 5, 3)}
 
 def pretrained(source: Path) -> MultiTask:
     torch.manual_seed(3)
-    return MultiTask(*encoders.load(Model(source=str(source)), "models.own"), CLASSES)
+    return MultiTask.pretrained(Model(source=str(source)), "models.own", CLASSES)
 
 
 def trained(folder: Path, kind: str) -> tuple[MultiTask, MultiTask]:

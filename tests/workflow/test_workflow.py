@@ -12,7 +12,6 @@ import torch
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.internals.activations import vectors
@@ -81,8 +80,7 @@ def test_features_are_written_once_per_task(finished):
     torch.set_num_threads(1)
     files = sorted(path.name for path in (finished.results / "features" / "bert").iterdir())
     assert files == ["tone.parquet", "topic.parquet"]
-    built, pooling = encoders.load(Model(source=str(finished.path / "models" / "tiny-bert")), "models.bert")
-    net = MultiTask(built, pooling, {})
+    net = MultiTask.pretrained(Model(source=str(finished.path / "models" / "tiny-bert")), "models.bert", {})
     precision = tables.footer(finished.results / "features" / "bert" / "tone.parquet")["precision"]
     device = Device("cpu", "bfloat16" if precision == "bf16" else None)
     for task in ("tone", "topic"):

@@ -92,7 +92,7 @@ def test_the_language_is_told_before_the_source(made):
 
 
 def test_its_sizes_are_those_described():
-    encoder = encoders.load(MODEL, "models.m")[0]
+    encoder = encoders.load(MODEL, "models.m")
     gates, config = HeadGates(encoder), encoder.config
     assert (config.encoder_layers, config.decoder_layers, config.d_model, config.vocab_size) == (2, 2, 32, 48)
     assert config.encoder_ffn_dim == config.decoder_ffn_dim == 128 and config.dropout == 0.1
@@ -107,7 +107,7 @@ def test_its_sizes_are_those_described():
 def test_deep_ones_learn():
     """To copy tokens; where sublayers are normalised after themselves, the loss is still above 2.5."""
     sizes = {"layers": 6, "heads": 4, "hidden": 64, "inner": 128, "dropout": 0.0, "vocabulary": 60}
-    encoder, _ = encoders.load(Model(transformer=sizes), "models.m")
+    encoder = encoders.load(Model(transformer=sizes), "models.m")
     optimizer = torch.optim.AdamW(encoder.train().parameters(), lr=2e-3)
     rng = torch.Generator().manual_seed(0)
     for _ in range(150):
@@ -124,7 +124,7 @@ def test_deep_ones_learn():
 
 def test_every_seed_draws_its_own_weights():
     first, again, other = (
-        torch.cat([p.flatten() for p in encoders.load(MODEL, "models.m", seed)[0].parameters()])
+        torch.cat([p.flatten() for p in encoders.load(MODEL, "models.m", seed).parameters()])
         for seed in (0, 0, 1)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)

@@ -7,8 +7,8 @@ import torch
 from headspec.config.loading import load as study
 from headspec.config.loading import strict_yaml
 from headspec.config.sections.model import Model
-from headspec.models.encoders import load
 from headspec.models.gates import HeadGates
+from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import tokenizer
 from support.paths import ROOT
@@ -25,9 +25,9 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def encoder(model):
-    encoder, pooling = load(model, "models.smollm2")
-    assert pooling == "last"
-    return encoder.eval()
+    loaded = MultiTask.pretrained(model, "models.smollm2", {}).eval()
+    assert loaded.pooling == "last"
+    return loaded.encoder
 
 
 def test_weights_are_the_files_numbers(model, encoder):

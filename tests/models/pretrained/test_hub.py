@@ -25,7 +25,7 @@ def refused(source: str) -> str:
 @pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
 def test_a_cached_model_needs_no_network_and_is_found_again_by_its_commit(cache, revision, tmp_path):
     source = Model(source=TINY + revision)
-    model = MultiTask(*load(source, "models.own"), {"a": ["x", "y"]})
+    model = MultiTask.pretrained(source, "models.own", {"a": ["x", "y"]})
     assert model.pooling == "first"
     for name, value in bert().state_dict().items():
         assert torch.equal(model.encoder.state_dict()[name], value), name

@@ -43,7 +43,7 @@ def switched(*modes: str) -> dict[str, bool]:
 
 
 def pooling(folder: Path, **settings: str) -> str:
-    return encoders.load(Model(source=str(folder), **settings), "models.own")[1]
+    return MultiTask.pretrained(Model(source=str(folder), **settings), "models.own", {}).pooling
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_hub_model_s_files_count(cache):
     reason = "its weights have a pooler; no modules.json in the cache"
     assert pooled(cache, model, "m") == ("first", reason)
     sentence_encoder(cache, switched("mean_tokens"))
-    assert encoders.load(model, "models.own")[1] == "mean"
+    assert MultiTask.pretrained(model, "models.own", {}).pooling == "mean"
 
 
 def test_the_first_token_as_it_is_passes_no_pooler(model):
-    encoder = encoders.load(Model(source=str(model)), "models.own")[0].eval()
+    encoder = encoders.load(Model(source=str(model)), "models.own").eval()
     ids = torch.tensor([[2, 7, 8, 3]])
     batch = Batch(ids, torch.ones_like(ids), None, torch.zeros(1), np.arange(1))
     states = encoder(input_ids=ids).last_hidden_state[:, 0]

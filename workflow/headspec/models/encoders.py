@@ -17,7 +17,6 @@ from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import is_described, settings
 from headspec.models.pretrained.folders import folder, hub_name, located
 from headspec.models.pretrained.model_files import CONFIG, weight_files
-from headspec.models.pretrained.pooling import pooled
 from headspec.provenance import files
 from headspec.seeds import derive
 
@@ -35,18 +34,16 @@ DROPOUTS = [
 ]  # fmt: skip
 
 
-def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
-    """Return a model's encoder and its pooling (`first`, `cls`, `mean` or `last`).
+def load(model: Model, key: str, seed: int = 0) -> PreTrainedModel:
+    """Return a model's encoder.
 
     `seed` draws the weights of a model that the config describes, or whose `weights` are random. Raises
-    ModelError if the weights do not have the SHA-256 in the config or do not fit the architecture, or the
-    pooling is unknown.
+    ModelError if the weights do not have the SHA-256 in the config or do not fit the architecture.
     """
     if is_described(model):
-        return fresh(model, seed), "mean"
+        return fresh(model, seed)
     path = folder(model, key, "weights")
     architecture(path, model, key)
-    pooling, _ = pooled(path, model, key)
     verify(path, model, key)
     try:
         encoder = pretrained(path, getattr(model, "dtype", "fp32"))
@@ -55,7 +52,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         reason = " ".join(str(error).split())  # may have several lines
         raise ModelError(f"{key}.source: '{model.source}' cannot be loaded: {reason}") from None
-    return encoder, pooling
+    return encoder
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:

@@ -11,20 +11,25 @@ import torch
 from torch import nn
 
 from headspec.errors import ModelError
-from headspec.models import saved
+from headspec.models import encoders, saved
 from headspec.models.architectures import caches
 from headspec.models.attention.sites import FOLDED
 from headspec.models.batching import Batch, continuations_attention
 from headspec.models.devices import Device
-from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
 from headspec.models.language import LanguageHead
+from headspec.models.pretrained import folders
+from headspec.models.pretrained.pooling import pooled
+from headspec.progress import log
+from headspec.seeds import derive
 from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import Predicted, Targets, TaskHead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from headspec.config.sections.model import Model
 
 
 class MultiTask(nn.Module):
@@ -63,8 +68,30 @@ class MultiTask(nn.Module):
             )
         self.hidden: int = encoder.config.get_text_config().hidden_size
         self.caches = caches(encoder.config.to_dict())
-        self.dropout = nn.Dropout(classifier_dropout(encoder.config))
+        self.dropout = nn.Dropout(encoders.classifier_dropout(encoder.config))
         self.new_classifiers(classes)
+
+    @classmethod
+    def pretrained(
+        cls,
+        model: Model,
+        key: str,
+        classes: Mapping[str, Classes],
+        seed: int = 0,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+    ) -> MultiTask:
+        """Return the model of a config, in which it has this `key`, with untrained task heads.
+
+        `seed` draws these, and any random weights of the encoder. Raises the errors of `encoders.load`, and
+        ModelError if the pooling is unknown.
+        """
+        encoder = encoders.load(model, key, seed)
+        path = folders.folder(model, key, "weights") if model.source else None
+        pooling, reason = pooled(path, model, key)
+        log.info("%s: pooling %s (%s)", key, pooling, reason)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(seed, "heads"))  # of tasks
+            return cls(encoder, pooling, classes, tokenizer=tokenizer)
 
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the task heads by untrained ones for these tasks."""

@@ -166,7 +166,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
         return None
-    key, model = f"{path}: pretrained", Model.from_params({**pretrained, "sha256": None, "pooling": "first"})
+    key, model = f"{path}: pretrained", Model.from_params({**pretrained, "sha256": None})
     if (found := encoders.reference(model, key)["sha256"]) != pretrained["sha256"]:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "
@@ -182,7 +182,7 @@ def _encoder(folder: Path, description: Mapping[str, Any]) -> PreTrainedModel:
     if found is None:
         with model_files.alone(folder, description["sha256"]) as own:
             return encoders.pretrained(own)
-    encoder = encoders.load(*found)[0]
+    encoder = encoders.load(*found)
     merge_adapters(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
     return encoder
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from headspec.models import devices, encoders, language, tokenization
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders
-from headspec.models.pretrained.folders import folder
-from headspec.models.pretrained.pooling import pooled
 from headspec.progress import log
 from headspec.tasks.parts import Classes
 from headspec.tasks.tokens import encoding, signatures
@@ -80,16 +79,22 @@ class ModelStage:
         self.signatures |= signatures(by_task.values())
         return by_task
 
-    def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
-        """Return the pretrained encoder and its pooling; `settings` override the model's config.
+    def encoder(self) -> PreTrainedModel:
+        """Return the pretrained encoder; random weights are drawn with the job's seed, or 0."""
+        with self._source() as (model, key, seed):
+            return encoders.load(model, key, seed)
 
-        Random weights are drawn with the job's seed, or 0.
-        """
-        model, key = Model.from_params({**self.snakemake.params.model, **settings}), self.key
-        with folders.as_planned(self.snakemake.params.version, model, key, "weights"):
-            if "pooling" in self.snakemake.params.model and model.source:
-                log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key, "weights"), model, key))
-            return encoders.load(model, key, int(self.snakemake.wildcards.get("seed") or 0))
+    def pretrained(self, classes: Mapping[str, Classes]) -> MultiTask:
+        """Return the pretrained model with untrained heads of tasks; see `encoder`."""
+        with self._source() as (model, key, seed):
+            return MultiTask.pretrained(model, key, classes, seed, self.tokenizer(classes))
+
+    @contextmanager
+    def _source(self) -> Iterator[tuple[Model, str, int]]:
+        """Yield the job's model, its config key and a seed; ChangedError if it is not as planned."""
+        model = Model.from_params(self.snakemake.params.model)
+        with folders.as_planned(self.snakemake.params.version, model, self.key, "weights"):
+            yield model, self.key, int(self.snakemake.wildcards.get("seed") or 0)
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
         """Return the tokenizer of the job's model, if it writes texts for one of the tasks.
@@ -129,7 +134,7 @@ class ModelStage:
 
     def model(self) -> MultiTask:
         """Return the trained model of the job's inputs, else the pretrained one without classifiers."""
-        return self.trained() if self.snakemake.input.get("model") else MultiTask(*self.pretrained(), {})
+        return self.trained() if self.snakemake.input.get("model") else self.pretrained({})
 
     def footer(self, **more: Any) -> dict[str, Any]:
         """Return the footer of a table (`tables.provenance`), with device, precision and seed."""

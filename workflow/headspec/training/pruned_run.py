@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from headspec import plugins
 from headspec.config.pruning_methods import PruningMethod
@@ -200,11 +199,9 @@ def starting_model(
     if method.start == "trained":
         model = job.trained()
     else:
-        encoder, pooling = job.pretrained()
+        model = job.pretrained(classes)
         if method.start == "fresh":
-            draw(encoder, job.seed)
-        torch.manual_seed(derive(job.seed, "heads"))
-        model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
+            draw(model.encoder, job.seed)
         model.set_beams(job.beams)
     model.classifiers.requires_grad_(method.classifiers)
     model.encoder.requires_grad_(encoder_learns)

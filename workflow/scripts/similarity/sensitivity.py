@@ -20,7 +20,7 @@ with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
         dict(zip(params.tasks, folders, strict=True)),
         examples,
         sampled(examples, params.samples, job.seed),
-        lambda: job.pretrained(pooling="first")[0],
+        job.encoder,
         job.device,
         job.seed,
         Path(snakemake.output[0]).parent,

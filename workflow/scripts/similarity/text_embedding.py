@@ -14,12 +14,12 @@ snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, f"text embedding {snakemake.wildcards.model}"):
     job = ModelStage(snakemake)
-    encoder, pooling = job.pretrained(pooling="mean")
+    model = MultiTask(job.encoder(), "mean", {})
     examples = job.examples(params.tasks, snakemake.input)
     rows = {
         task: np.random.default_rng(derive(params.seed, "text embedding", task)).permutation(len(each))
         for task, each in examples.items()
     }
     rows = {task: order[: params.samples] for task, order in rows.items()}
-    frame = task_means(MultiTask(encoder, pooling, {}), examples, rows, job.device)
+    frame = task_means(model, examples, rows, job.device)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -8,7 +8,6 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.heads.importance import IMPORTANCE, importance
-from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
@@ -26,7 +25,7 @@ with stage(snakemake, title):
     setup = Setup(examples, Training.from_params(params.training), job.seed, job.device, job.microbatches)
     output, trunk = Path(snakemake.output.state), snakemake.input.trunk
     with resumable(job, output.parent / "checkpoint.pt", "tasks") as checkpoint:
-        model = MultiTask(*job.pretrained(), classes)
+        model = job.pretrained(classes)
         trained = on_gpus(job.gpus, output.parent, branch)
         state = trained(model, setup, float(wildcards.delta), read(trunk), checkpoint)
         rng = np.random.default_rng(derive(job.seed, "importance samples"))

@@ -4,7 +4,6 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.models.internals.activations import REPRESENTATIONS, representations
-from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
@@ -12,7 +11,6 @@ snakemake: Snakemake
 task = snakemake.wildcards.task
 with stage(snakemake, "features {model}/{task}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
-    encoder, pooling = job.pretrained()
     examples = job.examples([task], snakemake.input)[task]
-    frame = representations([(task, MultiTask(encoder, pooling, {}))], examples, job.device)
+    frame = representations([(task, job.pretrained({}))], examples, job.device)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -8,7 +8,6 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.heads.ranking import importance_map
-from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training.checkpoint import read, resumable
@@ -33,7 +32,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     folder = Path(snakemake.output.history).parent
     settings = ("tasks", "variant", "projections")
     with resumable(job, folder / "checkpoint.pt", *settings) as checkpoint:
-        model = MultiTask(*job.pretrained(), classes)
+        model = job.pretrained(classes)
         state = read(snakemake.input.state)
         history = on_gpus(job.gpus, folder, retrain)(model, setup, end, state, checkpoint)
         model.save(folder / "model", job=snakemake)

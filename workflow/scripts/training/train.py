@@ -3,16 +3,13 @@
 import os
 from pathlib import Path
 
-import torch
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.training import Training
 from headspec.models import saved
-from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.seeds import derive
 from headspec.training import store
 from headspec.training.checkpoint import Checkpoint, resumable
 from headspec.training.loop import TRAINING, Setup, train
@@ -36,9 +33,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
 
     folder = Path(snakemake.output.history).parent
     with resumable(job, folder / "checkpoint.pt", "tasks") as checkpoint:
-        encoder, pooling = job.pretrained()
-        torch.manual_seed(derive(job.seed, "heads"))  # of tasks
-        model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
+        model = job.pretrained(classes)
         fingerprint = f"{checkpoint.fingerprint}, reserve {reserve}"
         trunk_checkpoint = Checkpoint(folder / "kept.pt", fingerprint, checkpoint.seconds, job.record)
         trunk = trunk_checkpoint if snakemake.output.get("trunk") else None

@@ -20,14 +20,15 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
     job = ModelStage(snakemake)
     task, output = wildcards.task, Path(snakemake.output[0])
     with resumable(job, output.with_suffix(".pt"), "metrics", "transfer") as checkpoint:
-        if snakemake.input.model:
-            encoder, pooling = read_encoder(Path(snakemake.input.model[0]).parent)
-        else:
-            encoder, pooling = job.pretrained()
         inputs = snakemake.input
+        classes = job.classes([task], [inputs.train])
+        if inputs.model:
+            model = MultiTask(*read_encoder(Path(inputs.model[0]).parent), classes)
+        else:
+            model = job.pretrained(classes)
         train, validation, draws = map(tables.read, (inputs.train, inputs.validation, inputs.draws))
         frame = transfer(
-            MultiTask(encoder, pooling, job.classes([task], [snakemake.input.train])),
+            model,
             Target(task, train, validation, draws, params.metrics),
             Fitting(
                 Transfer.from_params(params.transfer),

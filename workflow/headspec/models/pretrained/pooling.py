@@ -28,14 +28,19 @@ class Pooled(NamedTuple):
     reason: str
 
 
-def pooled(path: Path, model: Model, key: str) -> Pooled:
-    """Return the pooling of a model at `path`, and the reason.
+TRANSLATOR = Pooled("mean", "an encoder-decoder")
+
+
+def pooled(path: Path | None, model: Model, key: str) -> Pooled:
+    """Return the pooling of a model at `path`, None if the config describes it, and the reason.
 
     ``auto`` follows valid files of sentence-transformers (else ModelError), or the convention of the
     model's type.
     """
     if model.pooling != "auto":
         return Pooled(model.pooling, f"{key}.pooling")
+    if path is None:
+        return TRANSLATOR
     try:
         if said := pooling_file(path):
             return Pooled(_mode(path, said), said)
@@ -55,7 +60,7 @@ def _convention(path: Path, family: str) -> Pooled:
     if family == CONTINUES:
         return Pooled("last", "it continues texts")
     if family == WRITES:
-        return Pooled("mean", "an encoder-decoder")
+        return TRANSLATOR
     if path.is_file() or any(".pooler." in f".{name}" for name in tensors(path)):
         return Pooled("first", "its weights have a pooler")
     if (path / TOKENIZER).exists() and not read(path, TOKENIZER, dict).get("cls_token"):
