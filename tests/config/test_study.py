@@ -15,7 +15,6 @@ from headspec.config.loading import load
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
 from headspec.tasks import data
-from headspec.tasks.registry import kind
 from support.configs import VALID
 from support.running.studies import changed
 
@@ -84,8 +83,8 @@ def test_sources(source: str) -> None:
 
 def test_default_metrics() -> None:
     tasks = study().tasks
-    assert kind(tasks["qnli"]).all_metrics(tasks["qnli"]) == ["accuracy"]
-    assert kind(tasks["stsb"]).all_metrics(tasks["stsb"]) == ["spearman", "pearson"]
+    assert tasks["qnli"].metrics == ["accuracy"]
+    assert tasks["stsb"].metrics == ["spearman", "pearson"]
 
 
 @pytest.mark.parametrize("width", [0.02, 0.1, 0.3])

@@ -19,7 +19,6 @@ from headspec.prompts import checks
 from headspec.tasks.kinds.continuations.prompts import AnswerPairs
 from headspec.tasks.kinds.texts.prompts import Prompts
 from headspec.tasks.kinds.texts.wording import Wording
-from headspec.tasks.registry import KINDS
 from support import language
 from support.configs import refused
 from support.language import FILLED
@@ -126,7 +125,7 @@ def test_the_columns_of_pairs_have_defaults():
     assert (task.text_a, task.text_b) == ("sentence_good", "sentence_bad") and task.paradigm == "pair"
     task = load(config(**PAIRS)).tasks["a"]
     assert (task.text_a, task.text_b, task.label) == ("text", None, ["right", "wrong"])
-    assert KINDS[task.type].all_metrics(task) == ["pair_accuracy", "logit_difference"]
+    assert task.metrics == ["pair_accuracy", "logit_difference"]
 
 
 @pytest.fixture(scope="module")

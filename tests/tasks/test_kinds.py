@@ -37,7 +37,7 @@ def test_every_kind_is_listed():
 def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
     kind, task = KINDS[name], STUDY.tasks[name]
     assert {*kind.metrics} == {*load_part(name, "METRICS")}
-    assert {*kind.usual} <= {*kind.metrics} and kind.all_metrics(task) == [*(kind.usual or kind.metrics)]
+    assert {*kind.usual} <= {*kind.metrics} and task.metrics == [*(kind.usual or kind.metrics)]
     read = load_part(name, "DATA")
     assert kind.label_columns in (None, len(read.columns(task)))
     assert counts(task).tokens(None, 10, task, None) is None
@@ -122,7 +122,7 @@ def test_labels_are_not_paired_and_bits_not_compared():
     pairs = {"a": {"source": "a.csv", "type": "labels"}, "c": {"pairs_of": "a"}}
     with pytest.raises(ConfigError, match="tasks.c.pairs_of: got 'a', a labels task"):
         load(config(pairs))
-    assert KINDS["text"].compared_metrics(STUDY.tasks["text"]) == ["token_accuracy"]
+    assert Layout(STUDY).metrics["text"] == ["token_accuracy"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_log_of_an_evaluation_says_what_was_not_learnt(tmp_path):
     folder.snakemake(f"results/tiny/{run}/evaluation.parquet")
     log = (folder.results / "logs" / run / "evaluate.log").read_text()
     evaluation = tables.read(folder.results / run / "evaluation.parquet")
-    tone, more = warnings(evaluation, dict.fromkeys(("tone", "more"), ["accuracy"]))
+    tone, more = warnings(evaluation, dict.fromkeys(("tone", "more"), "accuracy"))
     assert log.count(tone) == log.count(more) == 1
 
 

@@ -74,7 +74,7 @@ rule prune:
         **requests("prune"),
     params:
         study=STUDY.study,
-        metrics=job(settings.all_metrics),
+        metrics=job(lambda job: {name: task.metrics for name, task in job.tasks.items()}),
         beams=job(settings.beams),
         pruning=section(
             "pruning",

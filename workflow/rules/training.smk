@@ -172,7 +172,7 @@ rule evaluate:
         **requests("evaluate"),
     params:
         study=STUDY.study,
-        metrics=job(settings.metrics),
+        metrics=job(settings.main_metrics),
         further=job(settings.names, "further"),
         beams=job(settings.beams),
         precision=STUDY.precision,

@@ -9,7 +9,6 @@ import pytest
 from headspec.config.loading import load, strict_yaml
 from headspec.config.reference import schema, sections
 from headspec.data.submission import FILES
-from headspec.tasks.registry import kind
 from support.paths import ROOT
 from support.running.studies import Folder
 
@@ -39,7 +38,7 @@ def test_the_paper_study_matches_the_paper():
     paradigm = {frozenset(("ag-pair", "qnli")), frozenset(("ag-pair", "sst2"))}
     assert len(pairs) == 10 and mixtures == pairs | paradigm | {frozenset(five)}
     assert len(paper.mixture_tasks) == 13 and paper.methods == ["tuned", "frozen"] and len(paper.seeds) >= 3
-    assert kind(paper.tasks["qqp"]).all_metrics(paper.tasks["qqp"])[0] == "f1"
+    assert paper.tasks["qqp"].metrics[0] == "f1"
     assert list(paper.tasks["qqp"].labels) == ["not_duplicate", "duplicate"]
     sources = {name: m.source for name, m in paper.models.items()}
     sources |= {name: task.source for name, task in paper.tasks.items() if task.source}
@@ -101,7 +100,7 @@ def test_the_glue_study_matches_the_paper():
     assert {name: set(tasks) for name, tasks in glue.mixture_tasks.items()} == {"glue": EIGHT}
     sources = [section.source for section in [*glue.models.values(), *glue.tasks.values()]]
     assert all(re.fullmatch(r"hub:.+@[0-9a-f]{40}", source) for source in sources)
-    metrics = {name: set(kind(glue.tasks[name]).all_metrics(glue.tasks[name])) for name in EIGHT}
+    metrics = {name: set(glue.tasks[name].metrics) for name in EIGHT}
     both = {"f1", "accuracy"}
     assert metrics == dict.fromkeys(EIGHT, {"accuracy"}) | {
         "cola": {"matthews"}, "mrpc": both, "qqp": both, "stsb": {"pearson", "spearman"},

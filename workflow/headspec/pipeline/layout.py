@@ -146,7 +146,10 @@ class Layout:
         """The metrics that compare models, main one first, by task or further split of a task."""
         tasks = self.study.tasks
         further = {name: task for task in tasks.values() for name in task.further}
-        return {name: kind(task).compared_metrics(task) for name, task in (tasks | further).items()}
+        return {
+            name: [metric for metric in task.metrics if metric not in kind(task).beside]
+            for name, task in (tasks | further).items()
+        }
 
     @cached_property
     def main_metrics(self) -> dict[str, str]:

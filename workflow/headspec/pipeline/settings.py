@@ -138,16 +138,6 @@ def names(job: Job, split: str) -> dict[str, str]:
     return job.names(split)
 
 
-def metrics(job: Job) -> dict[str, list[str]]:
-    """Return the metrics of each task of a run that compare models."""
-    return {name: job.layout.metrics[name] for name in job.tasks}
-
-
-def all_metrics(job: Job) -> dict[str, list[str]]:
-    """Return all metrics of each task of a run, including those that do not compare models."""
-    return {name: kind(each).all_metrics(each) for name, each in job.tasks.items()}
-
-
 def main_metrics(job: Job) -> dict[str, str]:
     """Return the main metric of each task of a run."""
     return {name: job.layout.main_metrics[name] for name in job.tasks}
@@ -256,7 +246,7 @@ def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
     named = [*job.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
     used = [every[name] for name in named if name in every] or [*every.values()]
     types = tuple(dict.fromkeys(each.type for each in used))
-    measured = frozenset(metric for each in used for metric in kind(each).all_metrics(each))
+    measured = frozenset(metric for each in used for metric in each.metrics)
     # no task has the texts of a measure; they are read as if they had scores
     roots = _with_parts(
         job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ()

@@ -1,7 +1,7 @@
 """Whether models have learnt a task: is the metric better than that of the best constant prediction?"""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -36,10 +36,10 @@ def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
     return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
-def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each task that the unpruned model has not learnt, by the first of its `metrics`."""
+def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each task that the unpruned model has not learnt, by its metric."""
     for task, rows in evaluation.groupby("task", sort=False):
-        by = metrics[str(task)][0]
+        by = metrics[str(task)]
         label, prediction = per_example.labels_and_predictions(rows)
         if learnt_nothing(by, label, prediction):
             value, blind = score(by, label, prediction), chance(by, label)

@@ -62,14 +62,6 @@ class Kind:
     on_words = False
     writes = False
 
-    def all_metrics(self, task: Task) -> list[str]:
-        """Return the metrics of a task, the main one first."""
-        return list(task.metrics or self.usual or self.metrics)
-
-    def compared_metrics(self, task: Task) -> list[str]:
-        """Return the metrics of a task that compare models."""
-        return [metric for metric in self.all_metrics(task) if metric not in self.beside]
-
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield problems of keys that not all kinds share."""
         return iter(())

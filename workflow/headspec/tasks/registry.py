@@ -40,6 +40,11 @@ def _kind(name: str, folder: str) -> Kind:
 KINDS = Registry("type of task", {name: _kind(name, folder) for name, folder in FOLDERS.items()})
 
 
+def metric_names() -> list[str]:
+    """Return the metrics of all kinds of tasks."""
+    return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
+
+
 def counts(task: Task) -> Counts:
     """Return how planning counts the tokens of a task."""
     return cast("Counts", load_part(task.type, "COUNTS"))

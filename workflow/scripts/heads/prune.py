@@ -25,6 +25,7 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     frame = pruning_table(planned, examples, predicted, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
     frame = predictions_table(planned, examples, found)
-    for warning in warnings(frame[frame["pruned_for"] == "none"], params.metrics):
+    main = {task: names[0] for task, names in params.metrics.items()}
+    for warning in warnings(frame[frame["pruned_for"] == "none"], main):
         log.warning("%s", warning)
     tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -27,9 +27,10 @@ with stage(snakemake, "budgets"):
         pruned: tables.read(path) for pruned, path in zip(pruned_runs, snakemake.input.gates, strict=True)
     }
     paths = dict(zip(pruned_runs, snakemake.input.evaluations, strict=True))
+    main = {task: names[0] for task, names in params.metrics.items()}
     for pruned, path in paths.items():
         run = pruned.run
-        for warning in warnings(tables.read(path), params.metrics) if pruned.pruning_method == WHOLE else ():
+        for warning in warnings(tables.read(path), main) if pruned.pruning_method == WHOLE else ():
             log.warning("%s, %s, seed %s, all heads: %s", run.model, run.mixture, run.seed, warning)
     heads = {
         pruned: counts(frame, pruned.pruning_method in params.open_ended) for pruned, frame in gates.items()

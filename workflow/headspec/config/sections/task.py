@@ -12,11 +12,6 @@ from headspec.tasks import prompt_keys, registry
 from headspec.tasks.registry import KINDS
 
 
-def metrics() -> list[str]:
-    """Return the metrics of all kinds of tasks."""
-    return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
-
-
 def _defaults(key: str) -> str:
     """Return the default columns of a key for types of tasks that have unusual ones."""
     by_column: dict[str, list[str]] = {}
@@ -40,10 +35,13 @@ class _Task(TaskKeys):
 
     @model_validator(mode="before")
     @classmethod
-    def _columns_of_type(cls, values: Any) -> Any:
-        """Set the default columns of a task's type."""
-        name = str(values.get("type")) if isinstance(values, dict) else ""
-        return {**KINDS[name].defaults, **values} if name in KINDS else values
+    def _defaults_of_type(cls, values: Any) -> Any:
+        """Set the default columns and metrics of a task's type."""
+        name = values.get("type", cls.model_fields["type"].default) if isinstance(values, dict) else None
+        if not isinstance(name, str) or name not in KINDS:
+            return values
+        kind = KINDS[name]
+        return {"metrics": [*(kind.usual or kind.metrics)], **kind.defaults, **values}
 
 
 def _keys_of_kinds() -> dict[str, tuple[Any, FieldInfo]]:

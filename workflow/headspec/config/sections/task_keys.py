@@ -18,7 +18,7 @@ from headspec.config.sections.base import (
     Values,
 )
 
-Metric = Annotated[str, OneOf("headspec.config.sections.task:metrics", plugged=True)]
+Metric = Annotated[str, OneOf("headspec.tasks.registry:metric_names", plugged=True)]
 
 
 class TaskKeys(Section):
@@ -87,8 +87,8 @@ class TaskKeys(Section):
         description="[file of the GLUE server](iat.md#glue-submissions), such as `CoLA`: the split to "
         "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
-    metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
-        None,
+    metrics: Annotated[Distinct[Metric], Field(min_length=1)] = Field(
+        None,  # in the config, those of the type
         description="[metrics](tasks-and-models.md#metrics), the main one first",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(

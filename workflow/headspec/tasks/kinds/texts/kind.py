@@ -23,7 +23,7 @@ class Classification(Kind):
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Yield problems of F1 with these classes; F1 is for the second of two."""
         if task.labels is None:
-            if "f1" in self.all_metrics(task) and task.source:
+            if "f1" in task.metrics and task.source:
                 yield (
                     f"{key}.labels: missing, expected a list of the two classes, the one that F1 is of "
                     f"second, because {key}.metrics has 'f1'."
@@ -32,8 +32,8 @@ class Classification(Kind):
         classes = sorted(set(task.labels.values()))
         if len(classes) < 2:
             yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
-        elif len(classes) > 2 and "f1" in self.all_metrics(task):
-            i = self.all_metrics(task).index("f1")
+        elif len(classes) > 2 and "f1" in task.metrics:
+            i = task.metrics.index("f1")
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:

@@ -69,7 +69,7 @@ class Translation(Kind):
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
         """Yield a line where BLEU does not count words between spaces."""
         language = classes.get(UNSPACED)
-        if language and "bleu" in self.all_metrics(task):
+        if language and "bleu" in task.metrics:
             by = TOKENIZERS.get(language, BY_CHARACTER)
             where = ", or char where that is not installed" if by.endswith("mecab") else ""
             yield (
