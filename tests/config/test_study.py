@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headspec.config.loading import load
-from headspec.config.sections.pruning import Pruning
+from headspec.config.sections.heads import Pruning
 from headspec.config.study import Study, plain
 from headspec.tasks import data
 from support.configs import VALID

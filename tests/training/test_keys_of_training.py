@@ -15,8 +15,8 @@ import yaml
 
 from headspec.config import loading, reference
 from headspec.config.methods import METHODS
+from headspec.config.sections.heads import Pruning
 from headspec.config.sections.iat import Transfer
-from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.training import Training
 from headspec.data import planned
 from headspec.models.internals.activations import representations

@@ -12,9 +12,9 @@ from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas, Probes
 from headspec.config.sections.base import NUMBER, Count, Distinct, Name, OneOf, Section, Seed
 from headspec.config.sections.gates import Gates
+from headspec.config.sections.heads import Dissociation, Importance, Pruning
 from headspec.config.sections.iat import IAT, Transfer
 from headspec.config.sections.model import Model
-from headspec.config.sections.pruning import Dissociation, Importance, Pruning
 from headspec.config.sections.similarity import Brain, Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training

@@ -1,4 +1,4 @@
-"""The sections `importance`, `pruning` and `dissociation`."""
+"""The sections on heads: `importance`, `pruning` and `dissociation`."""
 
 import math
 from typing import Annotated, Any
