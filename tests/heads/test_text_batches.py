@@ -1,11 +1,9 @@
-"""Importance of heads by texts with labels, and by prompts with answers, in any tokenizer's tokens."""
+"""Importance of heads by texts with labels, and by prompts with answers."""
 
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    AutoTokenizer,
-)
+from transformers import AutoTokenizer
 
 import headspec
 from support.model_types import any_model

@@ -1,4 +1,6 @@
 # The head atlas: what each head attends to, how the metric changes without it, which measure to believe.
+
+
 rule treebank:
     input:
         job(starts.treebank_files),

@@ -2,7 +2,8 @@
 # steps with every method.
 
 
-# gates that learn without a target number of heads: once for all numbers, and for each further penalty
+# Open-ended methods learn gates without a target number of heads. One job serves every number: the rule
+# pruned_run keeps as many heads as asked for. Each of `gates.penalties` has a job of its own.
 rule learn_gates:
     input:
         unpack(job(pruned.start)),
@@ -84,7 +85,8 @@ rule pruned_run:
         "../scripts/gates/pruned_run.py"
 
 
-# like pruned_run, but saves the model, for export and for the roles of its heads
+# The same for the methods in `gates.keep_models`, whose models are also saved: for export, and for the roles
+# of their heads.
 use rule pruned_run as pruned_run_and_keep with:
     output:
         gates=result(PRUNED_RUN, "gates.parquet"),
@@ -99,7 +101,7 @@ use rule pruned_run as pruned_run_and_keep with:
 ruleorder: pruned_run_and_keep > pruned_run
 
 
-# roles of the kept heads after the further training
+# what the kept heads attend to after the further training, which gives their roles
 rule attended_after:
     input:
         model=rules.pruned_run_and_keep.output.classifiers,

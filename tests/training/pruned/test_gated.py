@@ -321,8 +321,7 @@ JOB = SimpleNamespace(  # the interface of ModelStage
     seed=3,
     beams={},
     trained=model,
-    pretrained=lambda: (model().encoder, "mean"),
-    tokenizer=lambda classes: None,
+    pretrained=lambda classes: model(),
 )
 
 

@@ -132,10 +132,6 @@ class ModelStage:
         if self.gpus > 1 and model.head is not None and model.pooling == "last":
             language.dispatch_layers(model, language.device_map(model, self.key))
 
-    def model(self) -> MultiTask:
-        """Return the trained model of the job's inputs, else the pretrained one without classifiers."""
-        return self.trained() if self.snakemake.input.get("model") else self.pretrained({})
-
     def footer(self, **more: Any) -> dict[str, Any]:
         """Return the footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.snakemake.wildcards.get("seed") else {}

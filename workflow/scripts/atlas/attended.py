@@ -15,7 +15,7 @@ with stage(snakemake, f"attended {snakemake.output[0]}"):
     sentences = tables.read(snakemake.input.treebank)
     words = tokenization.job_tokenizer(snakemake)
     targets = job.examples(params.translations, snakemake.input.targets)
-    frame, counts = attended(job.model(), words, sentences, params.sentences, job.device, targets)
+    frame, counts = attended(job.trained(), words, sentences, params.sentences, job.device, targets)
     tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))
     log.info(
         "%d sentences; left out: %d too long for the model, %d with words that have no tokens",

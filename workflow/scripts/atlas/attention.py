@@ -15,7 +15,7 @@ params = snakemake.params
 with stage(snakemake, f"attention {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
-    model = job.model()
+    model = job.trained()
     special = separators(tokenization.job_tokenizer(snakemake), model.classes.values())
     frame = attention_measures(model, examples, params.examples, special, job.device)
     tables.write(snakemake.output[0], HEAD_FOLDS, frame, job.footer())

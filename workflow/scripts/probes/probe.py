@@ -20,9 +20,10 @@ with stage(snakemake, f"probe {snakemake.output[0]}"):
         cases(task, split_tokens, tables.read(texts), params.sentences, chances, links)
         for split_tokens, texts in zip(tokens, files.texts, strict=True)
     )
+    model = job.trained() if files.get("model") else job.pretrained({})
     if links:
-        frame = probes.probe_attention(job.model(), test, labels, job.device)
+        frame = probes.probe_attention(model, test, labels, job.device)
     else:
-        frame = probes.probe_outputs(job.model(), train, test, labels, job.device)
+        frame = probes.probe_outputs(model, train, test, labels, job.device)
     tables.write(snakemake.output[0], PROBED, frame, job.footer(sentences=len(test.examples)))
     log.info("%d sentences, %d units", len(test.examples), len(test.label))
