@@ -88,7 +88,7 @@ class TaskKeys(Section):
         "predict, or `<subset>/<split>` of a hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] = Field(
-        None,  # in the config, those of the type
+        None,  # type: ignore[arg-type]  # in the config, those of the type
         description="[metrics](tasks-and-models.md#metrics), the main one first",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
