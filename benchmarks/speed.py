@@ -64,7 +64,7 @@ def flops(model: MultiTask, lengths: np.ndarray, kinds: int) -> float:
     matrices = sum(n * m for n, m in layer_shapes(model))
     squared_lengths = (lengths.astype(float) ** 2).sum()
     attention = 4.0 * model.gates.layers * model.encoder.config.hidden_size * squared_lengths
-    return 2.0 * kinds * matrices * lengths.sum() + attention * (3 if kinds > 1 else 1)
+    return float(2.0 * kinds * matrices * lengths.sum() + attention * (3 if kinds > 1 else 1))
 
 
 def rows(work: Workload, heads: bool = False) -> Iterator[str]:

@@ -102,9 +102,11 @@ def _feed_forward(config: dict[str, Any], inner: int) -> int:
     gated = (
         activation in ("silu", "swish") or "gated" in activation or kind.startswith(("gemma", "modernbert"))
     )
-    if experts := _first(config, EXPERTS):
-        one = config.get("moe_intermediate_size") or inner
-        return 3 * one * (experts + (config.get("n_shared_experts") or 0))
+    experts: int | None = _first(config, EXPERTS)
+    if experts:
+        one: int = config.get("moe_intermediate_size") or inner
+        shared: int = config.get("n_shared_experts") or 0
+        return 3 * one * (experts + shared)
     return (3 if gated else 2) * inner
 
 
@@ -161,7 +163,7 @@ def writing(study: Study, model: str, examples: int) -> float:
         return 0
     layers = len(kinds[DECODER]) + len(kinds[CROSS])
     cache = 2 * study.models[model].max_length * Sizes.from_config(config).hidden * layers
-    return NUMBER_BYTES * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
+    return NUMBER_BYTES * max(examples, most) * (3 * int(config.get("vocab_size", 0)) + cache)
 
 
 def _vectors(study: Study, cost: Stage, hidden: int) -> float:

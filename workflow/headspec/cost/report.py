@@ -68,7 +68,8 @@ def _counted_by(python: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
         call = Path(folder, "call")
         call.write_bytes(pickle.dumps(arguments))
         subprocess.run([python, "-m", "headspec.cost.report", str(call)], check=True)
-        return pickle.loads(call.read_bytes())
+        text, problem = pickle.loads(call.read_bytes())
+        return text, problem
 
 
 def counted(

@@ -118,7 +118,7 @@ class Requests:
 
 def microbatches(wildcards: Any, attempt: int) -> int:
     """Return microbatches per batch, more after each failed attempt; results stay the same."""
-    return 2 ** (attempt - 1)
+    return 1 << (attempt - 1)
 
 
 def processes(runs: Iterable[Run]) -> int:

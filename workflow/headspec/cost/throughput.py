@@ -97,8 +97,8 @@ def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
         try:
             encoder(inputs_embeds=torch.empty(batch, tokens, width, device="meta"))
         except NotImplementedError:  # what it computes depends on values, which are missing here
-            return 2.0 * tokens * sum(parameter.numel() for parameter in encoder.parameters())
-    return counter.get_total_flops() / batch
+            return 2.0 * tokens * parameters(config)
+    return float(counter.get_total_flops() / batch)
 
 
 def reduced(config: PretrainedConfig) -> PretrainedConfig:

@@ -34,7 +34,7 @@ def teacher_forced(config: PretrainedConfig, source: int, target: int, batch: in
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=_ids(batch, source), decoder_input_ids=_ids(batch, target), use_cache=False)
-    return counter.get_total_flops() / batch
+    return float(counter.get_total_flops() / batch)
 
 
 def written(config: PretrainedConfig, source: int, target: int, batch: int, beams: int = 1) -> float:
@@ -59,7 +59,7 @@ def written(config: PretrainedConfig, source: int, target: int, batch: int, beam
     more = step(cache)[0] - second
     later = target - 1
     steps = first + later * second + more * later * (later - 1) / 2
-    return (read + beams * steps) / batch
+    return float(read + beams * steps) / batch
 
 
 def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConfig:

@@ -123,7 +123,7 @@ class Extent:
         if not prompted:
             return self.count(throughput.forward, model, n.example, size)
         config = self.configs[model]
-        head = 2 * config.hidden_size * config.vocab_size * n.scored
+        head = 2.0 * n.scored * int(config.hidden_size * config.vocab_size)
         whole = head + self.count(throughput.forward, model, n.prompt, size)
         if not (once and n.shared):
             return whole

@@ -46,7 +46,8 @@ def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
 
 def row_keys(frame: pd.DataFrame) -> np.ndarray:
     """Return one key per row, (n,) uint64: of its text, or of both texts of a pair in any order."""
-    return frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
+    keys: np.ndarray = frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
+    return keys
 
 
 def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
@@ -59,7 +60,8 @@ def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
         return complete[0].to_numpy() & np.isin(row_keys(frame), row_keys(other[complete[1]]))
     texts = np.concatenate([other[key].to_numpy() for key in KEYS])
     texts = texts[texts != 0]
-    return np.logical_or.reduce([np.isin(frame[key].to_numpy(), texts) for key in KEYS])
+    found: np.ndarray = np.any([np.isin(frame[key].to_numpy(), texts) for key in KEYS], axis=0)
+    return found
 
 
 def _has_pairs(frame: pd.DataFrame) -> bool:

@@ -58,7 +58,7 @@ def threads_per_job(jobs: int, cores: int) -> int:
 
     def time(threads: int) -> float:
         rounds = math.ceil(jobs / (cores // threads))
-        return rounds / threads**0.9
+        return float(rounds / threads**0.9)
 
     return min(range(1, min(cores, MOST_THREADS) + 1), key=time)
 

@@ -39,7 +39,7 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
     if memory is None:
         balanced = get_balanced_memory(encoder, no_split_module_classes=layer)
         memory = {gpu: balanced[gpu] for gpu in range(torch.cuda.device_count())}
-    places = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
+    places: dict[str, int] = infer_auto_device_map(encoder, {**memory}, no_split_module_classes=layer)
     if left := [name for name, place in places.items() if place not in memory]:
         size = sum(tensor.numel() * tensor.element_size() for tensor in encoder.state_dict().values())
         raise ModelError(
@@ -93,7 +93,7 @@ class LanguageHead(nn.Module):
     @property
     def tokens(self) -> nn.Linear:
         """Return the output embedding, a row for every token."""
-        embedding: Any = self.model.get_submodule(self.place)
+        embedding: nn.Linear = self.model.get_submodule(self.place)
         return embedding
 
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
@@ -116,7 +116,7 @@ class LanguageHead(nn.Module):
         self.model.base_model.states = states[:, None].float()
         unread = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
         with torch.autocast(states.device.type, enabled=False):
-            logits = self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
+            logits: torch.Tensor = self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
         return logits if self.bias is None else logits + self.bias
 
 

@@ -178,10 +178,15 @@ class MultiTask(nn.Module):
         encoder = self.encoder.get_encoder() if self.encoder.config.is_encoder_decoder else self.encoder
         return encoder(**inputs)
 
+    def states(self, batch: Batch) -> torch.Tensor:
+        """Return the last states of all tokens, (batch, tokens, hidden)."""
+        states: torch.Tensor = self.output(batch).last_hidden_state
+        return states
+
     def vectors(self, batch: Batch) -> torch.Tensor:
         """Return text vectors, (batch, hidden)."""
         output = self.output(batch)
-        states = output.last_hidden_state  # (batch, tokens, hidden)
+        states: torch.Tensor = output.last_hidden_state  # (batch, tokens, hidden)
         if self.pooling == "mask":
             assert batch.words is not None
             return (batch.words.to(states.dtype) @ states)[:, 0]
@@ -193,8 +198,8 @@ class MultiTask(nn.Module):
         if self.pooling == "last":
             rows = torch.arange(states.shape[0], device=states.device)
             return states[rows, batch.attention_mask.sum(1) - 1]
-        pooled = getattr(output, "pooler_output", None)
-        return states[:, 0] if pooled is None else pooled
+        by_pooler: torch.Tensor | None = getattr(output, "pooler_output", None)
+        return states[:, 0] if by_pooler is None else by_pooler
 
     def save(
         self, folder: str | Path, pretrained: dict[str, str] | None = None, job: Any | None = None

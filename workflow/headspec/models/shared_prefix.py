@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class _Prefix(DynamicLayer):
+class _Prefix(DynamicLayer):  # type: ignore[misc]  # mypy does not read transformers
     """Keys and values of the prefix in a layer; a row's own tokens follow, and are not kept."""
 
     def __init__(self, read: DynamicLayer) -> None:

@@ -118,7 +118,7 @@ class ModelStage:
     @property
     def beams(self) -> dict[str, int]:
         """Return the number of beams of each task whose evaluation is not greedy."""
-        return self.snakemake.params.get("beams", {})
+        return dict(self.snakemake.params.get("beams", {}))
 
     def trained(self) -> MultiTask:
         """Return the trained model in the job's inputs, with the job's numbers of beams."""

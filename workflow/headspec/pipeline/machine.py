@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def on_cluster(workflow: Workflow) -> bool:
     """Whether jobs are submitted; a dry run knows it by the scope that a profile gives to GPUs."""
     scopes = workflow.resource_scopes
-    return workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu")
+    return bool(workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu"))
 
 
 def model_resources(workflow: Workflow, layout: Layout) -> tuple[int, int]:

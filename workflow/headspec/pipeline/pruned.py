@@ -115,7 +115,8 @@ def gates(job: Job) -> dict[str, Any]:
     }
     others = {f"{OPEN}-{named(penalty)}": penalty for penalty in values["penalties"]}
     values["penalty"] = others.get(job.wildcards.kept, values["penalty"])
-    return plain(Gates(**{key: values[key] for key, is_used in used.items() if is_used}))
+    kept: dict[str, Any] = plain(Gates(**{key: values[key] for key, is_used in used.items() if is_used}))
+    return kept
 
 
 def fraction(job: Job) -> float | None:

@@ -57,17 +57,19 @@ def head_lists(job: Job) -> dict[str, list[list[int]]]:
 
 def task(job: Job, *without: str) -> Values:
     """Return the settings of a task that affect its data, except the keys `without`."""
-    return plain(determinants(job.task, "test", *without))
+    values: Values = plain(determinants(job.task, "test", *without))
+    return values
 
 
 def prompt(job: Job) -> Values:
     """Return the keys of a task for the method `prompted`."""
-    return plain(job.task.model_dump(include={"type", *prompt_keys.KEYS}))
+    values: Values = plain(job.task.model_dump(include={"type", *prompt_keys.KEYS}))
+    return values
 
 
 def split(job: Job) -> Values:
     """Return the settings of a task that affect one of its further splits or test sets."""
-    values = plain(determinants(job.task, "further", "test", "train_examples"))
+    values: Values = plain(determinants(job.task, "further", "test", "train_examples"))
     stored = getattr(job.task, job.wildcards.section)[job.wildcards.name]
     return values | {job.wildcards.section: {job.wildcards.name: stored}}
 
@@ -92,7 +94,8 @@ def training(job: Job) -> Values:
 
 @cache
 def _training(layout: Layout) -> Values:
-    return plain(layout.study.training.model_dump(exclude={"checkpoint_minutes"}))
+    values: Values = plain(layout.study.training.model_dump(exclude={"checkpoint_minutes"}))
+    return values
 
 
 def rates(study: Study) -> Values:

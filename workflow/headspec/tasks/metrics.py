@@ -112,7 +112,9 @@ def resampled_scores(
 
 def scores(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
     """Return scores (sets,) of predictions, with each example once; otherwise as `resampled_scores`."""
-    return resampled_scores(by, label, predictions, np.ones((1, len(np.asarray(label))), dtype=bool))[0]
+    once = np.ones((1, len(np.asarray(label))), dtype=bool)
+    by_set: Floats = resampled_scores(by, label, predictions, once)[0]
+    return by_set
 
 
 def shuffled_scores(

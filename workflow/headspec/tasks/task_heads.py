@@ -142,7 +142,7 @@ class TokenHead(TaskHead):
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
         """Return the states of all tokens, (batch, tokens, hidden)."""
-        return model.output(batch).last_hidden_state
+        return model.states(batch)
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:

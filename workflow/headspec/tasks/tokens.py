@@ -33,7 +33,7 @@ class Encoding:
         raise NotImplementedError
 
     def completed(
-        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str
+        self, tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: int, key: str, family: str
     ) -> Classes:
         """Return `Classes` with what a model of this `family` needs beside them; errors name `key`."""
         return classes

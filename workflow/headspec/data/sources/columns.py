@@ -77,7 +77,8 @@ class _Values(ast.NodeTransformer):
         called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         if not isinstance(called, ast.Name) or called.id not in NUMPY or len(node.args) != 1:
             return node
-        return self.visit(node.args[0])
+        value: ast.AST = self.visit(node.args[0])
+        return value
 
 
 def list_items(cell: Any) -> list[Any]:

@@ -264,11 +264,12 @@ def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     dataset = hub_dataset(task.source, task.subset, f"{key}.source")[split]
     names = needed_columns(task, key, dataset.column_names, name_of(task, split), labelled)
     dataset = dataset.select_columns(names)
-    frame = dataset.to_pandas()
+    frame: pd.DataFrame = dataset.to_pandas()
     for column, feature in dataset.features.items():
         if hasattr(feature, "names"):
             frame[column] = frame[column].map(dict(enumerate(feature.names)))
         elif items := getattr(getattr(feature, "feature", None), "names", None):  # of lists
             named = dict(enumerate(items))
-            frame[column] = [None if cell is None else [named.get(i) for i in cell] for cell in frame[column]]
+            cells = [None if cell is None else [named.get(i) for i in cell] for cell in frame[column]]
+            frame[column] = pd.Series(cells, frame.index, dtype=object)
     return frame

@@ -173,7 +173,8 @@ class Resuming:
         ids = torch.arange(16, device=device).view(2, 8) % self.encoder.config.vocab_size
         attended = torch.ones_like(ids)
         attended[1, 5:] = 0
-        return self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state[attended.bool()]
+        states: torch.Tensor = self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state
+        return states[attended.bool()]
 
     @torch.no_grad()
     def _check(self) -> None:

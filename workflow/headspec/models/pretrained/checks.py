@@ -113,7 +113,7 @@ def _tokens(path: Path) -> int:
         if fast:
             vocabulary = fast["model"]["vocab"]  # mapping to numbers, or list
             numbers = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-            return 1 + max([*numbers, *(token["id"] for token in fast.get("added_tokens", []))])
+            return 1 + int(max([*numbers, *(token["id"] for token in fast.get("added_tokens", []))]))
         if not (words := read("vocab.json")):  # other line separators are tokens
             if not (path / "vocab.txt").is_file():
                 return 0

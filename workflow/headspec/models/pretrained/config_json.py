@@ -116,12 +116,12 @@ def _gguf(path: Path) -> dict[str, Any]:
 
 def positions(config: Mapping[str, Any]) -> int | None:
     """Return the most tokens that a model with this config.json takes; None without a limit."""
-    stored = config.get("max_position_embeddings", config.get("n_positions"))
+    stored: int | None = config.get("max_position_embeddings", config.get("n_positions"))
     if not stored or not config.get("position_biased_input", True):
         return None  # DeBERTa's positions are relative
     if (kind := config["model_type"]) not in RESERVED:
         return stored
-    return stored - 1 - max(RESERVED[kind], config.get("pad_token_id") or 0)
+    return stored - 1 - max(RESERVED[kind], int(config.get("pad_token_id") or 0))
 
 
 def heads_by_layer(config: Mapping[str, Any]) -> dict[str, list[int]] | None:

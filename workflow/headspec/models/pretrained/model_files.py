@@ -16,12 +16,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from headspec import plugins
 from headspec.errors import ModelError, shown
 from headspec.provenance import hashes
 
+Content = TypeVar("Content", dict[str, Any], list[Any])
 #: files of weights and what describes them, of tokens and what makes them, or both; each has config.json
 Part = Literal["weights", "tokenizer", "all"]
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -136,7 +137,7 @@ def read_json(path: Path) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def read(path: Path, name: str, kind: type) -> Any:
+def read(path: Path, name: str, kind: type[Content]) -> Content:
     """Return the content of this kind of a JSON file in a model's folder; ModelError if it is none."""
     try:
         content = read_json(path / name)

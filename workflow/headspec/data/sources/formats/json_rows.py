@@ -27,7 +27,7 @@ def names(path: Path, options: Options) -> list[str]:
     start = text_files.read_start(path, options.encoding)
     whole = not start or start.lstrip().startswith("[") or DOCUMENT.match(start)
     text = text_files.read_text(path, options.key, options.encoding) if whole else start
-    return _table(_lines(text, path, options), path, options).column_names
+    return list(_table(_lines(text, path, options), path, options).column_names)
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -25,6 +27,16 @@ class Options:
     texts: tuple[str, ...] = ()
 
 
+class Format(Protocol):
+    """What the module of a format has."""
+
+    def names(self, path: Path, options: Options) -> list[str]:
+        """Return the columns of a file, from as small a part of it as possible."""
+
+    def read(self, path: Path, options: Options, choice: Choice) -> pd.DataFrame:
+        """Return the chosen columns of a file."""
+
+
 def filled(cells: Sequence[str]) -> int:
     """Return the number of cells of a line up to the last that is not empty."""
     return max((place for place, cell in enumerate(cells, 1) if cell), default=0)
@@ -35,7 +47,8 @@ def frame(table: pa.Table) -> pd.DataFrame:
     table.validate(full=True)  # text in Parquet need not be UTF-8
     table = table.cast(pa.schema([(field.name, _plain(field.type)) for field in table.schema]))
     # pandas would turn columns into an index, and not number rows from 1
-    return table.to_pandas(ignore_metadata=True)
+    converted: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    return converted
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:

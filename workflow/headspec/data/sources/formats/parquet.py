@@ -13,7 +13,7 @@ POINTER = b"version https://git-lfs."
 
 
 def names(path: Path, options: Options) -> list[str]:
-    return pq.read_schema(path).names
+    return list(pq.read_schema(path).names)
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:

@@ -3,19 +3,17 @@
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pyarrow as pa
 
 from headspec.data.sources.formats import conll, delimited, json_rows, parquet
-from headspec.data.sources.formats.options import Choice, Options
+from headspec.data.sources.formats.options import Choice, Format, Options
 from headspec.data.sources.text_files import ARCHIVES, COMPRESSED, ending
 from headspec.errors import DataError, listing
 
-#: suffix: name of the format, and its module: `names(path, options)` gives the columns of a file from as
-#: small a part as possible, `read(path, options, choice)` the chosen ones
-FORMATS: dict[str, tuple[str, ModuleType]] = {
+#: suffix: name of the format, and its module
+FORMATS: dict[str, tuple[str, Format]] = {
     ".parquet": ("Parquet", parquet),
     ".csv": ("CSV", delimited),
     ".tsv": ("TSV", delimited),
@@ -60,7 +58,7 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
         raise DataError(f"{options.key}: {path.name} cannot be read as {title} ({reason})") from None
 
 
-def _format(path: Path, options: Options) -> tuple[str, ModuleType]:
+def _format(path: Path, options: Options) -> tuple[str, Format]:
     """Return the format of a file by its ending; a table may hold CoNLL-U, which has columns of its own."""
     title, module = FORMATS[ending(path)]
     if module is delimited and conll.is_conllu(path, options.encoding):

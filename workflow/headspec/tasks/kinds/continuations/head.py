@@ -72,7 +72,8 @@ class Likelihoods(TaskHead):
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
         """Return the states that predict tokens, (batch, k, tokens, hidden)."""
-        return batch.labels.states(model.output(batch).last_hidden_state)
+        states: torch.Tensor = batch.labels.states(model.states(batch))
+        return states
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
         """Return log-likelihoods, (batch, k) float32."""

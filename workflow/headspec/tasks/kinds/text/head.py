@@ -95,7 +95,8 @@ class Own(Tokens):
 
     def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
         assert model.head is not None
-        return model.head(states)
+        logits: torch.Tensor = model.head(states)
+        return logits
 
 
 class Tied(Tokens):

@@ -129,7 +129,7 @@ class OwnTokens(Encoding):
             )
         if family != CONTINUES and tokenizer.mask_token is None:
             raise ModelError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
-        return classes | {"causal": family == CONTINUES}
+        return {**classes, "causal": family == CONTINUES}
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

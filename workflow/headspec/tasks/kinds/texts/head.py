@@ -32,7 +32,8 @@ class Linear(TaskHead, nn.Linear):
         small(self)
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        return self(model.dropout(states))
+        logits: torch.Tensor = self(model.dropout(states))
+        return logits
 
 
 class ClassHead(TaskHead):
@@ -77,7 +78,8 @@ class Answers(ClassHead):
         return self.language.bias
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        return self.language(model.dropout(states))
+        logits: torch.Tensor = self.language(model.dropout(states))
+        return logits
 
 
 class Likeliest(Likelihoods):

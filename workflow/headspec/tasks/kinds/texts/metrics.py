@@ -104,7 +104,8 @@ def _together(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray
 
 def _macro(label_sums: Floats, prediction_sums: Floats) -> Floats:
     right, predicted = np.split(prediction_sums, 2, axis=-1)
-    return ratio(2 * right, label_sums + predicted).mean(axis=-1)
+    mean: Floats = ratio(2 * right, label_sums + predicted).mean(axis=-1)
+    return mean
 
 
 def _ranking_precision(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:

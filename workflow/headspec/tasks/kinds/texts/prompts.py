@@ -51,7 +51,8 @@ class Prompts(Prompting):
         return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
 
     def _split(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return tokens
 
     def prompt(
         self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""

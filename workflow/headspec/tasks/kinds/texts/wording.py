@@ -86,7 +86,7 @@ def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str
     ]
     # some templates give today's date by default, or leave room for thoughts before the answer
     fixed = {"date_string": "26 Jul 2024", "enable_thinking": False}
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed)
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed))
 
 
 def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:

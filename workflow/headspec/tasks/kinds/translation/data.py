@@ -88,7 +88,8 @@ def _bleu(_: Floats, sums: Floats) -> Floats:
     defined = (right.any(axis=-1)) & (total > 0).all(axis=-1) & (length > 0)
     precision = np.divide(smoothed, total, out=np.ones_like(smoothed), where=defined[..., None])
     longer = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
-    return defined * np.exp(np.minimum(0, 1 - longer) + np.log(precision).mean(axis=-1))
+    bleu: Floats = defined * np.exp(np.minimum(0, 1 - longer) + np.log(precision).mean(axis=-1))
+    return bleu
 
 
 def _chrf(_: Floats, sums: Floats) -> Floats:

@@ -103,7 +103,8 @@ def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
     language.
     """
     if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
-        return encoder.prepare_decoder_input_ids_from_labels(ids)
+        ahead: torch.Tensor = encoder.prepare_decoder_input_ids_from_labels(ids)
+        return ahead
     first = torch.full_like(ids[:, :1], encoder.config.decoder_start_token_id)  # M2M100
     return torch.cat([first, ids[:, :-1].masked_fill(ids[:, :-1] == NONE, encoder.config.pad_token_id)], 1)
 
@@ -134,7 +135,8 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
         )
     finally:
         only_real.remove()
-    return output.logits[: len(rows)].float()
+    logits: torch.Tensor = output.logits[: len(rows)].float()
+    return logits
 
 
 def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
@@ -193,4 +195,4 @@ def written(
 def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
     """Return the text of tokens without special ones and, as not all tokenizers do, without languages."""
     marks = {*classes["before"], *classes["after"]}
-    return tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True)
+    return str(tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True))

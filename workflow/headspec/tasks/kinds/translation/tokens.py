@@ -66,10 +66,10 @@ class PairEncoding(Encoding):
         return classes["prefix"] or ""
 
     def marks(self, classes: dict[str, Any]) -> list[int]:
-        return classes["before"] + classes["after"]
+        return [*classes["before"], *classes["after"]]
 
     def ends(self, classes: dict[str, Any]) -> list[int]:
-        return classes["after"]
+        return list(classes["after"])
 
     def signatures(self, classes: Mapping[str, Any]) -> dict[str, str]:
         return signatures(classes.get(UNSPACED))
@@ -94,7 +94,7 @@ class PairEncoding(Encoding):
         around = {"before": whole[:start], "after": whole[start + len(text) :]}
         mark = vocabulary.language_tokens(tokenizer).get(classes["target_language"])
         prefix = {"prefix": f"{mark} {classes['prefix'] or ''}"} if mark else {}
-        return classes | around | prefix | {"longest": max_length}
+        return {**classes, **around, **prefix, "longest": max_length}
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

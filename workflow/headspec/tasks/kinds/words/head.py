@@ -92,7 +92,7 @@ class Decoder(TaskHead):
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
         """Return the states of words, (batch, words, hidden)."""
-        states = model.output(batch).last_hidden_state
+        states = model.states(batch)
         assert batch.words is not None
         return batch.words.to(states.dtype) @ states
 

@@ -41,11 +41,12 @@ class ByWord(Decoder):
     scores: nn.Module
 
     def sentence_evidence(self, states: torch.Tensor, lengths: Lengths, given: Given) -> torch.Tensor:
-        best = self.scores(states).float().amax(-1)  # (batch, words)
+        best: torch.Tensor = self.scores(states).float().amax(-1)  # (batch, words)
         return (best * within(lengths, best)).sum(1)
 
     def likeliest(self, states: torch.Tensor) -> list[list[int]]:
-        return self.scores(states).float().argmax(-1).cpu().tolist()
+        classes: list[list[int]] = self.scores(states).float().argmax(-1).cpu().tolist()
+        return classes
 
 
 class Tags(ByWord):
@@ -148,7 +149,8 @@ class Roles(Decoder):
         states = normalised(states)
         words = self.word_layer(states)[sentence]
         layer = words + self.predicate_layer(states)[sentence, predicate][:, None] + self.distance(distance)
-        return self.scores(F.gelu(layer)).float()
+        scores: torch.Tensor = self.scores(F.gelu(layer)).float()
+        return scores
 
 
 def _places(given: Given) -> torch.Tensor:

@@ -221,7 +221,7 @@ def best_tree(scores: Floats) -> Heads:
 
 
 def _best(scores: Floats) -> Heads:
-    heads = scores.argmax(1)
+    heads: Heads = scores.argmax(1)
     heads[0] = 0
     return heads
 
