@@ -140,7 +140,7 @@ def _description(folder: Path) -> dict[str, Any]:
         )
     again = f"Delete the folder {folder} and start snakemake again, which trains the run again"
     files.verify(path, again)
-    description = json.loads(path.read_text())
+    description: dict[str, Any] = json.loads(path.read_text())
     files.verify_place(folder, [description["folder"]], again)
     for name, digest in description["sha256"].items():
         if not (folder / name).exists():

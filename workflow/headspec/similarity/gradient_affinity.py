@@ -63,7 +63,7 @@ def lookahead(
         vector_to_parameters(start - (length * along).to(start.device), parameters(model))
         after.append(mean_losses())  # (targets,)
         vector_to_parameters(start.clone(), parameters(model))
-    left = np.divide(
+    left: NDArray[np.float64] = np.divide(
         after, before, out=np.full((len(after), len(before)), np.nan), where=np.array(before) > 0
     )
     return 1 - left
@@ -201,7 +201,10 @@ def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]
     """Weights, (entries,), with which the `objective` of the examples of `tasks` is least."""
     together = Margins(*map(np.concatenate, zip(*tasks, strict=True)))
     start = np.zeros(together.gradients.shape[1])
-    return minimize(objective, start, (together, penalty), jac=True, method="L-BFGS-B").x
+    found: NDArray[np.float64] = minimize(
+        objective, start, (together, penalty), jac=True, method="L-BFGS-B"
+    ).x
+    return found
 
 
 def objective(

@@ -187,4 +187,5 @@ def _replaced(module_class: type, name: str, function: Callable[..., Any]) -> It
 
 
 def _names(function: Callable[..., Any]) -> tuple[str, ...]:
-    return inspect.unwrap(function).__code__.co_names
+    names: tuple[str, ...] = inspect.unwrap(function).__code__.co_names
+    return names

@@ -56,11 +56,14 @@ def reliable(
     shifts = rng.choice(np.arange(1, n), min(SHIFTS, n - 1), replace=False)
     null = np.sort([_mean_r(ridges, inner, np.roll(sample, shift, axis=0)) for shift in shifts], axis=None)
     reached = len(null) - np.searchsorted(null, r - 1e-6)  # ties count, whatever the rounding
-    return stats.false_discovery_control((1 + reached) / (1 + len(null))) < FALSE_DISCOVERY_RATE
+    rates: Floats = stats.false_discovery_control((1 + reached) / (1 + len(null)))
+    return rates < FALSE_DISCOVERY_RATE
 
 
 def _mean_r(ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats) -> Floats:
-    return encode([ridges], inner, responses, np.ones((len(inner), responses.shape[1]), dtype=bool))[0]
+    every = np.ones((len(inner), responses.shape[1]), dtype=bool)
+    r: Floats = encode([ridges], inner, responses, every)[0]
+    return r
 
 
 def analyse_voxels(
@@ -153,7 +156,8 @@ def shifted_sums(a: Floats, b: Floats) -> Floats:
     """Sums (n,) over i and j of a[i, j] b[i + s, j + s] for s = 0, 1, ..., with circular indices."""
     index = np.arange(len(a))
     spectra = [fft.rfft(each[index[:, None], (index[:, None] + index) % len(a)], axis=0) for each in (a, b)]
-    return fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n=len(a))
+    sums: Floats = fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n=len(a))
+    return sums
 
 
 def analyse_encoding(

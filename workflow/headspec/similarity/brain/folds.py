@@ -93,12 +93,13 @@ class Split:
 
 def products(values: Floats, split: Split) -> Floats:
     """Gram matrix (N, N) of the standardised columns of `values` (N, columns), divided by their number."""
-    total = np.zeros((len(values), len(values)))
+    total: Floats = np.zeros((len(values), len(values)))
     rows = np.concatenate([split.train, split.test])
     for start in range(0, values.shape[1], BLOCK):
         block = np.concatenate(split.standardised(values[:, start : start + BLOCK]))
         total[np.ix_(rows, rows)] += block @ block.T
-    return total / max(values.shape[1], 1)
+    total /= max(values.shape[1], 1)
+    return total
 
 
 def train_on_all(design: Floats) -> Split:

@@ -70,7 +70,8 @@ class Ridge:
         complete = self.basis.shape[1] == len(self.basis)
         outside = 0.0 if complete else np.maximum(total - inside.sum(axis=0), 0)
         freedom = self.freedom - (1 - residual).sum(axis=1, keepdims=True)
-        return (residual**2 @ inside + outside) / freedom**2
+        score: Floats = (residual**2 @ inside + outside) / freedom**2
+        return score
 
     def predict(self, responses: Floats) -> Floats:
         """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
@@ -94,7 +95,8 @@ class Ridge:
         """
         inside = ((self.basis.T @ products) * self.basis.T).sum(axis=1, keepdims=True)
         penalty = self.penalties[self.gcv(np.trace(products), inside).argmin()]
-        return (self.transfer / (self.squares + penalty)) @ self.basis.T
+        weights: Floats = (self.transfer / (self.squares + penalty)) @ self.basis.T
+        return weights
 
 
 class Regression(Protocol):
@@ -106,12 +108,13 @@ class Regression(Protocol):
 
 def correlation(predicted: Floats, measured: Floats) -> Floats:
     """Pearson correlation of corresponding columns of two arrays (m, voxels); 0 where either is constant."""
-    return (_unit(predicted) * _unit(measured)).sum(axis=0)
+    r: Floats = (_unit(predicted) * _unit(measured)).sum(axis=0)
+    return r
 
 
 def _unit(values: Floats) -> Floats:
     """Columns scaled to mean 0 and length 1; 0 where they are constant."""
-    centred = values - values.mean(axis=0)
+    centred: Floats = values - values.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     varies = length > CONSTANT * np.abs(values).max(axis=0)
     centred *= np.divide(1, length, out=np.zeros_like(length), where=varies)
@@ -136,7 +139,8 @@ def encode(
         for row, model in zip(total, regressions, strict=True):
             row[chosen] += correlation(model[i].predict(train), test)
     folds = selected.sum(axis=0)
-    return np.divide(total, folds, out=np.full_like(total, np.nan), where=folds > 0)
+    scores: Floats = np.divide(total, folds, out=np.full_like(total, np.nan), where=folds > 0)
+    return scores
 
 
 HIDDEN = 200  # units of the hidden layer, with ReLU (Luo et al. 2022)
