@@ -24,6 +24,7 @@ from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, ModelError
 from headspec.models import encoders, tokenization
 from headspec.models.architectures import types
+from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders, study_checks
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.model_files import VOCABULARIES
@@ -111,7 +112,7 @@ def test_what_is_loaded_has_a_version_and_all_else_is_not_there(everything):
             opened.append(str(given[0]))
 
     sys.addaudithook(note)
-    encoders.load(Model(source=str(everything)), "models.m")
+    MultiTask.pretrained(Model(source=str(everything)), "models.m", {})
     tokenization.tokenizer(Model(source=str(everything)), "models.m")
     audited.clear()
     real = {os.path.relpath(os.path.realpath(path), everything) for path in opened}
