@@ -24,7 +24,8 @@ def inputs_first(layer: nn.Module) -> torch.Tensor:
     """Return a view (inputs, outputs) of the weights of a linear layer."""
     weight: Any = layer.weight
     # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
-    return weight.T if by_columns(layer) else weight
+    matrix: torch.Tensor = weight.T if by_columns(layer) else weight
+    return matrix
 
 
 class Zeros(nn.Module):
@@ -62,6 +63,8 @@ class Grouped(nn.Module):
     A projection to queries, keys and values has as many parts for each: `key_heads` then counts all of them.
     """
 
+    key_heads: torch.Tensor
+
     def __init__(self, projection: nn.Module, key_heads: Sequence[int]) -> None:
         super().__init__()
         self.projection: Any = projection
@@ -71,10 +74,11 @@ class Grouped(nn.Module):
     @property
     def weight(self) -> torch.Tensor:
         """The weight of the projection, (key heads * size, hidden)."""
-        return self.projection.weight
+        weight: torch.Tensor = self.projection.weight
+        return weight
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return keys or values, (batch, tokens, heads * size), from states (batch, tokens, hidden)."""
         # (batch, tokens, key heads, size)
-        by_head = self.projection(states).unflatten(-1, (self.keys, -1))
+        by_head: torch.Tensor = self.projection(states).unflatten(-1, (self.keys, -1))
         return by_head.index_select(-2, self.key_heads).flatten(-2)

@@ -67,7 +67,9 @@ class Site:
 
         They are of W_O itself, or of another one of its `matrices`.
         """
-        return inputs_first(layer or self.matrices()[0]).unflatten(0, (self.heads, self.size))
+        matrix = inputs_first(layer or self.matrices()[0])
+        columns: torch.Tensor = matrix.unflatten(0, (self.heads, self.size))
+        return columns
 
 
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
