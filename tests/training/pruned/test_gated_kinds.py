@@ -11,6 +11,7 @@ from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.models import tokenization
+from headspec.models.multitask import MultiTask
 from headspec.tasks.metrics import score
 from headspec.training.gated import Sets
 from headspec.training.loop import Setup
@@ -83,12 +84,11 @@ def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
 
 def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
     model, examples = translator(folder, "marian")
-    settings = SimpleNamespace(source=str(folder))
+    tokenizer = tokenization.tokenizer(SimpleNamespace(source=str(folder)), "m")
     job = SimpleNamespace(
         seed=1,
         beams={"a": 2},
-        pretrained=lambda: (model.encoder, "mean"),
-        tokenizer=lambda classes: tokenization.tokenizer(settings, "m"),
+        pretrained=lambda classes: MultiTask(model.encoder, "mean", classes, tokenizer=tokenizer),
     )
     before = {name: weight.clone() for name, weight in model.encoder.state_dict().items()}
     fresh = starting_model(job, PRUNING_METHODS["fresh"], model.classes, True)
