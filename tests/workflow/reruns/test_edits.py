@@ -74,7 +74,8 @@ def comments(study: Folder) -> None:
     """A comment, a docstring and an empty line in modules that every stage reaches."""
     study.replace("workflow/headspec/tables.py", "def write(", "# a comment\n\n\ndef write(")
     study.replace("workflow/headspec/tables.py", '"""Write `table`', '"""Save `table`')
-    study.replace("workflow/scripts/training/train.py", "import torch\n", "import torch  # slow to import\n")
+    declared = "snakemake: Snakemake\n"
+    study.replace("workflow/scripts/training/train.py", declared, f"# of this job\n{declared}")
 
 
 def rewritten(name: str) -> Callable[[Folder], object]:
@@ -173,7 +174,7 @@ def model_card(study: Folder) -> None:
 def new_section(study: Folder) -> None:
     """A section of the config that no stage reads."""
     sections = study.path / "workflow" / "headspec" / "config" / "sections"
-    shutil.copy(sections / "pruning.py", sections / "added.py")
+    shutil.copy(sections / "training.py", sections / "added.py")
     old = "    figures: Figures = "
     study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 #: other tests run what is written in these: configs in tests/repository/test_docs.py, files of the worked
 #: examples here and in test_worked_examples.py; `text` is what programs print, and formulas
-LANGUAGES = {"bash", "python", "yaml", "diff", "rst", "text"}
+LANGUAGES = {"bash", "python", "yaml", "diff", "js", "rst", "text"}
 #: beginning of a command: why it is at most parsed
 NOT_RUN = {
     "source ": "no program of ours",
