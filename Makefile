@@ -71,9 +71,12 @@ storm: $(VENV)/.ready-test
 fuzz: $(VENV)/.ready-test
 	$(TESTS) -m hypothesis --hypothesis-profile=fuzz --timeout=0
 
-# mutmut reads packages from src/ and mutates copies. Survivors: cd .mutants; mutmut results; mutmut show NAME
+# mutmut reads packages from src/ and mutates copies under mutants/, beside which tests find the rest of the
+# repository. Survivors: cd .mutants; mutmut results; mutmut show NAME
 mutants: $(VENV)/.ready-test
-	@rm -rf .mutants && mkdir .mutants && cd .mutants && ln -s ../workflow src && ln -s ../tests ../pyproject.toml .
+	@rm -rf .mutants && mkdir -p .mutants/mutants && cd .mutants \
+	&& ln -s ../workflow src && ln -s ../tests ../pyproject.toml . && ln -s src mutants/workflow \
+	&& ln -s $$(cd .. && git ls-files | sed 's,/.*,,' | sort -u | grep -vxE 'workflow|tests|pyproject.toml' | sed 's,^,../../,') mutants
 	cd .mutants && OMP_NUM_THREADS=1 mutmut run
 	@cd .mutants && mutmut results --all true | awk '/__mutmut_/ { noticed = !/: (survived|no tests|not checked)$$/; \
 	sub(/\.x[^.]*$$/, "", $$1); all[$$1]++; caught[$$1] += noticed } \
