@@ -11,7 +11,7 @@
 # make newest  runs the quick tests with the newest allowed versions of packages, make oldest with the oldest
 # make release-check  builds the release and tries it in empty environments, on the Pythons of PYTHONS
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
-# make clean  removes .venv, site and what Snakemake remembers; results stay
+# make clean  removes .venv, site and what Snakemake remembers; results and an environment of your own stay
 # All take the cores that there are; fewer: make CORES=2 demo. A virtual environment of your own: make VENV=path demo.
 # Another Python: make PYTHON=python3.12 demo.
 
@@ -156,4 +156,4 @@ lock: $(VENV)/.ready-test
 	$(call lock,requirements-models.txt,requirements.txt,--constraints requirements.txt --extra models --no-deps)
 
 clean:
-	rm -rf $(VENV) .venv-* site .snakemake
+	rm -rf .venv .venv-* .mutants site .snakemake

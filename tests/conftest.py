@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -80,9 +81,10 @@ def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def nowhere(tmp_path_factory) -> Path:
-    """A folder without results; what the environment says of headspec and Snakemake is hidden."""
+    """A folder without results; what the environment says of headspec, Snakemake and make is hidden."""
+    given = re.findall(r"(\w+)=", os.environ.get("MAKEFLAGS", ""))  # make VENV=path test
     for name in list(os.environ):
-        if name.startswith(("HEADSPEC_", "SNAKEMAKE_")):
+        if name in given or name.startswith(("HEADSPEC_", "SNAKEMAKE_", "MAKE", "MFLAGS")):
             del os.environ[name]
     os.environ["XDG_STATE_HOME"] = str(common(tmp_path_factory) / "state")
     return tmp_path_factory.mktemp("nowhere")

@@ -156,9 +156,17 @@ def test_results_have_a_place_that_git_and_make_leave_alone(tmp_path):
     )  # fmt: skip
     assert ignored.stdout == "results/mine/tables/combined.parquet\n"
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for path in ("results/README.md", "results/mine/table", "site/index.html", ".snakemake/log"):
+    own = tmp_path / "own"
+    for path in (
+        "results/README.md",
+        "results/mine/table",
+        "site/index.html",
+        ".venv/bin",
+        ".snakemake/log",
+        "own/bin",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
-    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "results"]
-    assert (tmp_path / "results" / "mine" / "table").exists()
+    subprocess.run(["make", "clean", f"VENV={own}"], cwd=tmp_path, check=True, capture_output=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "own", "results"]
+    assert (tmp_path / "results" / "mine" / "table").exists() and (own / "bin").exists()
