@@ -3,12 +3,16 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from headspec.statistics.intervals import (
     Orders,
+    clear_of_seeds,
     components,
+    decisive,
+    of_seeds,
     over_seeds_and_draws,
     over_seeds_and_examples,
     p_over_seeds_and_examples,
@@ -129,6 +133,43 @@ def test_components_of_the_variance_add_up_to_the_interval():
     assert np.isclose(stats.t.ppf(0.975, freedom) * error, (high - low) / 2, rtol=1e-9).any()
     p = p_over_seeds_and_examples(values, bootstrap)
     assert np.isclose(2 * stats.t.sf(values.mean() / error, freedom), p).any()
+
+
+@pytest.mark.parametrize(("seeds", "draws"), [(3, 2), (3, 5), (6, 4)])
+def test_an_interval_over_seeds_and_draws_is_of_the_mean_squares_of_the_grid(seeds, draws):
+    rng = np.random.default_rng(seeds)
+    effects = rng.normal(size=(seeds, 1)) + rng.normal(size=draws)
+    grid = effects + 0.3 * rng.normal(size=(seeds, draws))
+    rows, columns = grid.mean(axis=1), grid.mean(axis=0)
+    error = sum(
+        (grid[i, j] - rows[i] - columns[j] + grid.mean()) ** 2 for i in range(seeds) for j in range(draws)
+    ) / ((seeds - 1) * (draws - 1))  # mean square of the interaction
+    parts = draws * rows.var(ddof=1), seeds * columns.var(ddof=1)
+    variance = (parts[0] + parts[1] - error) / (seeds * draws)
+    assert parts[0] > error
+    squares = parts[0] * (parts[0] - error) / (seeds - 1) + parts[1] ** 2 / (draws - 1)
+    freedom = (variance * seeds * draws) ** 2 / squares
+    freedom = max(np.floor(freedom), min(seeds, draws) - 1)
+    expected = stats.t.interval(0.9, freedom, grid.mean(), np.sqrt(variance))
+    assert over_seeds_and_draws(grid, 0.9)[:2] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["p", "gain_p"])
+def test_the_decisive_p_is_for_other_seeds_where_there_are_enough(name):
+    here, seeds = f"{name}_holm", f"{name}_seeds_holm"
+    nan = np.nan
+    table = pd.DataFrame(
+        {"n_seeds": [2, 3, 3, 3, 5], here: [0.01, 0.02, 0.03, nan, 0.2], seeds: [nan, nan, 0.3, nan, 0.04]},
+        index=[*"abcde"],
+    )
+    given = () if name == "p" else (name,)
+    assert of_seeds(table, *given).to_dict() == dict(a=False, b=False, c=True, d=True, e=True)
+    assert decisive(table, *given).fillna(-1).to_dict() == dict(a=0.01, b=0.02, c=0.3, d=-1, e=0.04)
+    assert clear_of_seeds(table, *given)[lambda clear: clear].index.tolist() == ["e"]
+    one = table.drop(columns=seeds)  # a table whose only p is for other seeds
+    assert of_seeds(one, *given).tolist() == [False, True, True, True, True]
+    assert decisive(one, *given).equals(table[here])
+    assert clear_of_seeds(one, *given)[lambda clear: clear].index.tolist() == ["b", "c"]
 
 
 def test_without_errors_over_examples_orders_are_a_t_test():

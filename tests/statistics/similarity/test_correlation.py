@@ -238,3 +238,19 @@ def test_partial_correlation_is_null_if_the_paradigm_is_constant_or_explains_eve
     explained = correlated({("m", "rsa"): x}, {"m": 0.3 - 0.2 * held}, 5).loc["m", "rsa"]
     assert explained[partials].isna().all() and explained["pearson_r"] < 1
     assert np.isnan(partial_correlations(x, y, np.ones(10), relabellings(5, 0)[0])).all()
+
+
+@pytest.mark.parametrize("n", [3, 4, 10])
+def test_partial_correlation_is_that_of_three_correlations(n):
+    """And after relabelling, that of the relabelled residuals; with three pairs nothing is left to vary."""
+    x, y, held = np.random.default_rng(n).normal(size=(3, n)) + 1
+    order = np.roll(np.arange(n), 1)
+    found = partial_correlations(x, y, held, np.stack([np.arange(n), order]))
+    residuals = x - np.polyval(np.polyfit(held, x, 1), held)
+
+    def partial(values):
+        r = np.corrcoef([values, y, held])
+        return (r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt((1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2))
+
+    expected = [np.nan, np.nan] if n == 3 else [partial(x), partial(residuals[order])]
+    np.testing.assert_allclose(found, expected)

@@ -85,10 +85,10 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
     """
     if len(held) < 4:
         return np.full(len(relabelled), np.nan)
-    basis = np.stack([np.full_like(held, len(held) ** -0.5), standardised(held)], axis=-1)  # (n, 2)
+    given = standardised(held)
 
-    def residuals(values: Floats) -> Floats:
-        return _unit(values - (values @ basis) @ basis.T)
+    def residuals(values: Floats) -> Floats:  # of values with mean 0, which they keep
+        return _unit(values - (values @ given)[..., None] * given)
 
     return residuals(residuals(standardised(x))[relabelled]) @ residuals(standardised(y))
 
