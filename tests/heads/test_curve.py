@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from scipy import stats
 from torch.nn.functional import cross_entropy
 
 import headspec
@@ -76,6 +77,47 @@ def test_metrics_by_name_are_of_labels_and_predictions(kind, metric):
         "micro_f1": lambda: 2 * ((logits > 0) * labels).sum() / ((logits > 0).sum() + labels.sum()),
     }[metric]()
     assert curve["value"][0] == pytest.approx(expected)
+
+
+def metric_of(values):
+    """A metric whose values of examples, (sets, n), do not depend on the model; the n-th call is of set n."""
+    rows = iter(values)
+    return lambda outputs, batch: torch.from_numpy(next(rows))
+
+
+@pytest.mark.parametrize("vary", ["orders", "examples"])
+def test_intervals_are_over_random_sets_and_examples(vary):
+    model, draws, n = any_model.model("roberta").eval(), 5, 400
+    values, rng = np.ones((3 + draws, n)), np.random.default_rng(0)
+    if vary == "orders":
+        values *= rng.normal(size=(3 + draws, 1))
+    else:
+        values += rng.normal(size=n)
+    scores = rng.random((2, 4))
+    curve = headspec.head_curve(
+        model, batches(model, n, 0, size=n), metric=metric_of(values), fractions=[0.25], draws=draws,
+        scores=scores, confidence=0.9,
+    )  # fmt: skip
+    drawn, at = (
+        values[3:].mean(axis=1),
+        {order: row(curve, order, 0.25) for order in ("top", "bottom", "random")},
+    )
+    spread, error = drawn.std(ddof=1), values[0].std() / np.sqrt(n)
+    if vary == "orders":
+        reach = stats.t.ppf(0.95, draws - 1) * spread * np.array([0, draws**-0.5, (1 + 1 / draws) ** 0.5])
+    else:
+        reach = stats.norm.ppf(0.95) * error * np.array([1, 1, 0])
+    near = {"rel": 0.05, "abs": 1e-9}  # of as many resamples
+    for i, order in enumerate(("top", "bottom"), 1):
+        assert at[order].value == pytest.approx(values[i].mean())
+        assert at[order].high - at[order].value == pytest.approx(reach[0], **near)
+        assert at[order].value - at[order].low == pytest.approx(reach[0], **near)
+        assert at[order].difference == pytest.approx(values[i].mean() - drawn.mean())
+        assert at[order].difference_high - at[order].difference == pytest.approx(reach[2], **near)
+        assert at[order].difference - at[order].difference_low == pytest.approx(reach[2], **near)
+    assert at["random"].value == pytest.approx(drawn.mean())
+    assert at["random"].high - drawn.mean() == pytest.approx(reach[1], **near)
+    assert drawn.mean() - at["random"].low == pytest.approx(reach[1], **near)
 
 
 def test_a_metric_may_be_a_function():

@@ -63,6 +63,24 @@ def test_texts_have_labels_by_number_or_name(tokenizer):
 
 
 @pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({"num_labels": 1}, [0.3, -1.7, 4]),
+        ({"num_labels": 2, "problem_type": "regression"}, [[0.5, 0], [3, -1], [-1, 2]]),
+    ],
+    ids=["one", "several"],
+)
+def test_texts_have_scores(tokenizer, settings, labels):
+    model = any_model.model("roberta", vocab_size=500, **settings)
+    words, texts = tokenizer(MODELS["roberta"][1]), ["one two", "three", "one"]
+    found = headspec.head_importance(model, tokenizer=words, texts=texts, labels=labels, per_example=True)
+    for scores, text, label in zip(found, texts, labels, strict=True):
+        batch = {**words(text, return_tensors="pt"), "labels": torch.tensor([label])}
+        expected = headspec.head_importance(model, [batch], per_example=True)
+        np.testing.assert_allclose(scores, expected[0], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("labels", "message"),
     [
         (["LABEL_3"] * 3, "got 'LABEL_3'; the model has LABEL_0, LABEL_1, LABEL_2. Did you mean"),
