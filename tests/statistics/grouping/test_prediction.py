@@ -1,11 +1,12 @@
 """Gains predicted without a task: against loops, planted predictors, levels under simulated nulls."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, t
 
 from headspec.statistics.grouping import prediction
 from headspec.statistics.grouping.gains import Gains
@@ -100,11 +101,28 @@ def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition
     assert row.loc[("good", 1), "right_side"] > 0.75 and row.loc[("good", 1), "error_ratio"] < 0.7
     assert row.loc[("good", 2), ["spearman_low", "spearman_high"]].isna().all()
     assert (table.groupby(["predictor", "held_out"]).size() == 90).all() and table["predicted"].notna().all()
+    assert scores["model"].eq("m").all() and scores["reliability"].eq(0.5).all()
+    one = table[table["predictor"].eq("good") & table["held_out"].eq(1)].set_index(["source", "target"])
+    assert one["gain"].to_dict() == {(f"t{a}", f"t{b}"): gain[a, b] for a, b in np.ndindex(10, 10) if a != b}
     # a slope of one sign everywhere: within a task, ranks of predictions are those of the feature
-    np.fill_diagonal(gain, np.nan)
-    rows = zip([*features["good"], *features["good"].T], [*gain, *gain.T], strict=True)
-    within = [spearmanr(*pair, nan_policy="omit").statistic for pair in rows]
-    assert row.loc[("good", 1), "spearman"] == pytest.approx(np.mean(within))
+    alike = features["good"]
+
+    def within(tasks):
+        """Mean correlation of ranks among all other tasks, of and with these tasks."""
+        found = []
+        for a, (x, y) in itertools.product(tasks, ((alike, gain), (alike.T, gain.T))):
+            others = np.flatnonzero(np.arange(10) != a)
+            ranks = [rankdata(values[a, others])[np.isin(others, tasks)] for values in (x, y)]
+            found.append(np.corrcoef(ranks)[0, 1])
+        return np.mean(found)
+
+    every = list(range(10))
+    without = np.array([within([task for task in every if task != left]) for left in every])
+    error = np.sqrt(9 * without.var())  # of the jackknife
+    expected = [within(every), *t.interval(0.95, 9, within(every), error)]
+    assert row.loc[("good", 1), ["spearman", "spearman_low", "spearman_high"]].tolist() == pytest.approx(
+        expected
+    )
 
 
 def test_a_predictor_of_effects_of_tasks_adds_nothing_to_the_baseline():
