@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headspec
 from support.model_types import any_model
@@ -227,14 +227,38 @@ def test_prompts_are_texts_with_tokens(tokenizer):
             headspec.head_importance(model, tokenizer=words, prompts=prompts, answers=[" two"])
 
 
-def test_encoder_decoders_read_prompts_and_write_answers(tokenizer):
-    model, tokenizer = any_model.model("t5", vocab_size=500), tokenizer(MODELS["roberta"][1])
+def test_texts_may_be_pairs(tokenizer):
+    model, words = any_model.model("roberta", vocab_size=500), tokenizer(MODELS["roberta"][1])
+    pairs = [("one two", "three"), ("one", "the tree")]
+    given = {"texts": pairs, "labels": [0, 2], "per_example": True}
+    found = headspec.head_importance(model, tokenizer=words, **given)
+    for scores, pair, label in zip(found, pairs, given["labels"], strict=True):
+        batch = {**words(*pair, return_tensors="pt"), "labels": torch.tensor([label])}
+        (expected,) = headspec.head_importance(model, [batch], per_example=True)
+        np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["t5", "mbart"])
+def test_encoder_decoders_read_prompts_and_write_answers(tokenizer, model_folder, name):
+    """Some begin answers in another way than prompts."""
+    if name == "t5":
+        model, tokenizer = any_model.model("t5", vocab_size=500), tokenizer(MODELS["roberta"][1])
+    else:
+        folder = model_folder("mbart")
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, src_lang="en_XX", tgt_lang="de_DE")
     prompts, answers = ["one two", "three"], ["three", "one two three"]
+    with pytest.raises(
+        ValueError, match="^answers: example 1 has [0-9]+ tokens; the model takes at most 12$"
+    ):
+        tokenizer.model_max_length = 12
+        headspec.head_importance(model, tokenizer=tokenizer, prompts=prompts, answers=["one", "one " * 20])
+    tokenizer.model_max_length = 50
     asked = headspec.head_importance(
         model, tokenizer=tokenizer, prompts=prompts, answers=answers, per_example=True
     )
     for found, prompt, answer in zip(asked, prompts, answers, strict=True):
-        labels = tokenizer([answer], return_tensors="pt").input_ids
+        labels = tokenizer(text_target=[answer], return_tensors="pt").input_ids
         batch = {**tokenizer([prompt], return_tensors="pt"), "labels": labels}
         (expected,) = headspec.head_importance(model, [batch], per_example=True)
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
