@@ -9,7 +9,7 @@ from support.figures import frame
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned", "n_seeds": 1, "ci_over": "examples"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def rows() -> pd.DataFrame:
     pairs = [("ablation", "importance", 0.2), ("ablation", "ablation_size", 0.3),
              ("ablation_size", "importance", 0.9), ("confidence", "importance", 0.7)]  # fmt: skip

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import rankdata, t
+from scipy.stats import rankdata, spearmanr, t
 
 from headspec.statistics.grouping import prediction
 from headspec.statistics.grouping.gains import Gains
@@ -123,6 +123,41 @@ def test_a_planted_predictor_is_found_and_its_scores_are_those_of_the_definition
     assert row.loc[("good", 1), ["spearman", "spearman_low", "spearman_high"]].tolist() == pytest.approx(
         expected
     )
+
+
+def test_scores_of_folds_are_those_of_loops():
+    """Each fold predicts what its training pairs lack; one gain is unknown."""
+    rng = np.random.default_rng(4)
+    feature = rng.normal(size=(K, K))
+    gain = 0.3 + feature + 1.5 * rng.normal(size=(K, K))
+    gain[2, 3] = np.nan
+    x, y = feature[SOURCE, TARGET], gain[SOURCE, TARGET]
+    known = ~np.isnan(y)
+    scaled = (x - x.mean())[:, None] / x.std()
+    table, scores = predict(measured(gain), {"one": feature}, "m", 0)
+    row = scores.set_index(["predictor", "held_out"])
+    for held_out in (1, 2):
+        every, fits, means = [], [], []
+        for out in itertools.combinations(range(K), held_out):
+            left = [np.isin(pairs, out) for pairs in (SOURCE, TARGET)]
+            judged = left[0] | left[1] if held_out == 1 else left[0] & left[1]
+            every.append(np.flatnonzero(judged))
+            fits.append(by_hand(scaled, y, out, False)[judged])
+            means.append(np.full(judged.sum(), y[~left[0] & ~left[1] & known].mean()))
+        pair, fit, mean = map(np.concatenate, (every, fits, means))
+        found = table[table["predictor"].eq("one") & table["held_out"].eq(held_out)]
+        np.testing.assert_allclose(found["predicted"], pd.Series(fit).groupby(pair).mean())
+        pair, fit, mean = (values[known[pair]] for values in (pair, fit, mean))
+        right = np.mean(np.sign(fit) == np.sign(y[pair]))
+        ratio = np.sum((y[pair] - fit) ** 2) / np.sum((y[pair] - mean) ** 2)
+        found = row.loc[("one", held_out), ["right_side", "error_ratio"]]
+        assert found.tolist() == pytest.approx([right, ratio])
+    assert row.loc[("one", 2), "spearman"] == pytest.approx(spearmanr(fit - mean, y[pair] - mean).statistic)
+    over = row.loc[("one", 1), "spearman"] - row.loc[(BASELINE, 1), "spearman"]
+    assert row.loc[("one", 1), "over_baseline"] == pytest.approx(over)
+    assert abs(row.loc[("one", 1), "null_mean"]) < 0.1
+    # the 95 % quantile of relabellings, and .84 standard deviations
+    assert row.loc[("one", 1), "detectable"] == pytest.approx((1.645 + 0.842) * 37**-0.5, rel=0.3)
 
 
 def test_a_predictor_of_effects_of_tasks_adds_nothing_to_the_baseline():
