@@ -212,16 +212,30 @@ def test_padding_may_be_at_either_end():
         np.testing.assert_allclose(found, expected, rtol=5e-3, atol=1e-5)
 
 
+def of_inputs(outputs, batch) -> torch.Tensor:
+    """Negative log-likelihood of each target's own token: a mean over those that are real, without labels."""
+    mask, ids = batch["decoder_attention_mask"], batch["decoder_input_ids"]
+    found = outputs.logits.log_softmax(-1).gather(2, ids[..., None])[..., 0]
+    return -(found * mask).sum(1) / mask.sum(1)
+
+
+@pytest.mark.parametrize("said", ["by labels", "by a mask"])
 @pytest.mark.parametrize("score", ["tokens", "mean_ablation", "resample_ablation"])
-def test_padding_of_targets_counts_nowhere(score):
-    """Targets of encoder-decoders are padded as labels are."""
+def test_padding_of_targets_counts_nowhere(score, said):
+    """Targets of encoder-decoders are padded as labels are, or as a mask says."""
     model = any_model.model("t5").eval()
     ids = any_model.ids(6)
     batch = {"input_ids": ids[:2], "labels": ids[2:4].clone()}
     batch["labels"][0, 4:] = -100
     apart = [{"input_ids": ids[[i]], "labels": ids[[i + 2]][:, : (4, 7)[i]]} for i in (0, 1)]
+    if said == "by a mask":
+        for each in (batch, *apart):
+            labels = each.pop("labels")
+            each["decoder_attention_mask"] = (labels != -100).long()
+            each["decoder_input_ids"] = labels.clamp(min=0)
+    loss = of_inputs if said == "by a mask" else None
     found, expected = (
-        headspec.head_importance(model, batches, score=score, per_example=True)
+        headspec.head_importance(model, batches, score=score, per_example=True, loss=loss)
         for batches in ([batch], apart)
     )
     np.testing.assert_allclose(found, expected, rtol=5e-3, atol=1e-5)
