@@ -1,5 +1,6 @@
 # make demo   sets up .venv and runs the demo study to its figures and report; make preview, its first mixture
-# make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests,
+# make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests
+#             and make test-thorough those of nulls, types of models, browsers and clusters,
 #             make check the checks alone, make coverage counts the lines that tests and their jobs run;
 #             make storm kills studies at random moments, also on a SLURM cluster, and traces the code of
 #             every job, for half an hour;
@@ -36,7 +37,7 @@ define install
 && $(UV) $(1) || $(PIP) $(1)
 endef
 
-.PHONY: demo preview test test-slow storm fuzz mutants coverage style check newest oldest release-check plan bench docs report lock clean
+.PHONY: demo preview test test-slow test-thorough storm fuzz mutants coverage style check newest oldest release-check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 preview: $(VENV)/.ready
@@ -60,7 +61,10 @@ test: $(VENV)/.ready-test
 	$(TESTS) -m "not slow"
 
 test-slow: $(VENV)/.ready-test
-	$(TESTS) -m slow
+	$(TESTS) -m "slow and not thorough"
+
+test-thorough: $(VENV)/.ready-test
+	$(TESTS) -m thorough
 
 # Needs root, and Debian's slurm-wlm and munge; SEED=1 has other moments.
 storm: $(VENV)/.ready-test

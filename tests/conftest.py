@@ -44,9 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
     if not config.getoption("storm"):
         items[:] = [item for item in items if not item.get_closest_marker("storm")]
-    slow = {item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("storm")}
-    for item in slow if config.pluginmanager.hasplugin("timeout") else ():
-        item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
+    tiers = {"slow", "thorough", "storm"}
+    slow = {item for item in items if tiers.intersection(mark.name for mark in item.iter_markers())}
+    for item in slow:
+        item.add_marker(pytest.mark.slow)  # -m "not slow" is the quick ones
+        if config.pluginmanager.hasplugin("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
     items.sort(key=lambda item: (item not in slow, hasattr(item, "callspec")))
 
 

@@ -88,7 +88,7 @@ def mutated(config: dict[str, Any], edits: list[tuple[str, int, Any]]) -> dict[s
 @given(st.sampled_from([CONFIG, *STUDIES]), EDITS)
 @example(CONFIG, [("value", 0, {"\n": 10**18 + 1})])
 @example(CONFIG, [("key", 0, "\u2028")])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_mutated_study_is_a_study_inside_its_folder_or_a_config_error(config, edits):
     if study := a_study_or_a_config_error(mutated(config, edits)):
         assert_inside(study)
@@ -227,7 +227,7 @@ def test_yaml_is_read_as_it_is_unless_a_key_is_repeated(tmp_path):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_as_many_values_as_a_config_may_have(tmp_path):
     path = written(tmp_path, "".join(f"k{i}: {i}\n" for i in range(MOST - 1)))
     assert len(strict_yaml(path)) == MOST - 1

@@ -84,7 +84,7 @@ def test_contenders_take_turns_and_a_row_has_medians():
     assert line == "| what | 1.00 | 1,234 | 1,234 (1,234 to 1,234) |  |"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_row_says_that_contenders_compute_the_same(work):
     lines = list(speed.rows(work, heads=True))
     assert_rows_of(speed.HEADING, lines)
@@ -96,7 +96,7 @@ def test_every_row_says_that_contenders_compute_the_same(work):
     assert all("one head ablated" in line and "100.0% of predictions" in line for line in ablation)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_exported_models_by_the_heads_that_are_left(work):
     longer = replace(work, build=partial(build, max_position_embeddings=exported.TOKENS))
     lines = list(exported.rows(longer))
@@ -133,7 +133,7 @@ def test_the_page_has_a_place_for_the_tables():
     assert between((ROOT / "docs" / "performance.md").read_text(), BEGIN, END, "")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
     config = large_studies.pairs(tmp_path / "study", 3, 2)
     printed = subprocess.run(
@@ -146,7 +146,7 @@ def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
     assert cost.seconds > 1 and 0.05 < cost.gigabytes < 0.8 * ballast[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_planning_loads_nothing_that_only_jobs_need(tmp_path):
     command = large_studies.planning(large_studies.pairs(tmp_path / "study", 3, 2))
     timed = [sys.executable, "-X", "importtime", "-m", *command]
@@ -156,7 +156,7 @@ def test_planning_loads_nothing_that_only_jobs_need(tmp_path):
     assert not imported & {"torch", "transformers", "sklearn", "matplotlib", "datasets", "peft"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_simulated_mixture_shows_dissociation_and_is_analysed(tmp_path):
     one, other = (tables.read(path) for path in large_studies.mixture(tmp_path, 400, 2))
     assert (one["label"] == other["label"]).all() and (one["prediction"] != other["prediction"]).any()

@@ -151,7 +151,7 @@ def parquet_if_possible(path: Path, columns: dict[str, list]) -> bool:
 
 @settings(max_examples=6 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(st.data())
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
     ending = data.draw(st.sampled_from(["parquet", "jsonl", "csv", "tsv"]))
     path = tmp_path_factory.getbasetemp() / f"any.{ending}"
@@ -178,7 +178,7 @@ def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
 
 @settings(max_examples=3 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(0, 2**31), st.integers(0, 255)), max_size=9))
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_good_file_with_some_bytes_changed_gives_a_table_or_an_error(tmp_path_factory, changes):
     path = tmp_path_factory.getbasetemp() / "bytes.parquet"
     content = bytearray(parquet(**COLUMNS))
@@ -202,7 +202,7 @@ LINES = st.tuples(
 )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(LINES | st.sampled_from(["# sent_id", ""]), max_size=5))
 def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
@@ -215,7 +215,7 @@ def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
     trees(path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(NESTED, max_size=2) | CELLS, min_size=3, max_size=3))
 def test_any_table_of_trees_gives_trees_or_an_error(tmp_path_factory, cells):

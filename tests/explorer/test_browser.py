@@ -21,7 +21,7 @@ from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.thorough]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
 RUN = "model", "mixture", "method"

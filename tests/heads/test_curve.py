@@ -168,7 +168,7 @@ def test_the_curve_is_drawn_with_its_intervals():
     assert len(axes.collections) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_heads_ranked_by_chance_do_not_differ_from_random_ones():
     """Intervals of 95 % over new examples, new rankings and new random sets."""
     model = any_model.model("roberta", num_hidden_layers=4).eval()

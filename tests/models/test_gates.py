@@ -208,7 +208,7 @@ def test_a_block_in_which_gates_do_not_act_is_an_error():
 # --- compiled models
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["called before", "another of its class", "in place", "function"])
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "mpnet", "albert"])
 def test_gates_act_on_compiled_models(how, kind):
@@ -235,7 +235,7 @@ def test_gates_act_on_compiled_models(how, kind):
     assert torch.equal(states(compiled), plain) and not torch.equal(plain, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_that_was_compiled_and_called_is_scored():
     torch.compiler.reset()
     model = encoder("gpt2")

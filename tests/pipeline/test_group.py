@@ -98,7 +98,7 @@ def intervals_of_nothing(results, by, rng, k=6, runs=3):
     return [float(low) > 0 for line in lines for low in re.findall(r"\[(\S+),", line)]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", ["measured", "size"])
 def test_where_nothing_gains_few_intervals_of_groups_are_above_0(tmp_path, by):
     """None is printed of groups that these gains chose; chosen without them, they keep their level."""

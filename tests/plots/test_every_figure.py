@@ -227,7 +227,7 @@ def drawn(name: str, case: str) -> Figure:
 FIGURES = dict(
     re.findall(r'\bFigure\(\s*"([\w/]+)",\s*"(.+?)"', (ROOT / "workflow/rules/figures.smk").read_text())
 )
-FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+FEW = [case if case == "long" else pytest.param(case, marks=pytest.mark.thorough) for case in CASES]
 
 
 @pytest.mark.parametrize("case", FEW)
@@ -246,12 +246,12 @@ def test_a_label_has_the_words_of_the_name_in_the_config(entries):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_same_tables_same_bytes(name, tmp_path):
     assert_same_bytes(lambda: drawn(name, "small"), tmp_path, *["png", "pdf"][: 1 + (name == "matrix")])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_figures_load_neither_torch_nor_pyplot():
     """Those of all modules, for what one loads the others would load as well."""
     paths = [path.relative_to(ROOT / "workflow") for path in (ROOT / "workflow/headspec/plots").rglob("*.py")]

@@ -23,7 +23,7 @@ from headspec.statistics.resampling import p_value
 def simulated(first, **values):
     """Cases of a simulation, of which all but the first are slow."""
     cases = [
-        pytest.param(*case, marks=() if case == first else pytest.mark.slow)
+        pytest.param(*case, marks=() if case == first else pytest.mark.thorough)
         for case in itertools.product(*values.values())
     ]
     return pytest.mark.parametrize(list(values), cases)

@@ -206,7 +206,7 @@ def nearest(train: np.ndarray, label: np.ndarray, test: np.ndarray, labels: int)
     return np.where(length[:, None] == 0, -np.inf, cosines).argmax(-1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("of", "seeds"), [("noise", 1), ("words", 3), ("known words", 1), ("known words", 3)]
 )
@@ -222,7 +222,7 @@ def test_where_labels_are_random_heads_are_not_selective(of, seeds):
     assert by_label["above"].mean().max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.03), (5, 0.03)])
 def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     """Of the accuracy of one head, and of a change that is 0 in the mean of runs."""
@@ -242,7 +242,7 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     assert 0.015 <= significant / studies <= 0.09
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("units", [2, 5, 9, 40])
 @pytest.mark.parametrize("run_sd", [0, 0.1])
 def test_labels_of_few_units_keep_the_level(units, run_sd):

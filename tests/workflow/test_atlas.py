@@ -16,7 +16,7 @@ from support.running.edits import at_import
 from support.running.every_stage import RANKINGS
 from support.running.studies import HEADS, LAYERS, changed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 LEARNT = {"l0", "subset"}
 

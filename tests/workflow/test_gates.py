@@ -21,7 +21,7 @@ from support.running import every_stage
 from support.running.every_stage import PRUNING_METHODS
 from support.running.studies import HEADS, LAYERS, Folder, tokenizer
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 RUN = "runs/bert/tone+topic/tuned/seed0"
 TASKS = {"shared": {"all"}, "per_task": {"tone", "topic"}}

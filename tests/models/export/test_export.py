@@ -36,7 +36,7 @@ def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> flo
     return folder.export(net, KEPT[-net.gates.layers :], texts, tokenizer, {"run": "here"}, out)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", by_family())
 def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     """Also on texts in other numbers and longer than those that it was written with."""
@@ -56,7 +56,7 @@ def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
         assert whole - stored == (heads - KEPT.sum()) * 4 * (32 // HEADS) * 32
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_token_types_are_an_input_where_texts_have_them(tmp_path):
     net, texts = model("bert", 1), examples(20)
     texts.token_types = [(np.arange(len(ids)) % 2).tolist() for ids in texts.ids]
@@ -66,7 +66,7 @@ def test_token_types_are_an_input_where_texts_have_them(tmp_path):
     assert [each.name for each in session.get_outputs()] == list(TASKS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_that_computes_something_else_is_not_left(tmp_path, monkeypatch):
     correct = folder.remove_heads
     monkeypatch.setattr(folder, "remove_heads", lambda net, kept: correct(net, ~kept))

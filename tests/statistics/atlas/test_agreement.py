@@ -162,7 +162,7 @@ def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) ->
     return row["spearman_low"] <= spearman <= row["spearman_high"], covered
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize(("rho", "noise"), [(0, 1.0), (0.5, 0.3), (0.9, 0.3)])
 def test_intervals_cover_what_they_say(seeds, rho, noise):

@@ -74,7 +74,7 @@ def clustered(rate: float, sentences: int, heads: int, rng) -> tuple[np.ndarray,
     return hits, np.cumsum(number) - number, number
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rates_at_the_threshold_are_found_to_exceed_it_at_the_nominal_rate():
     """With dependent cases, at 5 and at 0.5 %; a test that ignored the dependence would find more."""
     rng = np.random.default_rng(1)

@@ -122,7 +122,7 @@ def simulated(
     return evaluations
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_cover_the_true_areas_and_differences(seeds):
     rng, runs = np.random.default_rng(7), 90 if seeds == 1 else 60
@@ -144,7 +144,7 @@ def test_intervals_cover_the_true_areas_and_differences(seeds):
         assert 0.8 < wide < (1.3 if seeds == 1 else 1.7), (pair, wide)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_tests_keep_their_level_under_the_null():
     """Against random orders too, although these differ from each other more than examples would."""
     rng, runs, null = np.random.default_rng(3), 150, dict.fromkeys(LEVELS, (0.85, 0.7, 0.5))

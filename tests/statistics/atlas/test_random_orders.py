@@ -39,7 +39,7 @@ def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[Pr
     return runs
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize(("orders", "seeds"), [(2, 1), (5, 1), (10, 1), (5, 3)])
 def test_few_orders_keep_level_and_coverage(orders, seeds, ratio):

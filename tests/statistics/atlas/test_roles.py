@@ -163,7 +163,7 @@ def test_the_best_position_of_each_head(planted):
         assert row.rate == pytest.approx(max(rates.values())) == pytest.approx(rates[row.offset])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_random_attention_has_no_roles():
     """A wrong claim in at most 5 % of models; here in none of 40, because chance is below the thresholds."""
     for seed in range(40):
@@ -171,7 +171,7 @@ def test_random_attention_has_no_roles():
         assert not bank.roles(bank.random())["claimed"].any()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rate", "least", "most"), [(0.7, 0.005, 0.08), (0.9, 0.9, 1)])
 def test_heads_at_the_threshold_are_claimed_at_the_nominal_rate(rate, least, most):
     """12 heads that are right 10 points more often than the best offset: some is claimed in 5 % of studies.

@@ -47,7 +47,7 @@ def test_resamples_are_enough_for_corrected_p_and_named_by_seed():
     assert few["p_holm"].min() < 0.05 and not few["ci_low"].equals(other["ci_low"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_coverage_and_level(seeds):
     """Head 0 lowers accuracy by a known amount, head 1 changes examples in both directions."""

@@ -88,7 +88,7 @@ def test_a_clear_difference_is_found():
     assert (rows.drop(index=(1, 2))["difference"] > 0).all()  # what one head has more, others have less
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_level_and_coverage_without_a_difference(seeds):
     """One task's values are five times as large as the other's, and skewed; the shares are the same."""

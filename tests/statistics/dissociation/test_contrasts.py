@@ -130,7 +130,7 @@ def test_what_a_model_has_not_learnt_counts_in_no_contrast():
     assert row(found, "pairs_of", "a-and-q", "tuned")["n_left_out"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seeds", "spread"), [(2, 0.0), (3, 0.1)])
 def test_intervals_cover_and_p_keeps_its_level(seeds, spread):
     """Methods and kinds of pairs that differ by nothing; examples are as hard for all runs.

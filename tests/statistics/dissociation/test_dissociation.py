@@ -160,7 +160,7 @@ def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
     assert found["combined"].set_index("task").loc["mean", "case"] == "chance"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("metric", "base"), [("accuracy", 0.5), ("f1", 0.3), ("matthews", 0.5)])
 def test_most_models_at_chance_are_marked_and_none_that_learnt(metric, base):
     rng, marks = np.random.default_rng(9), []
@@ -174,7 +174,7 @@ def test_most_models_at_chance_are_marked_and_none_that_learnt(metric, base):
 # --- level and coverage of single runs
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_intervals_cover_at_their_level():
     """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
     rng, covered = np.random.default_rng(3), []
@@ -184,7 +184,7 @@ def test_intervals_cover_at_their_level():
     assert 0.85 < np.mean(covered) < 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("k", [2, 3])
 def test_p_values_are_uniform_if_no_pruning_differs(k):
     rng, p = np.random.default_rng(4), []
@@ -198,7 +198,7 @@ def test_p_values_are_uniform_if_no_pruning_differs(k):
     assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ties_of_few_examples_do_not_make_p_too_small():
     rng = np.random.default_rng(5)
     masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
@@ -263,7 +263,7 @@ def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
         yield pruned(predictions, label, seed=seed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("correlation", [0, 0.5, 0.9])
 def test_p_values_of_combined_seeds_hold_their_level(correlation):
     rng, found = np.random.default_rng(18), []
@@ -276,7 +276,7 @@ def test_p_values_of_combined_seeds_hold_their_level(correlation):
     assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n_seeds", "sd", "fragile"), [(3, 0.03, 0), (3, 0.03, 0.2), (5, 0.03, 0), (3, 0, 0)]
 )
@@ -303,7 +303,7 @@ def test_p_for_other_seeds_holds_where_only_runs_vary(n_seeds, sd, fragile):
     assert by_runs > 0.3 or sd == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_five_tasks_without_effect_rarely_dissociate():
     rng, kinds = np.random.default_rng(19), []
     for _ in range(150):
@@ -313,7 +313,7 @@ def test_five_tasks_without_effect_rarely_dissociate():
     assert (kinds.count("none") + kinds.count("chance")) / len(kinds) > 0.93
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_intervals_of_combined_seeds_cover_at_their_level():
     """Accuracy with a task's heads pruned varies between seeds, by about half of the variance of D.
 

@@ -147,7 +147,7 @@ def judged(rng, accuracy, seeds: int, study: int, n: int = 150) -> pd.DataFrame:
     return head_lists(runs, 120, 0.95, study)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_lists_like_random_ones_are_rarely_harmful():
     """Few heads matter, to six tasks: the list has them as seldom as random ones."""
     rng, p, important = np.random.default_rng(2), [], 0
@@ -167,7 +167,7 @@ def test_lists_like_random_ones_are_rarely_harmful():
     assert important / studies <= 0.05 + 2 * np.sqrt(0.05 / studies)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("others", [0.7, 0.85])
 def test_important_lists_are_rarely_specific_to_one_of_six_tasks(seeds, others):
@@ -182,7 +182,7 @@ def test_important_lists_are_rarely_specific_to_one_of_six_tasks(seeds, others):
     assert specific / studies <= 0.05 + 2 * np.sqrt(0.05 / studies)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_of_both_parts_cover(seeds):
     """0, where the list and the shared heads cost both tasks as much."""

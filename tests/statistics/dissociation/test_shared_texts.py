@@ -50,7 +50,7 @@ def as_rankings(one: PrunedPredictions) -> PrunedPredictions:
     return replace(one, stored=table.assign(pruned_for=table["task"]).astype({"draw": "Int32"}))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pairs_of_texts_keep_level_and_coverage():
     """Drawn one by one, 14 % of the intervals of pairs would miss 0, and of those of the mean none."""
     rng = np.random.default_rng(0)

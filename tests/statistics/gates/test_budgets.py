@@ -130,7 +130,7 @@ def simulated(rng, seeds: int, spread: float, gain: float = 0.0) -> pd.Series:
     return table(frames, 150, {"a": ["accuracy"]}).query("way == 'l0'").iloc[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_level_and_coverage_where_ways_do_not_differ(seeds, spread):
@@ -145,7 +145,7 @@ def test_level_and_coverage_where_ways_do_not_differ(seeds, spread):
     assert covered / n >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / n)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_real_difference_is_found():
     rng = np.random.default_rng(2)
     p = [simulated(rng, 3, 0.0, 0.7)["p_value"] for _ in range(40)]

@@ -137,7 +137,7 @@ def test_a_kind_closed_in_a_seed_has_no_depth_and_still_a_share():
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_intervals_cover_the_mean_over_seeds(seeds):
     """Of 500 studies, whose shares vary between seeds by more than the drawing of their heads."""
     rng, truth = np.random.default_rng(0), {"encoder": 0.4, "cross": 0.6}

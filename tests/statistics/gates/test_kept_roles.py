@@ -92,7 +92,7 @@ def test_roles_after_are_those_of_kept_heads_and_may_have_moved():
     assert np.isnan([rows.loc[("a", "syntactic"), "p_value"], rows.loc[("b", "positional"), "after"]]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_level_under_the_null(alike):
     """Roles and kept heads have nothing to do with each other, but each is much the same in all seeds."""
@@ -106,7 +106,7 @@ def test_level_under_the_null(alike):
     assert 0.025 <= rate <= 0.08, rate
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_power():
     """Heads with a role are kept more often."""
     rng = np.random.default_rng(2)

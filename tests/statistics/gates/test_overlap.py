@@ -116,7 +116,7 @@ def test_heads_that_all_seeds_keep_are_found_in_each_of_many_mixtures():
     assert found["p_holm"].tolist() == found["p_value"].tolist() and found["p_holm"].max() < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_level_where_layers_explain_all():
     """Three seeds in three pairs, which share sets."""
     rng, n = np.random.default_rng(3), 150
@@ -128,7 +128,7 @@ def test_level_where_layers_explain_all():
     assert 0.3 <= np.mean(p <= 0.5) <= 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["seeds", "tasks"])
 def test_level_where_the_sets_of_one_kind_are_alike(what):
     """Seeds differ by chance but tasks keep the same heads in each; or the other way round."""

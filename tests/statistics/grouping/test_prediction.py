@@ -205,7 +205,7 @@ def simulated(rng, strength, related):
     return measured(effects + strength * alike + rng.normal(size=shape) - alone), features
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("related", [False, True])
 def test_measures_that_add_nothing_to_effects_of_tasks_are_found_at_the_level(monkeypatch, related):
     """Of 200 tests at 0.05, 0.005 to 0.1 reject, three standard errors from it."""
@@ -217,7 +217,7 @@ def test_measures_that_add_nothing_to_effects_of_tasks_are_found_at_the_level(mo
         assert 0.005 <= (p[name] <= 0.05).mean() <= 0.1, name
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_measures_that_add_something_are_found(monkeypatch):
     """At least three of four times where the mean correlation is what is called detectable."""
     monkeypatch.setattr(prediction, "RELABELLINGS", 99)

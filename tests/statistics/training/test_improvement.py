@@ -157,7 +157,7 @@ def test_p_are_corrected_and_p_over_seeds_belongs_to_the_interval():
     assert table.loc[table["against"].isna(), "p_seeds"].isna().all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_p_holds_its_level_over_examples():
     """Two equally good methods, two tasks, three seeds that err on the same examples."""
     rng, p, covered = np.random.default_rng(6), [], []
@@ -184,7 +184,7 @@ def test_p_holds_its_level_over_examples():
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 10])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_tasks_are_rarely_clear_where_only_runs_vary(seeds):
     """All runs are equally good except for chance, which varies as much between runs as over examples."""
     planned = study(controls=["random"]).model_copy(update={"seeds": list(range(seeds))})
@@ -198,7 +198,7 @@ def test_tasks_are_rarely_clear_where_only_runs_vary(seeds):
     assert np.mean(found) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(found))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_intervals_over_seeds_cover_differences_at_their_level():
     """The difference varies between seeds about as much as with the examples."""
     rng, covered = np.random.default_rng(8), []

@@ -64,7 +64,7 @@ def simulated(rng, studies: int, seeds: int, n: int, parts: Components, effect: 
     [(Components(0.25, 0.05, 0.3), 1.0), (Components(0.0, 0.18, 0.3), 1.0), (Components(0.3, 0.0, 0.0), 1.2)],
 )
 @pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_simulated_studies_show_effects_as_often_as_promised(parts, effect, seeds):
     """By the function that makes p_seeds; the components come back from the same studies."""
     rng, studies, hits = np.random.default_rng(seeds), 500, []

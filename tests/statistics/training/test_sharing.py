@@ -106,7 +106,7 @@ def test_gains_between_pairs_leave_out_groups_and_other_ways_of_training():
     np.testing.assert_allclose(found["value"] - found["alone"], found["difference"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.05)])
 def test_p_keeps_its_level_and_intervals_cover(seeds, spread):
     """Equal differences, of which there are many, count against significance."""

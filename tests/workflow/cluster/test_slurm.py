@@ -13,7 +13,7 @@ from support.running.faults import contents
 from support.running.requests import requests, show_resources
 from support.running.studies import CONFIG, Folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("SLURM")]
+pytestmark = [pytest.mark.thorough, pytest.mark.needs("SLURM")]
 
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],

@@ -11,7 +11,7 @@ from support.running.edits import at_import, setting, within
 from support.running.every_stage import TARGETS
 from support.running.studies import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture

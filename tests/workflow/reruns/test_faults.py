@@ -11,7 +11,7 @@ from headspec.pipeline.current import Results
 from support.running.faults import KEPT, contents
 from support.running.storms import DISKS, Run, own_disk, storm
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 #: environment variables: how often to kill, and with which random numbers
 KILLS, SEED = int(os.environ.get("KILLS", 2)), int(os.environ.get("SEED", 0))
