@@ -35,7 +35,7 @@ def done(tmp_path_factory) -> dict[int, dict]:
     return {n: on_gpus(n, folder, every_method)(model(), folder) for n, folder in folders.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["tuned", "resumed", "microbatches", "single", "frozen", "iat", "lora"])
 def test_two_processes_train_as_one(done, method):
     """With dropout: each process has the rows of its share in the masks of the whole batch."""
@@ -49,7 +49,7 @@ def test_two_processes_train_as_one(done, method):
         torch.testing.assert_close(same[name], value, rtol=2e-3, atol=1e-4, msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_adapters_train_by_two_processes_as_by_one(tmp_path):
     """The processes take the model with its adapters, and give it back."""
     nets = {1: model(), 2: model()}
@@ -83,7 +83,7 @@ def test_shares_cover_a_batch_once(monkeypatch, size):
     assert min(map(len, shares)) >= min(size, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
@@ -107,7 +107,7 @@ on_gpus(2, Path(sys.argv[1]), ranks.never_end)(None, Path(sys.argv[2]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_job_leaves_no_process(tmp_path):
     for name in ("run", "processes"):
         (tmp_path / name).mkdir()

@@ -11,7 +11,7 @@ from support import tiny
 from support.data import treebanks
 from support.running.studies import CONFIG, SMALL, WORDS, Folder, tokenizer
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 #: model: its type, settings, and the layers with attention
 MODELS: dict[str, tuple[str, dict[str, Any], set[int]]] = {

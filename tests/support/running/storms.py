@@ -154,10 +154,20 @@ def full(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """`folder` is read-only, also for files that are being written."""
-    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    """`folder` is read-only from one moment on.
+
+    A mount through which a job writes cannot become read-only, so one that no job knows is laid over it.
+    """
+    aside = folder.with_name(f"{folder.name}.aside")
+    aside.mkdir()
+    subprocess.run(["mount", "--bind", folder, aside], check=True)
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", aside], check=True)
+        subprocess.run(["mount", "--bind", aside, folder], check=True)
+    finally:
+        subprocess.run(["umount", aside], check=True)
+        aside.rmdir()
+    try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
