@@ -1,6 +1,6 @@
 # make demo   sets up .venv and runs the demo study to its figures and report; make preview, its first mixture
-# make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests
-#             and make test-thorough those of nulls, types of models, browsers and clusters,
+# make test   sets up .venv, and runs the checks and the quick tests; make test-slow runs the slow tests,
+#             make test-thorough those that need not run after every change (CONTRIBUTING.md),
 #             make check the checks alone, make coverage counts the lines that tests and their jobs run;
 #             make storm kills studies at random moments, also on a SLURM cluster, and traces the code of
 #             every job, for half an hour;

@@ -20,7 +20,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokenization import encode
 from support.running.studies import Folder, tokenizer
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.slow
 
 PAIR, FROZEN, SINGLE = (
     f"results/tiny/runs/bert/{run}/seed0" for run in ("tone+topic/tuned", "tone+topic/frozen", "match/single")
