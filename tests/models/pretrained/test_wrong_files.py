@@ -1,4 +1,4 @@
-"""Folders of models whose files disagree, are broken, or want to run code: an ModelError while planning."""
+"""Folders of models whose files disagree, are broken, or want to run code: a ModelError while planning."""
 
 import json
 import os

@@ -245,9 +245,8 @@ class Layout:
         """Names of the figures of the section `gates`."""
         runs = [cell.run for cell in self.study.pruned_runs]
         figures = ["budgets", "kept", "kept_kinds"]
-        figures += ["learning"] * any_learnt(self.study.gates.pruning_methods) + [
-            "kept_roles"
-        ] * self.has_roles
+        figures += ["learning"] * any_learnt(self.study.gates.pruning_methods)
+        figures += ["kept_roles"] * self.has_roles
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
         names = [f"gates/{figure}.{'.'.join(group)}" for figure in figures for group in groups]
         own = any(cell.scope == "per_task" for cell in self.study.pruned_runs)

@@ -238,15 +238,11 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     are for any model; n_pairs is the sum over models, of the pairs that none leaves out. `seed` is for random
     relabellings of more than eight tasks.
     """
-    larger_mixtures_first = functools.cache(
-        lambda k: relabellings(k, derive(seed, "correlation", "relabellings"))
-    )
+    of_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 
     def tested(learnt: pd.DataFrame) -> tuple[dict[str, Floats], bool, int]:
         """Statistics, whether they are exact, and the number of pairs, for one model and measure."""
-        relabelled, exact = larger_mixtures_first(
-            round((1 + math.sqrt(1 + 8 * len(learnt))) / 2)
-        )  # k (k - 1) / 2 pairs
+        relabelled, exact = of_tasks(round((1 + math.sqrt(1 + 8 * len(learnt))) / 2))  # k (k - 1) / 2 pairs
         count = int(learnt[["similarity", "dissociation"]].notna().all(axis=1).sum())
         return _statistics(learnt, relabelled), exact, count
 

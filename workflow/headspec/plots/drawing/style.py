@@ -78,7 +78,7 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 
 def in_order(names: Iterable[str], order: Collection[str]) -> list[str]:
-    """The names that are `found`, in `order`; names that it lacks follow."""
+    """Return `names` in `order`, each once; names that it lacks follow."""
     names = dict.fromkeys(names)
     return [*(name for name in order if name in names), *(name for name in names if name not in set(order))]
 

@@ -112,10 +112,10 @@ def contrasts(
         if all(kinds):
             rows.append(row((model, "paradigms", method, ACROSS, WITHIN), *kinds))
     for (model, method), mixtures in by_run.items():
-        larger_mixtures_first = {tasks_of[mixture]: mixture for mixture in mixtures}
-        for tasks, mixture in larger_mixtures_first.items():
+        by_tasks = {tasks_of[mixture]: mixture for mixture in mixtures}
+        for tasks, mixture in by_tasks.items():
             for task in tasks.intersection(parents):
-                other = larger_mixtures_first.get(tasks - {task} | {parents[task]})
+                other = by_tasks.get(tasks - {task} | {parents[task]})
                 if parents[task] not in tasks and other:
                     key = (model, "pairs_of", method, mixture, other)
                     rows.append(row(key, [mixtures[mixture]], [mixtures[other]]))

@@ -135,9 +135,9 @@ def _problem(text: str) -> str:
         if not isinstance(row, dict):
             return f"line {number} is {shown(row)}, expected an object for each row"
         for name, value in row.items():
-            data_type = KINDS[type(value)]
-            if value is not None and first.setdefault(name, data_type) != data_type:
-                return f"line {number} has {data_type} in '{name}', where lines before have {first[name]}"
+            kind = KINDS[type(value)]
+            if value is not None and first.setdefault(name, kind) != kind:
+                return f"line {number} has {kind} in '{name}', where lines before have {first[name]}"
     return ""
 
 
