@@ -12,22 +12,7 @@ import pandas as pd
 
 from support.data.sources import Files, parquet
 
-WORDS = ["the", "gentle", "kettle", "follows", "garden", "harbour", "été", "Straße", "北京", "река", "ποταμός"]
-    "the",
-    "gentle",
-    "kettle",
-    "follows",
-    "brisk",
-    "garden",
-    "harbour",
-    "finds",
-    "plain",
-    "été",
-    "Straße",
-    "北京",
-    "река",
-    "ποταμός",
-]
+WORDS = ["the", "gentle", "kettle", "follows", "garden", "été", "Straße", "北京", "река", "ποταμός"]
 #: names of classes, tags and types of spans, none of which is like another
 NAMES = ("anger", "calm", "fear", "hope", "joy")
 
