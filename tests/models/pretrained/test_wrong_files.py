@@ -4,11 +4,12 @@ import json
 import os
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
@@ -183,6 +184,61 @@ def test_an_index_that_names_weights_outside(model, place):
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     problem = "'m' cannot be loaded: it names ../part.safetensors, which is outside its folder"
     assert refused().startswith(f"models.m.source: {problem}")
+
+
+SPELLINGS: list[Callable[[Path], str]] = [
+    str,
+    lambda path: os.path.relpath(path),
+    lambda path: f"./{os.path.relpath(path)}",
+    lambda path: f"m/../{path.name}",
+]
+NESTED: list[Callable[[str], object]] = [
+    str,
+    lambda text: [text],
+    lambda text: [1, {"a": text}],
+    lambda text: {"a": [None, text]},
+]
+
+
+@settings(
+    max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from(["vocab", "merges", "init_inputs", "vocab_file"])
+    | st.from_regex("[a-z_]{3,9}", fullmatch=True),
+    st.sampled_from(SPELLINGS),
+    st.sampled_from(NESTED),
+    st.sampled_from(["tokenizer_config.json", "special_tokens_map.json"]),
+)
+def test_a_tokenizer_that_names_files_outside(model, key, spelling, nested, file):
+    """Transformers opens some of them, such as `vocab`; an edit there would rerun nothing."""
+    outside, given = Path("elsewhere.txt"), model / file
+    before = given.read_text() if given.exists() else "{}"
+    outside.write_text("\n".join(WORDS))
+    given.write_text(json.dumps(json.loads(before) | {key: nested(spelling(outside.absolute()))}))
+    told = f"^models.m.source: {file} of 'm' has {key} '.*', a file that is not one of the model's; "
+    try:
+        for load in (lambda _, key: planned(), tokenizer):
+            with pytest.raises(ModelError, match=told):
+                load(Model(source="m"), "models.m")
+    finally:
+        given.write_text(before)
+
+
+def test_names_in_a_tokenizer_that_are_harmless(model):
+    """Its own files, folders, and files of another machine, as transformers 4 writes them."""
+    names = {"vocab_file": str(model / "tokenizer.json"), "name_or_path": os.getcwd(), "unk_token": "[UNK]"}
+    away = {"special_tokens_map_file": "/root/.cache/x.json", "tokenizer_file": "/root/.cache/tokenizer.json"}
+    configure(model, "tokenizer_config.json", **names, **away)
+    study_checks.check_models(studies.study(models={"m": {"source": "m", "max_length": 16}}))
+
+
+def test_a_missing_file_that_a_tokenizer_names_is_told_before_a_run(model):
+    (model / "tokenizer.json").unlink()
+    (model / "vocab.txt").write_text("\n".join(WORDS))
+    configure(model, "tokenizer_config.json", tokenizer_class="BertTokenizer", vocab="/nowhere/vocab.txt")
+    with pytest.raises(ModelError, match="^models.m.source: the tokenizer of 'm' cannot be loaded"):
+        study_checks.check_models(studies.study(models={"m": {"source": "m", "max_length": 16}}))
 
 
 def test_a_folder_without_a_vocabulary(model):

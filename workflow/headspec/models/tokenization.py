@@ -107,6 +107,7 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     if is_described(model):
         return made.tokenizer(tables.read(vocabulary))
     path = folder(model, key, "tokenizer")
+    checks.check_tokenizer_files(path, model, key)
     try:
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
         config = None if path.is_file() else _config(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,14 @@ from headspec.errors import ModelError, listing, nearest, shown
 from headspec.models.architectures import family, known, refused, types
 from headspec.models.pretrained.config_json import STACKS, config_of, positions, settings
 from headspec.models.pretrained.folders import located, present, tensors
-from headspec.models.pretrained.model_files import CONFIG, TOKENIZER, read, read_json, weight_files
+from headspec.models.pretrained.model_files import (
+    CONFIG,
+    SETTINGS,
+    TOKENIZER,
+    read,
+    read_json,
+    weight_files,
+)
 from headspec.models.pretrained.pooling import pooled
 
 if TYPE_CHECKING:
@@ -185,6 +193,37 @@ def _tokenizer_config(path: Path) -> dict[str, Any]:
         return {}
 
 
+def check_tokenizer_files(path: Path, model: Model, key: str) -> None:
+    """Raise ModelError if settings of the tokenizer at `path` name a file that no version of it includes.
+
+    Classes of tokenizers open what some of their arguments name, so that no list of arguments is complete.
+    """
+    folder = path if path.is_dir() else path.parent
+    own = {os.path.realpath(file) for file in folder.rglob("*") if not file.is_dir()}
+    for name, setting, value in tokenizer_texts(folder):
+        for place in (value, os.path.expanduser(value), os.path.join(folder, value)):
+            if os.path.exists(place) and not os.path.isdir(place) and os.path.realpath(place) not in own:
+                raise ModelError(
+                    f"{key}.source: {name} of '{model.source}' has {setting} {shown(value)}, a file that is "
+                    "not one of the model's; expected its content in the model's folder"
+                )
+
+
+def tokenizer_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield file, setting and text of each text among the settings of the tokenizer in a folder."""
+    for name in (each for each in SETTINGS if each.endswith(".json") and (folder / each).exists()):
+        try:
+            nodes = [*read(folder, name, dict).items()]
+        except ModelError:  # told when the tokenizer is loaded
+            continue
+        while nodes:
+            setting, node = nodes.pop()
+            if isinstance(node, (dict, list)):
+                nodes += [(setting, each) for each in (node.values() if isinstance(node, dict) else node)]
+            elif isinstance(node, str):
+                yield name, setting, node
+
+
 def _kernels(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield settings at any depth of a config that name an implementation on the hub, as ``owner/name``."""
     nodes: list[tuple[str, Any]] = [("", config)]
@@ -219,6 +258,7 @@ def verify(path: Path, model: Model, key: str) -> None:
 def check_model(path: Path, model: Model, key: str) -> None:
     """Raise ModelError if the model at `path` is refused, or disagrees with the config."""
     architecture(path, model, key)
+    check_tokenizer_files(path, model, key)
     pooled(path, model, key)
     check_sizes(model, key)
     verify(path, model, key)

@@ -60,7 +60,8 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 
 def _check_tokenizer(path: Path, model: Model, key: str) -> None:
     """Raise ModelError if a tokenizer that could read a file beside `model_files.files` cannot be loaded."""
-    if not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
+    names_a_path = any(os.path.isabs(text) for _, _, text in checks.tokenizer_texts(path))
+    if names_a_path or not has_vocabulary(path) or os.environ.get(plugins.REGISTERING):
         from headspec.models.tokenization import tokenizer  # slow to import
 
         tokenizer(model, key)
