@@ -9,6 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.errors import HeadspecError
@@ -355,6 +357,7 @@ def test_results_from_elsewhere_run_nothing_unless_they_are_trusted(tmp_path, mo
         config.write_text(config.read_text().replace("--cores all", options))
     for name in ("Snakefile", "other.smk"):
         (tmp_path / name).write_text(f"open({str(ran)!r}, 'a').write({name!r})\nrule all:\n    input: []\n")
+    (tmp_path / "yaml.py").write_text("raise SystemExit")  # in the place of a package that Snakemake imports
     said, finished = summary.summarize(results)
     assert finished and "another user, machine or folder began the study" in said.replace("\n", " ")
     assert "sharing.parquet" in said and not ran.exists()
@@ -368,6 +371,47 @@ def test_results_from_elsewhere_run_nothing_unless_they_are_trusted(tmp_path, mo
     else:
         summary.summarize(results, trust=True)
         assert ran.read_text() == "Snakefile"
+
+
+#: code of a folder with a study that has plugins
+CODE = (
+    "Snakefile", "workflow/Snakefile", "workflow/rules/heads.smk", "workflow/headspec/tables.py",
+    "profiles/default/config.yaml", ".snakemake/headspec/0a1b/workflow/headspec/tables.py", "mine.py",
+    "parts/own/kind.py",
+)  # fmt: skip
+#: what else is there
+OTHERS = (
+    "texts/topic.tsv",
+    "results/other/tables.py",
+    ".venv/x.py",
+    "workflow/__pycache__/x.pyc",
+    "README.md",
+)
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(st.sampled_from(CODE), st.sampled_from(["edited", "added", "removed"]), st.booleans())
+def test_results_beside_other_code_run_nothing(tmp_path_factory, name, change, edit_others):
+    """Such as a clone that is unpacked over the folder of one's own study, whose config is the same."""
+    root = tmp_path_factory.mktemp("study")
+    results, ran = root / "results" / "tiny", root / "ran"
+    for each in (*CODE, *OTHERS):
+        (root / each).parent.mkdir(parents=True, exist_ok=True)
+        if each != name or change != "added":
+            (root / each).write_text("rule all:\n    input: []\n" if "Snakefile" in each else "a = 1\n")
+    config = {"study": "tiny", "plugins": ["mine.py"]}
+    state.note_start(results, config, ["snakemake"], ["all"])
+    for each in OTHERS if edit_others else ():
+        (root / each).write_text("b = 1\n")
+    assert state.last_start(results)
+    code = f"open({str(ran)!r}, 'a')\n"
+    (root / name).unlink() if change == "removed" else (root / name).write_text(code)
+    assert state.last_start(results) is None
+    assert state.select(results, [results / "config.yaml"]).left_out.endswith("which both run this code")
+    assert state.last_start(results, trust=True) and state.last_start(results, running=True)
+    assert not ran.exists()
+    assert state.note_start(results, config, ["snakemake"], ["all"]) == ""
+    assert state.last_start(results)
 
 
 @pytest.mark.parametrize("column", ["unpruned_at_chance", "p_seeds_holm"])

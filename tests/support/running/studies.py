@@ -25,7 +25,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from headspec.config.loading import load
 from headspec.config.study import Study
-from headspec.pipeline import state
+from headspec.pipeline import trust
 from headspec.provenance import files, hashes
 from support.paths import ROOT
 from support.running import warm
@@ -197,7 +197,7 @@ class Folder:
         shutil.copytree(self.path, path, ignore=lambda at, _: without if Path(at) == self.path else ())
         keep_hashes_of_code(self.path, path)
         for config in path.glob("results/*/config.yaml"):
-            state.adopt(config.parent)
+            trust.adopt(config)
         return Folder(path)
 
     def write(self, config: dict[str, Any], name: str = "config.yaml") -> None:

@@ -113,7 +113,7 @@ def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) 
     """Let the report begin with what was found and, if the study is unfinished, say so."""
     made = None
     try:
-        if start := state.last_start(results):
+        if start := state.last_start(results, running=True):
             made = state.ask_snakemake(start)
             config["unfinished"] = state.unfinished(start, made)
     except HeadspecError as error:

@@ -1,8 +1,8 @@
 """Which files belong to a study and which are finished, as Snakemake says for the config of the last start.
 
-Each start writes its config and command beside the results, and the SHA-256 of that file into the user's own
-folder. Snakemake runs the Snakefile and plugins of a study, so only results that this user began in this
-place are compared with their config; others are data, and taken as they are.
+Each start writes its config and command beside the results. Snakemake runs the Snakefile and plugins of a
+study, so only results that this user began here, with the code that is here now, are compared with their
+config (`headspec.pipeline.trust`); others are data, and taken as they are.
 
 `opened` and `plan` have Snakemake plan a workflow in this process, as a job would: without a look at files.
 """
@@ -10,20 +10,19 @@ place are compared with their config; others are data, and taken as they are.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import platformdirs
 import yaml
 
-from headspec.errors import HeadspecError, StorageError, listing
+from headspec.errors import HeadspecError, listing
+from headspec.pipeline import trust as trusted
 from headspec.provenance import code_hash
 from headspec.provenance.files import atomic
 
@@ -37,9 +36,12 @@ SNAKEFILES = code_hash.LIBRARY.parent / "Snakefile", code_hash.LIBRARY / "workfl
 CONFIG = "config.yaml"
 BEGIN = "# snakemake "
 ELSEWHERE = (
-    "taken as they are: another user, machine or folder began the study, or its config.yaml was changed; "
-    "--trust compares them, which runs the study's Snakefile and plugins"
+    "taken as they are: another user, machine or folder began the study, or its config.yaml, Snakefile, "
+    "workflow, profiles or plugins were changed since; snakemake notes the changes, and --trust compares the "
+    "results, which both run this code"
 )
+#: lets Python import no module of the working folder by its name
+SAFE = {"PYTHONSAFEPATH": "1"}
 #: the target of a whole study
 ALL = "all"
 #: marks pages of unfinished studies
@@ -74,8 +76,8 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     """
     path = results / CONFIG
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    before, text_before = _noted(results)
-    changed = not before and path.is_file() and _record(results).is_file()
+    before, text_before = _noted(results, trusted.wrote)
+    changed = not before and path.is_file() and trusted.is_noted(path)
     earlier = _targets(before) if text == text_before else [ALL]
     named = (target for target in targets if target.isidentifier())  # not files, which these targets make
     asked = list(dict.fromkeys([*earlier, *named]))
@@ -83,24 +85,17 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
     body = f"{BEGIN}{line}\n{text}".encode()
     with atomic(path) as temporary:
         temporary.write_bytes(body)
-    adopt(results)
+    trusted.adopt(path)
     return f"{path}: damaged or edited since an earlier start, and written again" if changed else ""
 
 
-def adopt(results: Path) -> None:
-    """Note the config of results as one that this user began in this folder, if a note can be written."""
-    with contextlib.suppress(OSError, StorageError):
-        digest = hashlib.sha256((results / CONFIG).read_bytes()).hexdigest()
-        with atomic(_record(results)) as temporary:
-            temporary.write_text(digest)
+def last_start(results: Path, trust: bool = False, running: bool = False) -> Start | None:
+    """Return the last start of the results; None if this user began none in this folder with this code.
 
-
-def last_start(results: Path, trust: bool = False) -> Start | None:
-    """Return the last start of the results; None if this user began none in this folder.
-
-    With `trust`, it may be of another user, machine or folder.
+    With `trust`, it may be of another user, machine or folder; if the code of the folder is `running`, it may
+    have been changed since.
     """
-    command, text = _noted(results, trust)
+    command, text = _noted(results, _anyone if trust else trusted.wrote if running else trusted.began)
     results = Path(os.path.abspath(results))  # it may be a link to another disk
     if not command:
         return None
@@ -141,7 +136,7 @@ def ask_snakemake(start: Start) -> dict[str, bool]:
     asked = subprocess.run(
         [sys.executable, "-m", "snakemake", "--snakefile", start.snakefile, "--cores", "1", "--summary",
          *start.targets, "--configfile", start.config],
-        cwd=start.folder, capture_output=True, text=True,
+        cwd=start.folder, capture_output=True, text=True, env=os.environ | SAFE,
     )  # fmt: skip
     header, *rows = asked.stdout.splitlines() or [""]
     if asked.returncode or not header.startswith("output_file\t"):
@@ -163,27 +158,18 @@ def says_unfinished(page: Path) -> bool:
     return page.is_file() and UNFINISHED.encode() in page.read_bytes()
 
 
-def _noted(results: Path, trust: bool = False) -> tuple[str, str]:
-    """Return the command that continues the study, and the config below it; empty without a start here."""
+def _anyone(config: Path, body: bytes) -> bool:
+    return True
+
+
+def _noted(results: Path, accepted: Callable[[Path, bytes], bool]) -> tuple[str, str]:
+    """Return the command that continues the study, and the config below it; empty unless it is `accepted`."""
     path = results / CONFIG
     body = path.read_bytes() if path.is_file() else b""
-    if not (trust or _is_own(results, body)) or not body.startswith(BEGIN.encode()):
+    if not body.startswith(BEGIN.encode()) or not accepted(path, body):
         return "", ""
     first, _, rest = body.decode(errors="replace").partition("\n")
     return first.removeprefix("# "), rest
-
-
-def _is_own(results: Path, body: bytes) -> bool:
-    """Return whether a start of this user wrote `body` as the config of the results in this folder."""
-    with contextlib.suppress(OSError):
-        return _record(results).read_text() == hashlib.sha256(body).hexdigest()
-    return False
-
-
-def _record(results: Path) -> Path:
-    """Return the file with the SHA-256 of the config of results, where nobody else writes."""
-    name = hashlib.sha256(os.fsencode(os.path.abspath(results))).hexdigest()
-    return platformdirs.user_state_path("headspec") / "starts" / name
 
 
 def _targets(command: str) -> list[str]:

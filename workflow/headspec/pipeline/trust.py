@@ -1,0 +1,93 @@
+"""Which results this user began in this place, with the code that is there now.
+
+Asking Snakemake about a study runs the code of its folder, so that results of others are only data. Each
+start notes the SHA-256 of the config that it writes, and of that code, in the user's own folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+import yaml
+
+from headspec.config import plugged
+from headspec.errors import StorageError
+from headspec.provenance import code_hash, files
+
+#: what Snakemake reads in the folder of a study besides its config; a repository's workflow has a copy
+CODE = ("Snakefile", "workflow", "profiles", ".snakemake/headspec/*/workflow")
+#: folders without code of a study
+DATA = ("__pycache__", "results", "node_modules")
+
+
+def adopt(config: Path) -> None:
+    """Note that this user began the study of a config here, if a note can be written."""
+    with contextlib.suppress(OSError, StorageError):
+        body = config.read_bytes()
+        with files.atomic(_note(config)) as temporary:
+            temporary.write_text(f"{_sha256(body)}\n{code_sha256(config, body)}\n")
+
+
+def is_noted(config: Path) -> bool:
+    """Return whether a start was noted here, whatever became of the config."""
+    return _note(config).is_file()
+
+
+def wrote(config: Path, body: bytes) -> bool:
+    """Return whether a start of this user here wrote `body` as the config."""
+    return _noted(config)[:1] == [_sha256(body)]
+
+
+def began(config: Path, body: bytes) -> bool:
+    """Return whether a start of this user here wrote `body`, with the code that is here now."""
+    return wrote(config, body) and _noted(config)[1:] == [code_sha256(config, body)]
+
+
+def code_sha256(config: Path, body: bytes) -> str:
+    """Return the SHA-256 of names and contents of the code that asking Snakemake about a study runs."""
+    root = Path(os.path.abspath(config)).parents[2]
+    lines = [f"{path.relative_to(root)} {files.sha256(path)}\n" for path in sorted(set(_code(root, body)))]
+    return _sha256("".join(lines).encode())
+
+
+def _code(root: Path, body: bytes) -> Iterator[Path]:
+    """Yield the files with code of a study in the folder `root`, without the library that runs already."""
+    for top in (path for name in CODE for path in root.glob(name)):
+        if top.is_file():
+            yield top
+        elif top.resolve() != code_hash.LIBRARY.parent.resolve():
+            yield from _below(top)
+    with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
+        if plugged.named(yaml.safe_load(body)):  # which may import any module of the folder
+            yield from (path for path in _below(root) if path.suffix == ".py")
+
+
+def _below(top: Path) -> Iterator[Path]:
+    """Yield the files below a folder that are neither hidden nor in an environment of Python."""
+    for at, folders, names in os.walk(top, followlinks=True):
+        if "pyvenv.cfg" in names or len(Path(at).parts) - len(top.parts) > 20:  # or in a loop of links
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if name[0] != "." and name not in DATA]
+        yield from (path for name in names if name[0] != "." and (path := Path(at, name)).is_file())
+
+
+def _noted(config: Path) -> list[str]:
+    with contextlib.suppress(OSError, ValueError):
+        return _note(config).read_text().split()
+    return []
+
+
+def _note(config: Path) -> Path:
+    """Return the file with the note of the study of a config, where nobody else writes."""
+    name = hashlib.sha256(os.fsencode(os.path.abspath(config.parent))).hexdigest()
+    return platformdirs.user_state_path("headspec") / "starts" / name
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
