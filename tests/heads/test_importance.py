@@ -1,5 +1,7 @@
 """Importance of heads: one derivative per example, averaged in folds."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +36,19 @@ def test_importance_is_the_mean_absolute_value_per_sample(model, data, caplog):
         frame = importance(model, data, 12, rng(), CPU)
     assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
     assert "100 %, 36 of 36 examples" in caplog.text and caplog.text.endswith(", r\n")
+
+
+def test_samples_that_repeat_are_in_one_fold_and_a_line_says_how_many(model, data, caplog):
+    once = copy.copy(data["a"])
+    once.ids = [once.ids[row % 15] for row in range(len(once))]
+    once.lengths = np.array([len(ids) for ids in once.ids])
+    assert len({tuple(ids) for ids in once.ids}) == 15
+    frame = importance(model, {"a": once}, 99, rng(), CPU)
+    assert "task 'a': 8 of 23 samples repeat another" in caplog.text
+    assert frame["fold"].nunique() == FOLDS and frame.groupby(["layer", "head"])["n"].sum().eq(23).all()
+    caplog.clear()
+    importance(model, {"a": data["a"]}, 99, rng(), CPU)
+    assert "repeat" not in caplog.text
 
 
 def test_derivatives_are_those_of_a_model_whose_pruned_heads_are_closed(model, data):

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from headspec.errors import DataError
 from headspec.heads.ranking import (
+    blocks,
     bottom_heads,
     fold_means,
     importance_map,
@@ -119,11 +120,23 @@ def test_a_table_of_ragged_layers_is_the_map_that_it_was_made_of():
     """Layers without a row have no head; what folds average is what the map has."""
     exists = np.arange(3) < np.array([0, 3, 0, 2])[:, None]
     values = np.where(exists, np.arange(7 * 12.0).reshape(7, 4, 3), np.nan)
-    frame = fold_means(3, importance=values).assign(task="a")
+    frame = fold_means(np.arange(7) % 3, importance=values).assign(task="a")
     assert len(frame) == 3 * exists.sum() and frame["importance"].notna().all()
     assert frame.groupby("fold")["n"].first().tolist() == [3, 2, 2]
     shuffled = pd.concat([frame, frame.assign(task="b", importance=99)]).sample(frac=1, random_state=0)
     np.testing.assert_allclose(importance_map(shuffled, "a"), values.mean(axis=0))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 12))
+def test_blocks_have_as_many_distinct_inputs_and_keep_repeats_together(inputs, folds):
+    fold = blocks([(value, value) for value in inputs], folds)
+    distinct = [{value for value, own in zip(inputs, fold, strict=True) if own == k} for k in set(fold)]
+    assert len(distinct) == min(folds, len({*inputs})) and set(fold) == {*range(len(distinct))}
+    assert sum(map(len, distinct)) == len(set.union(*distinct))
+    sizes = [len(own) for own in distinct]
+    assert max(sizes) - min(sizes) <= 1
+    seen = [fold[inputs.index(value)] for value in dict.fromkeys(inputs)]
+    assert seen == sorted(seen)
 
 
 def test_importance_map_suggests_the_nearest_task():

@@ -6,6 +6,7 @@ import pytest
 
 from headspec import tables
 from headspec.config.runs import Run
+from headspec.heads.ranking import blocks, fold_means
 from headspec.heads.reliability import agreement, reliability
 from support.schemas import SCHEMAS
 
@@ -40,11 +41,27 @@ def test_agreement_in_closed_form():
     assert agreement(*ragged, 0.3) == result
 
 
-def test_halves_are_even_and_odd_folds():
-    frame = importance({"a": [UP, UP[::-1, ::-1], UP, UP[::-1, ::-1]], "b": [UP, UP, UP, UP]})
+def test_halves_are_first_and_last_folds():
+    frame = importance({"a": [UP, UP, UP[::-1, ::-1], UP[::-1, ::-1]], "b": [UP, UP, UP, UP]})
     table = reliability([(run(0), frame)], 0.5).query("kind == 'split_half'").set_index("task")
     assert len(table) == 2 and table[["against", "seed_b"]].isna().all(axis=None)
     np.testing.assert_allclose(table.loc[["a", "b"], ["spearman", "top_overlap"]], [[-1, 0], [1, 1]])
+
+
+def test_samples_that_say_nothing_of_heads_have_no_reliability_however_often_they_repeat():
+    """Halves of interleaved samples agree by .8 here, as they share inputs; one input has no halves."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(40):
+        inputs = rng.integers(0, 60, 400)
+        values = rng.random((60, 3, 4))[inputs]
+        frame = fold_means(blocks([*inputs], 10), importance=values).assign(task="a")
+        table = reliability([(run(0, "a"), frame)], 0.5)
+        found.append(table.query("kind == 'split_half'")["spearman"].item())
+    assert abs(np.mean(found)) < 3 * np.std(found) / 40**0.5 < 0.2
+    frame = fold_means(blocks([0] * 20, 10), importance=values[:20]).assign(task="a")
+    row = reliability([(run(0, "a"), frame)], 0.5).iloc[0]
+    assert row["kind"] == "split_half" and row[["spearman", "top_overlap"]].isna().all()
 
 
 def test_every_pair_of_seeds_of_the_same_runs_in_any_order_and_in_any_process(tmp_path):

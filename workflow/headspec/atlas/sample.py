@@ -36,7 +36,8 @@ def measure_folds(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
 
     `values` are (n, layers, heads), in the order of `sampled`; nan where a head or its value does not exist.
     """
-    return ranking.fold_means(FOLDS, value=values).assign(task=task, measure=measure)
+    fold = np.arange(len(values)) % FOLDS
+    return ranking.fold_means(fold, value=values).assign(task=task, measure=measure)
 
 
 def specific(heads: pd.DataFrame) -> pd.DataFrame:

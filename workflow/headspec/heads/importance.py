@@ -13,13 +13,14 @@ import pandas as pd
 import torch
 from torch import nn
 
-from headspec.heads.ranking import fold_means
+from headspec.data.quality import MANY
+from headspec.heads.ranking import blocks, fold_means
 from headspec.models.attention.interface import evaluating
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device, require_finite
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
-from headspec.progress import Progress
+from headspec.progress import Progress, log
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Losses = Callable[[], torch.Tensor]
@@ -100,7 +101,8 @@ IMPORTANCE = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
 
-fold: tenth of the samples; importance is the mean over folds, weighted by n
+fold: tenth of the distinct samples, with those that repeat them; importance is the mean over folds, weighted
+    by n
 fisher: mean squared derivative: diagonal empirical Fisher information
 """
 
@@ -188,6 +190,7 @@ def importance(
     I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4): the mean over folds,
     weighted by n. `fisher` is the mean squared derivative, the diagonal of the empirical Fisher information
     of the gates. `samples` training samples are drawn per task with `rng`; a task with fewer uses all.
+    Samples with the same tokens are in one fold, so that halves of the folds are as good as other samples.
     """
     drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
     progress = Progress(sum(map(len, drawn.values())), "examples")
@@ -195,5 +198,9 @@ def importance(
     for task, rows in drawn.items():
         gradients = gate_gradients(model, task, examples[task], rows, device, progress)
         absolute, square = np.abs(gradients), np.square(gradients, dtype=float)
-        frames.append(fold_means(FOLDS, importance=absolute, fisher=square).assign(task=task))
+        tokens = [tuple(examples[task].ids[row]) for row in rows]
+        if (repeated := len(tokens) - len({*tokens})) >= MANY * len(tokens):
+            log.warning("task '%s': %d of %d samples repeat another", task, repeated, len(tokens))
+        means = fold_means(blocks(tokens, FOLDS), importance=absolute, fisher=square)
+        frames.append(means.assign(task=task))
     return pd.concat(frames, ignore_index=True)

@@ -1,7 +1,7 @@
 """Importance of heads by folds and as a map (layers, heads), and its most and least important heads."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,32 @@ from headspec.errors import DataError, listing, nearest
 from headspec.head_arrays import as_array, existing
 
 
-def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
-    """Return means over each fold, a row per fold, layer and existing head; example i is in fold i % `folds`.
+def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
+    """Return the fold of each example, (n,): blocks of as many distinct inputs, in the order of the examples.
 
-    `values` maps measures to (n, layers, heads), nan where there is no head. Columns are fold, layer, head, n
-    (examples) and `values`. There are no more folds than examples.
+    Examples with the same input share a fold, since what repeats in two folds makes them agree. There are no
+    more folds than distinct inputs.
     """
-    first = next(iter(values.values()))
-    n, exists = len(first), existing(first[0])
-    numbers = range(min(folds, n))
-    fold, layer, head = np.nonzero(np.broadcast_to(exists, (len(numbers), *exists.shape)))
-    sizes = np.array([len(range(number, n, folds)) for number in numbers])
+    number, distinct = pd.factorize(pd.Series(inputs, dtype=object))
+    fold: NDArray[np.intp] = number * min(folds, len(distinct)) // len(distinct)
+    return fold
+
+
+def fold_means(fold: NDArray[np.intp], **values: np.ndarray) -> pd.DataFrame:
+    """Return means over each fold, a row per fold, layer and existing head.
+
+    `fold` is (n,), from 0 without gaps; `values` maps measures to (n, layers, heads), nan where there is no
+    head. Columns are fold, layer, head, n (examples) and `values`.
+    """
+    exists = existing(next(iter(values.values()))[0])
+    sizes = np.bincount(fold)
+    members = [fold == number for number in range(len(sizes))]
+    number, layer, head = np.nonzero(np.broadcast_to(exists, (len(sizes), *exists.shape)))
     means = {
-        name: np.stack([measured[i::folds].mean(axis=0, dtype=float)[exists] for i in numbers]).ravel()
+        name: np.stack([measured[own].mean(axis=0, dtype=float)[exists] for own in members]).ravel()
         for name, measured in values.items()
     }
-    return pd.DataFrame({"fold": fold, "layer": layer, "head": head, "n": sizes[fold], **means})
+    return pd.DataFrame({"fold": number, "layer": layer, "head": head, "n": sizes[number], **means})
 
 
 def importance_map(importance: pd.DataFrame, task: str, column: str = "importance") -> NDArray[np.float64]:

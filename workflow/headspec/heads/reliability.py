@@ -25,7 +25,7 @@ RELIABILITY = Schema(
 """Table `reliability`: a row for each mixture, method, task, kind, against, seed_a and seed_b.
 tables/reliability.parquet
 
-kind: what is compared: `split_half` (even and odd folds), `seeds`, `tasks` of a run, or `methods`
+kind: what is compared: `split_half` (first and last folds), `seeds`, `tasks` of a run, or `methods`
 against: the other task or method; else null
 seed_a: seed of the run
 seed_b: the other seed, of the other method with `methods`; else null
@@ -71,11 +71,13 @@ def _mixture_rows(
     maps: dict[Run, dict[str, NDArray[np.float64]]] = {}
     for run, stored in importances:
         frame = tables.read(stored) if isinstance(stored, str) else stored
-        even = frame["fold"] % 2 == 0
         run_maps = maps[run] = {task: importance_map(frame, task) for task in run.tasks}
         for task in run.tasks:
-            halves = importance_map(frame[even], task), importance_map(frame[~even], task)
-            rows.append(_row(run, task, "split_half") | agreement(*halves, fraction))
+            own = frame[frame["task"] == task]
+            first = own["fold"] < own["fold"].nunique() // 2
+            halves = [importance_map(half, task) for half in (own[first], own[~first]) if len(half)]
+            agreed = agreement(*halves, fraction) if len(halves) == 2 else {}
+            rows.append(_row(run, task, "split_half") | agreed)
         for task, other in itertools.combinations(run.tasks, 2):
             agreed = agreement(run_maps[task], run_maps[other], fraction)
             rows += [_row(run, a, "tasks", b) | agreed for a, b in ((task, other), (other, task))]

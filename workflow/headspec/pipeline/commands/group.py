@@ -74,8 +74,7 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
                 f"--encoders: got {encoders}, expected 1 to {len(pairs.tasks)}, the number of tasks"
             )
         chosen, exact = partition.best_partition(pairs.value, encoders)
-        picked = pairs.by == MEASURED and encoders > 1  # there is one way to take one encoder
-        lines = [*_groups(pairs, model, chosen, exact, picked), *_worth(pairs, chosen, encoders, picked, own)]
+        lines = [*_groups(pairs, model, chosen, exact, encoders), *_worth(pairs, chosen, encoders, own)]
         if pairs.gain is not None:
             name = figure or results / (f"groups.{model}.png" if len(models) > 1 else "groups.png")
             _draw(own, pairs, chosen, name)
@@ -129,8 +128,8 @@ def _named(matrices: dict[str, Floats], by: str) -> Floats:
     return matrices[by]
 
 
-def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool, picked: bool) -> Iterator[str]:
-    """Yield the groups, each with its value; if they were `picked` by it, without an interval."""
+def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool, encoders: int) -> Iterator[str]:
+    """Yield the groups, each with its value."""
     searched = "" if exact else ", by annealing: not sure to be the best"
     what = pairs.by if pairs.gain is None else f"gains predicted by {pairs.by}"
     what = "measured gains" if pairs.by == MEASURED else what
@@ -141,17 +140,16 @@ def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool, picked: bo
         text = ""
         if pairs.gain is not None:
             own = partition.weights((group,), len(pairs.tasks)) * len(pairs.tasks) / len(group)
-            text = _points(_value(pairs, own), interval=not picked) if len(group) > 1 else "alone"
+            text = _points(_value(pairs, own), interval=encoders == 1) if len(group) > 1 else "alone"
         yield f"  {number}  {text:<{GAIN}}{', '.join(names)}"
 
 
-def _worth(
-    pairs: Pairs, chosen: Partition, encoders: int, picked: bool, frames: dict[str, pd.DataFrame]
-) -> Iterator[str]:
+def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.DataFrame]) -> Iterator[str]:
     """Yield what these and other groups gain, by measured gains of pairs.
 
-    Groups that were `picked` by these gains have no interval, nor has their gain once trained: a pair among
-    them is one of these pairs, and all gains of a task share the run of the task alone.
+    Groups that were chosen have no interval, nor has their gain once trained. All gains of a task share the
+    run of the task alone: where it is bad by chance, measured gains are high, those predicted from them, too,
+    and so is what a group gains over it.
     """
     k = len(pairs.tasks)
     if pairs.gain is None:
@@ -179,11 +177,11 @@ def _worth(
     if (trained := partition.trained(frames["gains"], pairs.group_names(chosen))) is not None:
         lines["these groups, trained"] = trained
     for name, value in lines.items():
-        judged = name in ("all together", last) or not (picked or name == BEST)
+        judged = encoders == 1 or name in ("all together", last)  # there is one way to take one encoder
         yield f"{name:<{LABEL}}{_points(value, 2 if saved and name == per else 1, judged)}"
-    if picked:
-        yield "Groups that these gains chose have no interval: they are the best of many. To judge them,"
-        yield "train them and each task alone in a study with other seeds."
+    if encoders > 1:
+        yield "Groups chosen by gains, measured or predicted, have no interval. To judge them, train them and"
+        yield "each task alone in a study with other seeds."
 
 
 def _value(pairs: Pairs, weights: Floats) -> Value:
