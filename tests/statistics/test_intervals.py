@@ -51,31 +51,31 @@ def test_coverage_over_seeds_and_examples(seeds, share):
     assert 0.92 < covered.mean() < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
 
 
-#: how many times as often as promised p is at most 0.05, 0.01 and 0.001, at most, by the number of seeds
-WORST = {3: (1.4, 2.8, 8), 5: (1.2, 1.7, 3.5), 10: (1.1, 1.3, 1.7)}
-
-
 @simulated((3, 5), seeds=[3, 5, 10], spread=[0, 0.5, 2, 5, 12])
 def test_p_over_seeds_and_examples_errs_as_often_as_it_says(seeds, spread):
-    """`spread`: standard deviation of seeds, as a multiple of that over examples.
+    """In families of one, ten and 144 tests. `spread`: standard deviation of seeds, over examples it is 1.
 
     Few seeds are alike by chance: the p of the interval is below 0.001 nine times too often with three.
     """
     rng = np.random.default_rng([seeds, int(10 * spread)])
-    worst = (1, 1, 1) if seeds == 3 and spread <= 2 else WORST[seeds]
-    times = dict(zip((0.05, 0.01, 0.001), worst, strict=True))
-    found, studies = dict.fromkeys(times, 0), 40_000
+    levels = 0.05 / np.array([1, 10, 144])
+    found, studies = np.zeros(3), 40_000
     for _ in range(10):
         part = studies // 10
         values = rng.normal(0, spread, (seeds, part)) + rng.normal(size=part)
         values += rng.normal(0, 0.5, (seeds, part))
         bootstrap = values + rng.normal(size=(150, 1, part)) + rng.normal(0, 0.5, (150, seeds, part))
         p = p_over_seeds_and_examples(values, bootstrap)
-        found = {level: n + int((p <= level).sum()) for level, n in found.items()}
-    for level, n in found.items():
-        assert n / studies <= times[level] * level + 2 * np.sqrt(times[level] * level / studies)
-    if seeds == 3 and spread == 5:
-        assert found[0.01] / studies > 1.8 * 0.01  # what is said is not far above what is
+        found += (p <= levels[:, None]).sum(axis=1)
+    most = levels * (1.2 if seeds < 10 else 1.4)  # some p_holm is below 0.05 in 6 or 7 % of families
+    assert (found / studies <= most + 3 * np.sqrt(most / studies)).all(), found / studies / levels
+
+
+def test_seeds_that_are_exactly_alike_leave_p_to_the_examples():
+    rng = np.random.default_rng(0)
+    for value, low, high in ((0.3, 0, 1e-9), (0.03, 0.08, 0.4), (0, 1, 1)):
+        sampled = np.repeat(value + 0.02 * rng.normal(size=(2000, 1)), 4, axis=1)
+        assert low <= p_over_seeds_and_examples(np.full(4, value), sampled) <= high
 
 
 @simulated((3, 0.4, 0.5), seeds=[3, 5, 10], share=[0, 0.4, 0.8], draws=[0.1, 0.5, 0.9])

@@ -106,15 +106,16 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders 
 
     It is nan with one or two seeds. If the estimates are means over random orders, it covers `orders` too.
 
-    It is the larger of two. One is the level at which the interval of `over_seeds_and_examples` just misses
-    0. It is too small far below 0.05, because a few seeds are alike by chance now and then. The other is the
-    normal p, averaged over possible variances between seeds: their root has a half-Cauchy prior, scaled by
-    the standard error over examples (Gelman 2006).
+    It is the largest of three, each too small where another is not: the level at which the interval of
+    `over_seeds_and_examples` just misses 0, as a few seeds are alike by chance now and then; the normal p,
+    averaged over possible variances between seeds, whose root has a half-Cauchy prior scaled by the standard
+    error over examples (Gelman 2006), where seeds vary much more; and Student's t of the seeds alone, where
+    they vary less.
 
-    It remains too small for few seeds that vary 3 to 15 times as much as means over the examples. With 3, 5
-    and 10 seeds, simulated p is at most 0.05 up to 1.4, 1.2 and 1.1 times as often as that, at most 0.01 up
-    to 2.8, 1.7 and 1.3 times, and at most 0.001 up to 8, 3.5 and 1.7 times; three seeds that vary up to twice
-    as much keep the level.
+    In simulated families of 1 to 144 tests without any effect, the smallest p_holm is below 0.05 in at most
+    6 % of studies with three or five seeds and 7 % with ten, whatever the ratio of the variation of seeds to
+    that over examples. In families of ten, a difference of five standard errors is found in 99, 39, 20 and
+    16 % of studies of three seeds at ratios 0, 1, 2 and 3, and in 99, 97, 82 and 68 % with five.
     """
     n, mean = len(values), values.mean(axis=0)
     if n < FEWEST:
@@ -131,12 +132,12 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
     squared_error, freedom = _variance(n, variance, shared, interaction, np.inf)
     distance, error = np.abs(mean), np.sqrt(squared_error)
     p = 2 * stdtr(freedom, -np.divide(distance, error, out=np.zeros_like(error), where=error > 0))
-
     ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * distance.ndim)  # of both standard deviations
     between_seeds = np.square(ratio) * shared
     between_estimates = between_seeds + interaction
     squares = (n - 1) * variance
     with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.fmax(p, 2 * stdtr(n - 1, -distance / np.sqrt(variance / n)))  # of seeds alone
         likelihood = -(n - 1) / 2 * np.log(between_estimates) - squares / (2 * between_estimates)
         weights = np.exp(likelihood - likelihood.max(axis=0)) * ratio / (1 + np.square(ratio))
         averaged = np.average(
