@@ -8,7 +8,7 @@ random labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +55,8 @@ heads: `best` before training on the other half of the sentences, or `mean`
 before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
 change: accuracy minus `before`, mean over seeds
 """
-#: random signs of folds in a test: p of families of 800 labels can still be below 0.05 after correction
-FLIPS = 2**14
+#: random signs of folds in a test: at least, for each row of its family, and at most
+FLIPS = 2**14, 200, 2**18
 #: which heads: the best of each label, or all of them
 BEST, MEAN = "best", "mean"
 
@@ -215,7 +215,8 @@ def changes(
 
     `groups` are those of `probes`; runs of two groups are paired by place, and a single one stands for all.
     p is the larger of two: for other seeds and sentences, whose variance a few units do not show; and by
-    permutation of before and after in whole folds, for these runs.
+    permutation of before and after in whole folds, for these runs. p_holm corrects the rows of all labels
+    together apart from those of single labels, over the comparisons of a model, task and choice of heads.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), members in groups.items():
@@ -229,25 +230,36 @@ def changes(
         untrained = before[start]
         seeds = max(map(len, groups_of_task.values()))
         weights = _weights(untrained[0].found.n.shape[1], seeds, resamples, confidence, seed)
+        compared = [*_compared(groups_of_task, task, start)]
         rng = np.random.default_rng(derive(seed, "permuted folds of probes"))
-        flips = rng.choice([-1.0, 1.0], (FLIPS, weights.shape[1]))
+        fewest, by_row, most = FLIPS
+        draws = min(max(fewest, by_row * len(compared) * len(untrained[0].labels)), most)
+        flips = rng.choice([-1.0, 1.0], (draws, weights.shape[1]))
         for heads in (BEST, MEAN):
             rows = []
-            for (mixture, method), after in groups_of_task.items():
-                if method in UNTRAINED:
-                    continue
-                compared = {start: untrained}
-                if method != SINGLE and (task, SINGLE) in groups_of_task:
-                    compared[SINGLE] = groups_of_task[task, SINGLE]
-                if method not in (SINGLE, TUNED) and (mixture, TUNED) in groups_of_task:
-                    compared[TUNED] = groups_of_task[mixture, TUNED]
-                for name, other in compared.items():
-                    change = _change(other, after, untrained, heads, weights, flips, confidence)
-                    rows.append(change.assign(before=name, mixture=mixture, method=method))
-            family = pd.concat(rows, ignore_index=True)
-            family["p_holm"] = holm(family["p_value"]) if family["p_value"].notna().all() else np.nan
-            frames.append(family.assign(model=model, task=task, heads=heads))
+            for name, mixture, method in compared:
+                other, after = groups_of_task[name], groups_of_task[mixture, method]
+                change = _change(other, after, untrained, heads, weights, flips, confidence)
+                rows.append(change.assign(before=name[1], mixture=mixture, method=method))
+            found = pd.concat(rows, ignore_index=True)
+            found["p_holm"] = found["p_value"].groupby(found["label"].isna()).transform(holm)
+            frames.append(found.assign(model=model, task=task, heads=heads))
     return pd.concat(frames, ignore_index=True)[list(PROBE_CHANGES.columns)]
+
+
+def _compared(
+    groups: Collection[tuple[str, str]], task: str, start: str
+) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """Yield the group before, and mixture and method after, of all comparisons of a task."""
+    untrained = next(group for group in groups if group[1] == start)
+    for mixture, method in groups:
+        if method in UNTRAINED:
+            continue
+        yield untrained, mixture, method
+        if method != SINGLE and (task, SINGLE) in groups:
+            yield (task, SINGLE), mixture, method
+        if method not in (SINGLE, TUNED) and (mixture, TUNED) in groups:
+            yield (mixture, TUNED), mixture, method
 
 
 def _change(
