@@ -1,6 +1,6 @@
 """Tables of the studies that are kept, and how pages write numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,18 @@ def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 def dissociation(row: pd.Series) -> str:
     """D with its interval, and a mark where a pruned model is at chance."""
     return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list as Markdown."""
+    return "".join(f"- {line}\n" for line in lines)
+
+
+def sides(rows: pd.DataFrame) -> str:
+    """How many intervals of differences exclude 0: ``of 9 intervals 1 is above 0, none below``."""
+    above, below = int((rows["ci_low"] > 0).sum()), int((rows["ci_high"] < 0).sum())
+    verb = "is" if above == 1 else "are"
+    return f"of {len(rows)} intervals {above or 'none'} {verb} above 0, {below or 'none'} below"
 
 
 def points(value: float, low: float, high: float) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy import stats
 
 from headspec.head_arrays import KINDS, first_rows
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import importance
 from pages import kept
-from pages.kept import markdown, of_runs, table
+from pages.kept import bullets, markdown, of_runs, points, sides, table
 
 STUDY = "translation"
 TASKS = ("german", "french")
@@ -94,6 +95,39 @@ def agreement() -> str:
     return markdown(["", "rank correlation", f"overlap of the top {FRACTION:.0%}"], lines)
 
 
+def findings() -> str:
+    """What the tables show, and no more."""
+    between = table(STUDY, "reliability").groupby("kind")["spearman"].agg(["min", "max"])
+    ranges = {kind: _range(*between.loc[kind]) for kind in ("tasks", "split_half", "seeds")}
+    found = table(STUDY, "fractions")
+    return bullets(
+        [
+            f"**Both languages rank heads alike**: by {ranges['tasks']} in the same seed, halves of the "
+            f"samples by {ranges['split_half']}, two seeds by {ranges['seeds']} (Spearman).",
+            f"**Few D differ from 0**: of languages, {sides(found[found['task'] != 'mean'])}; of the mean, "
+            f"{sides(found[found['task'] == 'mean'])}. Wide ones do not exclude heads for one language.",
+            "**BLEU without random heads of the same layers**, minus BLEU without the language's own, at 30 %: "
+            f"{', '.join(map(_random_heads, TASKS))} (intervals over seeds alone).",
+        ]
+    )
+
+
+def _range(low: float, high: float) -> str:
+    low, high = f"{low:.2f}", f"{high:.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _random_heads(task: str) -> str:
+    """BLEU without random heads of the layers of a language's own, minus BLEU without its own."""
+    by_seed = []
+    for frame in of_runs(STUDY, "pruning").values():
+        rows = frame[(frame["metric"] == "bleu") & (frame["order"] != "bottom") & (frame["task"] == task)]
+        value = rows[(rows["fraction"] - FRACTION).abs() < 1e-9].groupby("pruned_for")["value"].mean()
+        by_seed.append(value["random_by_layer"] - value[task])
+    low, high = stats.t.interval(0.95, len(by_seed) - 1, np.mean(by_seed), stats.sem(by_seed))
+    return f"{task} {points(float(np.mean(by_seed)), low, high)}"
+
+
 def figure() -> Figure:
     """Maps of importance."""
     return importance.draw_importance(of_runs(STUDY, "importance"), TASKS, TOP, LAYERS)
@@ -104,5 +138,6 @@ BLOCKS = {
     "translation: dissociation": dissociation,
     "translation: kinds": kinds,
     "translation: agreement": agreement,
+    "translation: findings": findings,
 }
 FIGURES = {"translation.png": figure}

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.head_arrays import KINDS
 from headspec.plots.kept_heads import draw_kept_kinds
-from pages.kept import config, markdown, points, table
+from pages.kept import bullets, config, markdown, points, table
 
 #: studies, and the heads that can close in each
 STUDIES = {"translation-heads": "all", "translation-encoder": "encoder"}
@@ -48,7 +48,6 @@ def budgets() -> str:
                 less = ""
                 if row["way"] != "whole":
                     less = points(row["difference"], row["ci_low"], row["ci_high"])
-                    less += " *" if row["p_holm"] < 0.05 else ""
                 yield [closing, name(row, study), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
 
     return markdown(["heads that can close", "method", "heads kept", "BLEU", "minus `whole`"], rows())
@@ -81,6 +80,55 @@ def kinds() -> str:
     )
 
 
+def findings() -> str:
+    """What the tables show, and no more."""
+    lost = _minus("whole", "translation-heads"), _minus("whole", "translation-encoder")
+    few = {method: rows[rows["fraction"].notna()] for method, rows in lost[0].groupby("way")}
+    pruned = pd.concat([rows for method, rows in few.items() if method != "fresh"])
+    penalty = lost[0][lost[0]["heads"].round() == 55].iloc[0]
+    encoder = lost[1][lost[1]["fraction"].notna()].iloc[0]
+    least, most = -100 * pruned["difference"].max(), -100 * pruned["difference"].min()
+    others = _minus("importance", "translation-heads")
+    others = others[others["way"] != "fresh"].sort_values("way")
+    minus = ", ".join(f"`{row['way']}` {_interval(row)}" for _, row in others.iterrows())
+    return bullets(
+        [
+            "**Encoder self-attention goes first**, as in Voita et al.: more cross-attention stays, with an "
+            f"interval above 0, by {_above('share', 'encoder')}.",
+            "**Cross-attention goes last** in their study: here, more of it stays than of decoder "
+            f"self-attention by {_above('share', 'decoder')}.",
+            "**Cross-attention stays in higher layers** than decoder self-attention by "
+            f"{_above('depth', 'decoder')}.",
+            f"**Most heads can go**: minus the whole model, 55 of 144 heads score {_interval(penalty)}, 10 of "
+            f"the 48 encoder heads with all others {_interval(encoder)} (Voita et al.: -0.15).",
+            f"**Methods with 36 heads, minus `importance`**: {minus}.",
+            f"**From fresh weights**, the 36 heads of `l0` score {_interval(few['fresh'].iloc[0])}; models that "
+            f"are pruned to 36 heads lose {least:.1f} to {most:.1f} (in Voita et al., fresh ones lose more). "
+            "No other 36 heads were trained so, which leaves open whether these matter.",
+        ]
+    )
+
+
+def _minus(other: str, study: str) -> pd.DataFrame:
+    """Rows of BLEU of a study that are compared with a method."""
+    found = table(study, "budgets")
+    return found[(found["metric"] == "bleu") & (found["task"] == "german") & (found["against"] == other)]
+
+
+def _interval(row: pd.Series) -> str:
+    return points(row["difference"], row["ci_low"], row["ci_high"])
+
+
+def _above(column: str, other: str) -> str:
+    """Methods by which the `column` of cross-attention is above that of `other`, of all."""
+    found = table("translation-heads", "kept_kinds")
+    found = found[~found["way"].isin(["whole", "fresh"])]
+    found = found[(found["kind"] == "cross") & (found["against"] == other)]
+    found = found.sort_values("heads", ascending=False, kind="stable")
+    above = [name(row, "translation-heads") for _, row in found[found[f"{column}_low"] > 0].iterrows()]
+    return f"{len(above)} of {len(found)} ({'; '.join(above)})"
+
+
 def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
@@ -88,5 +136,9 @@ def figure() -> Figure:
     return draw_kept_kinds(found, PRUNING_METHODS.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
-BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}
+BLOCKS = {
+    "translation-heads: budgets": budgets,
+    "translation-heads: kinds": kinds,
+    "translation-heads: findings": findings,
+}
 FIGURES = {"kept-kinds.png": figure}

@@ -32,7 +32,7 @@ def means(tables: dict[PrunedRun, pd.DataFrame], draws: int, seed: int = 0) -> p
 
 def test_jaccard_and_correlation():
     a, b = np.zeros((2, 2), dtype=bool), np.zeros((2, 2), dtype=bool)
-    assert jaccard(a, b) == 1
+    assert np.isnan(jaccard(a, b))
     a[0] = b[:, 0] = True
     assert jaccard(a, b) == pytest.approx(1 / 3)
     x, y = np.random.default_rng(0).random((2, 3, 4))
@@ -105,6 +105,15 @@ def test_seeds_and_tasks_are_paired_with_their_own_kind():
     by_kind = pairs.groupby(keys, dropna=False)[["jaccard", "correlation"]].mean()
     mean = result[result["a"] == "mean"].set_index(keys)
     pd.testing.assert_frame_equal(mean[["jaccard", "correlation"]].sort_index(), by_kind.sort_index())
+
+
+def test_two_empty_sets_have_nothing_in_common_and_do_not_count():
+    drawn, empty = random_by_layer(np.random.default_rng(0)), np.zeros((3, HEADS), dtype=bool)
+    sets = {"some": (drawn, drawn, empty, empty), "none": (empty, empty)}
+    tables = {cell(s, name): rows(kept) for name, group in sets.items() for s, kept in enumerate(group)}
+    found = means(tables, 20).set_index("mixture")
+    assert found.loc["some", "jaccard"] == pytest.approx(1 / 5)  # of six pairs, one of empty sets
+    assert found.loc["none", ["jaccard", "jaccard_by_layer", "p_value", "p_holm"]].isna().all()
 
 
 def test_heads_that_all_seeds_keep_are_found_in_each_of_many_mixtures():

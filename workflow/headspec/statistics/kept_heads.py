@@ -46,7 +46,7 @@ mixture: null for tasks trained alone, which are compared over mixtures
 what: `seeds` or `tasks`, whose kept heads are compared
 within: of `seeds` the task (`all` for a shared set), of `tasks` the seed
 a, b: the two seeds or tasks, or `mean`
-jaccard: Jaccard index of the kept heads; 1 where neither keeps any
+jaccard: Jaccard index of the kept heads; null where neither keeps any, which does not count in the mean
 jaccard_by_layer: its mean with heads permuted within layers
 correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean with heads permuted
@@ -151,7 +151,8 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
         )
         for i, j in itertools.combinations(range(len(sets)), 2):
             null = jaccard(kept_null[:, i], kept_null[:, j])
-            nulls.append(null)
+            if not np.isnan(null).any():
+                nulls.append(null)
             rows.append(
                 (within, sets[i].name, sets[j].name, float(jaccard(kept[i], kept[j])), null.mean(),
                  float(correlation(gate[i], gate[j])),
@@ -160,8 +161,8 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
     if not rows:
         return []
     means = pd.DataFrame([row[3:7] for row in rows], dtype=float).mean().to_numpy()  # of those with a value
-    reached = np.mean(nulls, axis=0) >= means[0] - 1e-12
-    return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached.sum()) / (1 + draws))]
+    reached = np.sum(np.mean(nulls, axis=0) >= means[0] - 1e-12) if nulls else np.nan
+    return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached) / (1 + draws))]
 
 
 def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArray[np.int_]:
@@ -178,9 +179,9 @@ def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArra
 
 
 def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
-    """Heads in both sets (..., layers, heads), as a share of those in either, (...); 1 if both are empty."""
+    """Heads in both sets (..., layers, heads), as a share of those in either, (...); nan without any."""
     both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
-    return np.where(either == 0, 1.0, both / np.maximum(either, 1))
+    return np.where(either == 0, np.nan, both / np.maximum(either, 1))
 
 
 def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
