@@ -106,8 +106,8 @@ def findings() -> str:
             f"samples by {ranges['split_half']}, two seeds by {ranges['seeds']} (Spearman).",
             f"**Few D differ from 0**: of languages, {sides(found[found['task'] != 'mean'])}; of the mean, "
             f"{sides(found[found['task'] == 'mean'])}. Wide ones do not exclude heads for one language.",
-            "**BLEU without random heads of the same layers**, minus BLEU without the language's own, at 30 %: "
-            f"{', '.join(map(_random_heads, TASKS))} (intervals over seeds alone).",
+            "**BLEU without random heads of the same layers**, minus that without the language's own, at "
+            f"30 %: {', '.join(map(_random_heads, TASKS))} (intervals over seeds alone).",
         ]
     )
 
