@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from headspec.config.measures.heads import MEASURES
 from headspec.plots.atlas import rankings
 from pages import kept
-from pages.kept import markdown, points, table
+from pages.kept import bullets, markdown, points, table
 
 STUDY = "ag-pair"
 
@@ -23,9 +23,7 @@ def belief() -> str:
     areas = found["difference"].unstack()[mixtures].mean(axis=1).sort_values()
 
     def area(row: Any) -> str:
-        apart = row["difference_low"] > 0 or row["difference_high"] < 0
-        star = " *" if apart and row["difference_p_holm"] < 0.05 else ""
-        return points(row["difference"], row["difference_low"], row["difference_high"]) + star
+        return points(row["difference"], row["difference_low"], row["difference_high"])
 
     def lines() -> Iterator[list[str]]:
         for ranking in areas.index:
@@ -40,6 +38,32 @@ def belief() -> str:
     return markdown(["ranking", *columns, "like ablation", "like its size"], lines())
 
 
+def findings() -> str:
+    """What the table shows, and no more."""
+    found = table(STUDY, "belief")
+    found = found[(found["task"] == "mean") & (found["ranking"] != "random")].set_index("ranking")
+    like = found[["ablation_spearman", "ablation_size_spearman"]].groupby("ranking").mean()
+    signed, sized = (f"`{like[name].idxmax()}` ({like[name].max():.2f})" for name in like)
+    within = found["difference_low"].le(0) & found["difference_high"].ge(0)
+    unclear = ", ".join(f"`{name}`" for name in dict.fromkeys(found.index[within]))
+    above = (
+        found["dissociation_low"]
+        .gt(0)
+        .groupby("ranking", sort=False)
+        .sum()[found["dissociation"].groupby("ranking", sort=False).count() > 0]
+    )
+    counts = ", ".join(
+        f"`{name}` {n}" for name, n in above.sort_values(ascending=False, kind="stable").items()
+    )
+    return bullets(
+        [
+            f"Most like ablation: {signed}; most like its size: {sized}.",
+            f"The area is not told from the mean of these random orders in some pair: {unclear}.",
+            f"Pairs of three in which the interval of D lies above 0: {counts}.",
+        ]
+    )
+
+
 def figure() -> Figure:
     """Every ranking in the form of the atlas."""
     found = table(STUDY, "belief")
@@ -48,5 +72,5 @@ def figure() -> Figure:
     )
 
 
-BLOCKS = {f"{STUDY}: belief": belief}
+BLOCKS = {f"{STUDY}: belief": belief, f"{STUDY}: findings": findings}
 FIGURES = {"atlas.png": figure}

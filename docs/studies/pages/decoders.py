@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from headspec.plots.dissociation import draw_matrix
 from headspec.statistics.resampling import SIGNIFICANCE
 from pages import kept
-from pages.kept import markdown, of_runs, points, table
+from pages.kept import bullets, markdown, of_runs, points, sides, table
 
 STUDY, TUNED = "decoders", "decoders-tuned"
 TUNINGS = "prompted", "lora"
@@ -150,6 +150,48 @@ def _counts() -> list[int]:
     return sorted({n for name, n in pruned().index if name in METRICS})
 
 
+def findings() -> str:
+    """What pruning shows, and no more."""
+    found, means, most = table(STUDY, "fractions"), pruned(), _counts()[-1]
+    tasks = found[found["task"] != "mean"]
+    others = {t: means.loc[[(o, most) for o in METRICS if o != t], t].mean() for t in METRICS}
+    more = [sum(means.loc[(kind, most), t] > others[t] for t in METRICS) for kind in RANDOM]
+    alike = table(STUDY, "reliability").groupby(["kind", "task"])["spearman"].mean()
+    ranges = [f"{alike[kind].min():.2f} to {alike[kind].max():.2f}" for kind in ("seeds", "tasks")]
+    by_number = "; ".join(
+        f"{n}: {sides(rows)}, {int(rows['at_chance'].sum())} at chance"
+        for n, (_, rows) in zip(_counts(), tasks.groupby("fraction"), strict=True)
+    )
+    return bullets(
+        [
+            f"**Importance separates tasks**: rankings agree by {ranges[0]} between draws, by {ranges[1]} "
+            "with other tasks of a draw.",
+            f"**Pruning hardly does**: D of tasks by number of heads, {by_number}.",
+            f"**Random heads cost less** than other tasks' {most}: {more[0]} of {len(METRICS)} tasks keep "
+            f"more, {more[1]} with random heads of the same layers. Larger models do the same "
+            "([*Different Heads, Same Fragile Tasks*, 2026]"
+            "(https://openreview.net/forum?id=OaVF3mtujz)).",
+        ]
+    )
+
+
+def specific_findings() -> str:
+    """What heads that a task needs more than others do, and no more."""
+    curves = table(STUDY, "pruning_curves").query("order == 'top'")
+    left = curves[(curves["fraction"] - FRACTION).abs() < 1e-9].set_index(["task", "ranking"])["value"]
+    better = [t for t in METRICS if left[t, "specific"] > left[t, "importance"]]
+    areas = table(STUDY, "pruning_areas").query(
+        "task == 'mean' and order == 'top' and against == 'importance'"
+    )
+    return bullets(
+        [
+            f"**Specific heads harm their own task less** than important ones in {len(better)} of "
+            f"{len(METRICS)} tasks (not {' and '.join(t for t in METRICS if t not in better)}).",
+            f"**Areas minus `importance`'s**: {sides(areas)}.",
+        ]
+    )
+
+
 def figure() -> Figure:
     """The pruning matrix."""
     return draw_matrix(of_runs(STUDY, "pruning"), {}, [*METRICS], FRACTION, METRICS)
@@ -159,6 +201,8 @@ BLOCKS = {
     "decoders: harm": harm,
     "decoders: dissociation": dissociation,
     "decoders: draws": draws,
+    "decoders: findings": findings,
+    "decoders: specific-findings": specific_findings,
     "decoders: specific": specific,
     "decoders: rankings": rankings,
     "decoders: tuned": tuned,

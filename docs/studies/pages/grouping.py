@@ -11,7 +11,7 @@ from headspec.statistics.correlation import mantel_p, matrix_correlations, relab
 from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import Gains, measured_gains
 from pages import kept
-from pages.kept import markdown, points, table
+from pages.kept import bullets, markdown, points, sides, table
 
 STUDY, STEPS, MODEL = "grouping", "grouping-steps", "minilm"
 #: predictors of the second expectation
@@ -119,7 +119,7 @@ def expectations(study: str) -> str:
         f"`{name}` {row['spearman']:.2f} ({row['p_holm']:.3f})"
         for name, row in ((name, _score(study, name)) for name in EXPECTED)
     )
-    over = points(*_chosen(study, 3)[2])
+    over = 100 * _chosen(study, 3)[2]
     answers = {
         "1. measures add to the tasks' mean gains": f"{both['spearman']:.2f} against {base['spearman']:.2f}, "
         f"p {both['p_value']:.3f}; detectable {both['detectable']:.2f}; "
@@ -127,8 +127,8 @@ def expectations(study: str) -> str:
         "2. alone, three measures predict": f"rank correlation (p, Holm): {singles}",
         "3. pairs that dissociate less gain more": f"{_against_dissociation(study)} of D with gain; "
         f"without STS-B, which was not planned, {_against_dissociation(study, 'stsb')}",
-        "4. three predicted groups beat random ones": f"{over} points, by measured pairs; trained: "
-        f"{_trained(study, 3)}, all ten together {_trained(study, 1)}",
+        "4. three predicted groups beat random ones": f"{over:+.1f} points, by measured pairs; trained: "
+        f"{100 * _trained(study, 3).gain:+.1f}, all ten together {points(*_trained(study, 1))}",
     }
     return markdown(["expectation", "found"], iter(answers.items()))
 
@@ -141,9 +141,7 @@ def _predicted(study: str) -> np.ndarray:
     return wide.reindex(index=tasks, columns=tasks).to_numpy(dtype=float)
 
 
-def _chosen(
-    study: str, encoders: int
-) -> tuple[partition.Partition, partition.Value, partition.Value, partition.Value]:
+def _chosen(study: str, encoders: int) -> tuple[partition.Partition, float, float, float]:
     """Groups by predicted gains: their value, also minus random groups, and the best value."""
     found = _measured(study)
     k = len(found.tasks)
@@ -156,14 +154,14 @@ def _chosen(
     drawn = partition.random_partitions(len(learnt), len(chosen), RANDOM, 0)
     random = np.mean([partition.weights(one, len(learnt)) for one in drawn], axis=0)
     values = [
-        partition.value(weights, gain, low, high)
+        partition.value(weights, gain, low, high).gain
         for weights in (own, own - random, partition.weights(best, len(learnt)))
     ]
     named = tuple(tuple(learnt[task] for task in group) for group in chosen)
     return named, *values
 
 
-def _trained(study: str, encoders: int) -> str:
+def _trained(study: str, encoders: int) -> partition.Value:
     """What the chosen groups gain, or all tasks together, when they are trained."""
     tasks, unlearnt = _tasks(study), _measured(study).unlearnt
     groups = [[tasks[task] for task in group] for group in _chosen(study, encoders)[0]]
@@ -171,7 +169,7 @@ def _trained(study: str, encoders: int) -> str:
         groups = [[task for task in tasks if task not in unlearnt]]
     found = partition.trained(table(study, "gains"), groups)
     assert found is not None
-    return points(*found)
+    return found
 
 
 def groups(study: str) -> str:
@@ -182,7 +180,7 @@ def groups(study: str) -> str:
         for encoders in ENCODERS:
             chosen, value, over, best = _chosen(study, encoders)
             names = "; ".join(", ".join(tasks[task] for task in group) for group in chosen)
-            yield [str(encoders), names, points(*value), points(*over), f"{100 * best.gain:+.1f}"]
+            yield [str(encoders), names, *(f"{100 * gain:+.1f}" for gain in (value, over, best))]
 
     head = [
         "encoders",
@@ -192,6 +190,30 @@ def groups(study: str) -> str:
         "best of all, chosen by this gain",
     ]
     return markdown(head, rows())
+
+
+def findings(study: str) -> str:
+    """What the tables show, and no more."""
+    scores = table(study, "gain_prediction_scores")
+    scores = scores[(scores["held_out"] == 1) & scores["p_value"].notna()].set_index("predictor")
+    both = scores.loc["baseline+all"]
+    found, steps = _measured(study), _alone(STEPS)["value"] - _alone(study)["value"]
+    at = found.tasks.index("stsb")
+    gains_of = pd.DataFrame({"ci_low": found.low[:, at], "ci_high": found.high[:, at]}).dropna()
+    trained = table(study, "gains")
+    ten = trained[(trained["mixture"] == "ten") & ~trained["task"].isin(["mean", "stsb"])]["difference"]
+    return bullets(
+        [
+            f"**No predictor is shown to work**: the smallest p is {scores['p_value'].min():.3f} "
+            f"({scores['p_holm'].min():.3f} corrected). A correlation of {both['detectable']:.2f} by "
+            f"`baseline+all` would be found with power 0.8. Differences between a task's gains have a "
+            f"reliability of {both['reliability']:.2f} between seeds.",
+            f"**STS-B**, which learns little alone: {sides(gains_of)}. Twice the steps alone give it "
+            f"{100 * steps['stsb']:+.1f} points, its best source {100 * np.nanmax(found.gain[:, at]):+.1f}.",
+            f"**All ten tasks together** gain {points(*_trained(study, 1))}, the others without STS-B "
+            f"{100 * ten.mean():+.1f}.",
+        ]
+    )
 
 
 def figure() -> Figure:
@@ -204,6 +226,6 @@ def figure() -> Figure:
 
 BLOCKS = {
     f"{STUDY}: {fill.__name__}": lambda fill=fill: fill(STUDY)
-    for fill in (gains, scores, expectations, groups)
+    for fill in (gains, scores, expectations, groups, findings)
 }
 FIGURES = {"grouping.png": figure}

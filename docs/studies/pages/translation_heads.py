@@ -103,8 +103,8 @@ def findings() -> str:
             f"of the 48 encoder heads with all others {_interval(encoder)} (Voita et al.: -0.15).",
             f"**Methods with 36 heads, minus `importance`**: {minus}.",
             f"**From fresh weights**, the 36 heads of `l0` score {_interval(few['fresh'].iloc[0])}; models "
-            f"that are pruned to 36 heads lose {least:.1f} to {most:.1f} (in Voita et al., fresh ones lose more). "
-            "No other 36 heads were trained so, which leaves open whether these matter.",
+            f"that are pruned to 36 heads lose {least:.1f} to {most:.1f} (in Voita et al., fresh ones lose "
+            "more). No other 36 heads were trained so, which leaves open whether these matter.",
         ]
     )
 

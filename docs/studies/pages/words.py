@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from headspec.plots.gains import draw_sharing
-from pages.kept import markdown, points, table
+from pages.kept import bullets, markdown, points, sides, table
 
 #: tasks of the study of words, and the metric by which each is judged
 WORDS = {"pos": "word_accuracy", "ner": "span_f1", "dep": "las", "con": "bracket_f1", "srl": "role_f1"}
@@ -30,8 +30,7 @@ def sharing(study: str) -> str:
     def cell(task: str, mixture: str, method: str) -> str:
         where = (found["mixture"] == mixture) & (found["method"] == method)
         row = found[where & (found["task"] == task) & (found["metric"] == WORDS[task])].iloc[0]
-        mark = " *" if row["p_holm"] < 0.05 else ""
-        return points(row["difference"], row["ci_low"], row["ci_high"]) + mark
+        return points(row["difference"], row["ci_low"], row["ci_high"])
 
     def rows() -> Iterator[list[str]]:
         for task in WORDS:
@@ -102,11 +101,41 @@ def changes(study: str) -> str:
             cells = []
             for (mixture, method), before, _ in CHANGES:
                 row = of_task.loc[(mixture or task, method, before)]
-                mark = " *" if row["p_holm"] < 0.05 else ""
-                cells.append(points(row["change"], row["ci_low"], row["ci_high"]) + mark)
+                cells.append(points(row["change"], row["ci_low"], row["ci_high"]))
             yield [task, *cells]
 
     return markdown(["task", *(name for _, _, name in CHANGES)], rows())
+
+
+def findings(study: str) -> str:
+    """What the tables show, and no more."""
+    found = table(study, "sharing")
+    found = found[found["metric"] == found["task"].map(WORDS)]
+    gained = found[(found["method"] != "single") & found["difference"].notna()]
+    five = gained["mixture"] == "five"
+    pairs = gained[~five]
+    above, below = set(pairs["mixture"][pairs["ci_low"] > 0]), set(pairs["mixture"][pairs["ci_high"] < 0])
+    together = gained[five & (gained["method"] == "tuned")]
+    remedies = gained[five & (gained["method"] != "tuned")]
+    reach = (gained["ci_high"] - gained["ci_low"]) / 2
+    changed = table(study, "probe_changes")
+    changed = changed[changed["label"].isna() & (changed["before"] == "pretrained")]
+    changed = changed[changed["method"].isin(["single", "tuned"])]
+    best, mean = (
+        changed[(changed["heads"] == heads) & changed["mixture"].isin([*WORDS, "five"])]
+        for heads in ("best", "mean")
+    )
+    return bullets(
+        [
+            f"**A pair helps one task and hurts the other**: {sides(pairs)}; in {len(above & below)} of "
+            f"{pairs['mixture'].nunique()} pairs one of each.",
+            f"**All five come last**: with all five, {sides(together)}; with `even` and `iat`, "
+            f"{sides(remedies)}.",
+            f"**Heads lose what they know**: of the heads that knew most, {sides(best)}; of the mean head, "
+            f"{sides(mean)} (alone and all five, minus pretrained).",
+            f"Intervals reach {100 * reach.min():.1f} to {100 * reach.max():.1f} points to each side.",
+        ]
+    )
 
 
 def figure(study: str) -> Figure:
@@ -120,5 +149,6 @@ BLOCKS = {
     "stemcell-minilm: probes": lambda: probes("stemcell-minilm"),
     "stemcell-minilm: changes": lambda: changes("stemcell-minilm"),
     "stemcell-minilm: gates": lambda: gates("stemcell-minilm"),
+    "stemcell-minilm: findings": lambda: findings("stemcell-minilm"),
 }
 FIGURES = {"words.png": lambda: figure("stemcell-minilm")}
