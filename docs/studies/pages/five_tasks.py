@@ -178,7 +178,8 @@ def findings() -> str:
     return bullets(
         [
             "**The table has ten seeds**. The three preregistered ones, on a CPU and with F1 of pairs that "
-            "are not duplicates, had shown three double pairs, three single ones and four without dissociation.",
+            "are not duplicates, had shown three double pairs, three single ones and four without "
+            "dissociation.",
             f"**Five tasks at once**: mean D {size}, in the paper {PAPER:.1f}.",
             f"**Tuned minus frozen**, in pairs that every frozen model learnt: {learnt}. A frozen encoder "
             "never learns QQP (its F1 is lower than if it always said duplicate) nor, with some seeds, QNLI "
