@@ -10,8 +10,7 @@ import pytest
 from headspec.config.sections.task import Task
 from headspec.data.sources import readers, sentences, split_files, text_files
 from headspec.data.sources.formats import registry
-from headspec.pipeline import preflight
-from support.data.sources import Files, conllu, content, csv, rows, study, texts, warnings, written
+from support.data.sources import Files, conllu, content, csv, rows, texts, warnings, written
 from support.paths import ROOT
 
 # --- splits
@@ -124,17 +123,28 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     task = Task(source="package:carries_data/r.csv")
     assert len(rows(str(task.source))["train"]) == 20 and "carries_data" not in sys.modules
-    assert readers.version(str(task.source)) == "" and readers.files(task) == []
+    assert readers.version(str(task.source)) == "" and [path.name for path in readers.files(task)] == [
+        "r.csv"
+    ]
 
 
-@pytest.mark.parametrize("name", ["na{set}me.csv", "{split}/train.csv", "{ x}.csv", "a{}b.csv"])
-def test_names_that_snakemake_would_fill_in_are_refused(here, name):
-    written("x", {name: csv("a")})
-    _, errors = preflight.problems(study(t=Task(source=f"x/{name.partition('/')[0]}")))
-    assert [str(error) for error in errors if "tasks.t" in str(error)] == [
-        f"tasks.t.source: got 'x/{name}', with braces that Snakemake takes for a wildcard; "
-        "expected a name without them"
-    ] * (name != "a{}b.csv")
+@pytest.mark.parametrize("source", ["x", "x/train.csv"])
+def test_the_version_of_a_source_is_that_of_names_in_it_and_contents(here, source):
+    written("x", {"train.csv": csv("a"), "notes.md": "x"})
+
+    def version(source: str) -> str:
+        return readers.version(source, readers.files(Task(source=source)))
+
+    before = version(source)
+    assert {version(f"./{source}"), version(f"x/../{source}"), version(str(Path(source).absolute()))} == {
+        before
+    }
+    (here / "x").rename(here / "y {a}")
+    assert version(moved := source.replace("x", "y {a}", 1)) == before
+    (here / "y {a}" / "notes.md").write_text("y")
+    assert version(moved) == before
+    (here / "y {a}" / "train.csv").write_bytes(csv("b"))
+    assert version(moved) != before
 
 
 # --- the page

@@ -192,6 +192,20 @@ def test_another_encoder_is_refused(source, tmp_path, edit, error: type[DataErro
     MultiTask.load(tmp_path / "whole")
 
 
+def test_an_encoder_that_was_renamed_is_found_by_the_config_of_its_study(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Path("results/s/runs/m/t/frozen/seed0")
+    save(run, folder)
+    before = MultiTask.load(run / "frozen")
+    moved, other = folder.rename(tmp_path / "moved"), local_model(tmp_path / "other", intermediate_size=64)
+    models = {"no": {"transformer": {}}, "other": {"source": str(other)}, "m": {"source": "./moved"}}
+    Path("results/s/config.yaml").write_text(json.dumps({"models": models}))
+    same(MultiTask.load(run / "frozen"), before)
+    configure(moved, layer_norm_eps=1e-6)
+    with pytest.raises(MissingError, match="pretrained.source: no file or folder 'bert'"):
+        MultiTask.load(run / "frozen")
+
+
 def test_files_that_a_run_did_not_save_are_not_read(source, tmp_path):
     """Such as an adapter, which transformers would apply."""
     model, folder = MultiTask.pretrained(Model(source=str(source)), "m", {}), tmp_path / "run"

@@ -7,7 +7,6 @@ from snakemake.iocontainers import Wildcards
 
 from headspec.errors import ConfigError
 from headspec.pipeline import files, pruned, settings
-from headspec.pipeline.files import workflow_path
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 from support.running.studies import CONFIG, study
@@ -54,12 +53,6 @@ def test_files_of_a_run_are_in_the_order_of_its_tasks():
     assert files.branch(run(given, "iat"), "state.pt") == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
     assert files.source_model(run(given, "pretrained", "none")) == []
     assert files.source_model(run(given)) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
-
-
-def test_files_below_the_folder_are_named_from_there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    named = {"texts/a.csv": "texts/a.csv", "/elsewhere/b": "/elsewhere/b", tmp_path / "x" / "c": "x/c"}
-    assert {path: workflow_path(path) for path in named} == named
 
 
 # --- figures

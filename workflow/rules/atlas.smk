@@ -3,7 +3,7 @@
 
 rule treebank:
     input:
-        job(starts.treebank_files),
+        job(starts.treebank_texts),
     output:
         result("atlas/treebank.parquet"),
     log:
@@ -16,8 +16,8 @@ rule treebank:
         runtime=30,
     params:
         study=STUDY.study,
-        treebank=plain(STUDY.atlas.treebank),
-        version=job(settings.treebank_version),
+        treebank=job(settings.treebank),
+        version=job(versions.treebank),
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
         code=code("data/treebank.py"),
     message:
@@ -44,7 +44,7 @@ rule attention:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "transformer"),
-        version=job(settings.tokenizer_version),
+        version=job(versions.tokenizer),
         tasks=job(settings.tasks),
         examples=STUDY.atlas.examples,
         precision="fp32",  # bfloat16 would change where heads attend most
@@ -74,7 +74,7 @@ rule attended:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "transformer"),
-        version=job(settings.tokenizer_version),
+        version=job(versions.tokenizer),
         sentences=STUDY.atlas.sentences,
         translations=job(settings.translations),
         precision="fp32",

@@ -2,8 +2,6 @@
 
 
 rule stimuli:
-    input:
-        job(files.brain, "stimuli"),
     output:
         TEXTS["stimuli"],
     log:
@@ -16,7 +14,8 @@ rule stimuli:
         runtime=30,
     params:
         study=STUDY.study,
-        source=STUDY.brain.stimuli,
+        source=job(settings.user_file, "brain", "stimuli"),
+        version=job(versions.user_file, "brain", "stimuli"),
         code=code("similarity/stimuli.py"),
     message:
         "Stimuli of the brain responses"
@@ -26,13 +25,11 @@ rule stimuli:
 
 rule voxels:
     input:
-        stimuli=job(files.brain, "stimuli"),
         texts=[
             LAYOUT.data(task, "train")
             for task in dict.fromkeys(LAYOUT.parents.get(task, task) for task in LAYOUT.compared)
             if "frequency" in STUDY.brain.nuisance
         ],
-        responses=job(files.brain, "responses"),
     output:
         nuisance=result("brain/nuisance.parquet"),
         voxels=result("brain/voxels.parquet"),
@@ -46,7 +43,10 @@ rule voxels:
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        source=STUDY.brain.stimuli,
+        source=job(settings.user_file, "brain", "stimuli"),
+        version=job(versions.user_file, "brain", "stimuli"),
+        responses=job(settings.user_file, "brain", "responses"),
+        responses_version=job(versions.user_file, "brain", "responses"),
         regressors=STUDY.brain.nuisance,
         folds=STUDY.brain.folds,
         voxels=STUDY.brain.voxels,
@@ -62,7 +62,6 @@ rule brain_encoding:
     input:
         stimuli=rules.stimuli.output[0],
         nuisance=rules.voxels.output.nuisance,
-        responses=job(files.brain, "responses"),
         voxels=rules.voxels.output.voxels,
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:
@@ -78,6 +77,8 @@ rule brain_encoding:
         runtime=4 * 60,
     params:
         study=STUDY.study,
+        responses=job(settings.user_file, "brain", "responses"),
+        responses_version=job(versions.user_file, "brain", "responses"),
         folds=STUDY.brain.folds,
         regression=STUDY.brain.regression,
         code=code("similarity/brain_encoding.py"),

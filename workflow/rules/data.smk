@@ -26,7 +26,7 @@ rule validation:
     params:
         study=STUDY.study,
         task=job(settings.task, "train_examples"),
-        version=job(settings.source_version),
+        version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/validation.py"),
     message:
@@ -54,7 +54,7 @@ rule data:
         study=STUDY.study,
         task=job(settings.task),
         leaks=job(settings.leaks),
-        version=job(settings.source_version),
+        version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/training.py"),
     message:
@@ -105,7 +105,7 @@ rule tokenize:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "max_length", "transformer"),
-        version=job(settings.tokenizer_version),
+        version=job(versions.tokenizer),
         code=code("data/tokenize.py"),
     message:
         "Tokens of task {wildcards.task} for {wildcards.model}"
@@ -116,7 +116,6 @@ rule tokenize:
 # splits besides training and validation; kind is `further` (labelled) or `test`
 rule split:
     input:
-        job(files.split_source),
         data=job(files.split_base),
     output:
         result("data/{task}/{section}/{name}.parquet"),
@@ -133,7 +132,7 @@ rule split:
     params:
         study=STUDY.study,
         task=job(settings.split),
-        version=job(settings.source_version),
+        version=job(versions.source),
         seed=STUDY.data_seed,
         code=code("data/split.py"),
     message:

@@ -21,7 +21,7 @@ rule probe:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         sentences=STUDY.probes.sentences,
         precision="fp32",  # bfloat16 would change where heads attend most
         code=code("probes/probe.py"),

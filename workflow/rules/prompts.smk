@@ -21,7 +21,7 @@ rule prompts:
         study=STUDY.study,
         model=job(settings.model, "source", "max_length"),
         prompt=job(settings.prompt),
-        version=job(settings.tokenizer_version),
+        version=job(versions.tokenizer),
         code=code("prompts/tokens.py"),
     message:
         "Prompts of task {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
@@ -50,7 +50,7 @@ rule prompted:
         study=STUDY.study,
         tasks=job(settings.tasks),
         model=job(settings.model, "source", "sha256", "pooling", "dtype"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         precision=STUDY.precision,
         code=code("prompts/model.py"),
     message:

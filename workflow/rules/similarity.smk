@@ -32,7 +32,8 @@ rule sentences:
         runtime=15,
     params:
         study=STUDY.study,
-        source=STUDY.similarity.sentences,
+        source=job(settings.user_file, "similarity", "sentences"),
+        version=job(versions.user_file, "similarity", "sentences"),
         sentences=STUDY.similarity.max_sentences,
         seed=STUDY.data_seed,
         code=code("data/sentences.py"),
@@ -61,7 +62,7 @@ rule tokenize_texts:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "max_length"),
-        version=job(settings.tokenizer_version),
+        version=job(versions.tokenizer),
         code=code("data/tokenize_texts.py"),
     message:
         "Tokens of the {wildcards.texts} for {wildcards.model}"
@@ -85,7 +86,7 @@ rule text_embedding:
         study=STUDY.study,
         tasks=LAYOUT.compared,
         model=job(settings.model, "source", "sha256", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
         precision=STUDY.precision,
@@ -143,7 +144,7 @@ rule sensitivity:
         study=STUDY.study,
         tasks=LAYOUT.compared,
         model=job(settings.model, "source", "sha256", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
         function=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].function,

@@ -19,7 +19,7 @@ rule features:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         precision=STUDY.precision,
         code=code("training/features.py"),
     message:
@@ -53,7 +53,7 @@ rule train:
         study=STUDY.study,
         tasks=job(settings.tasks),
         model=job(settings.model, "source", "sha256", "pooling", "weights", "transformer"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         training=job(settings.training),
         trains=job(settings.trains),
         precision=STUDY.precision,
@@ -103,7 +103,7 @@ rule branch:
         study=STUDY.study,
         tasks=job(settings.tasks),
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         training=job(settings.training),
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
@@ -140,7 +140,7 @@ rule retrain:
         study=STUDY.study,
         tasks=job(settings.tasks),
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         training=job(settings.training),
         variant=job(settings.variant),
         projections=STUDY.iat.projections,
@@ -207,7 +207,7 @@ rule transfer:
     params:
         study=STUDY.study,
         model=job(settings.model, "source", "sha256", "pooling", "weights"),
-        version=job(settings.weights_version),
+        version=job(versions.weights),
         metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
         transfer=section(
             "transfer",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from headspec.errors import DataError, MissingError, nearest, shown
 
+#: how sources begin that are not paths
+ELSEWHERE = ("package:", "hub:")
 #: a revision on the hub that never changes
 COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import yaml
 from safetensors.torch import load_file, save
 from torch import nn
 
 from headspec import tables
 from headspec.config.sections.model import Model
-from headspec.errors import DamageError, ModelError
+from headspec.config.sources import ELSEWHERE
+from headspec.errors import DamageError, HeadspecError, ModelError
 from headspec.models import encoders
 from headspec.models.language import LanguageHead, language_model
 from headspec.models.pretrained import folders, model_files
@@ -166,14 +169,32 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
         return None
-    key, model = f"{path}: pretrained", Model.from_params({**pretrained, "sha256": None})
-    if (found := encoders.reference(model, key)["sha256"]) != pretrained["sha256"]:
+    key, digest = f"{path}: pretrained", pretrained["sha256"]
+    model, *moved = (
+        Model.from_params({**pretrained, "source": source, "sha256": None})
+        for source in (pretrained["source"], *_sources(folder))  # where it was, and may be now
+    )
+    for each in (model, *moved):
+        with contextlib.suppress(HeadspecError, OSError):
+            if encoders.reference(each, key)["sha256"] == digest:
+                return each, key
+    if (found := encoders.reference(model, key)["sha256"]) != digest:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "
-            f"config and weights have digest {found[:16]}, expected {pretrained['sha256'][:16]}. Put it "
+            f"config and weights have digest {found[:16]}, expected {digest[:16]}. Put it "
             f"back, or delete the folder {folder} and start snakemake again, which trains the run again"
         )
     return model, key
+
+
+def _sources(folder: Path) -> list[str]:
+    """Return the paths of models in the config of the study that a saved model belongs to."""
+    results = next((each for each in folder.parents if each.parent.name == "results"), folder)
+    with contextlib.suppress(OSError, yaml.YAMLError, AttributeError, TypeError, RecursionError):
+        models = yaml.safe_load((results / "config.yaml").read_text())["models"].values()
+        sources = [each.get("source") for each in models]
+        return [each for each in sources if isinstance(each, str) and not each.startswith(ELSEWHERE)]
+    return []
 
 
 def _encoder(folder: Path, description: Mapping[str, Any]) -> PreTrainedModel:

@@ -1,18 +1,12 @@
 """Input files of rules, as functions of a job."""
 
-import os
-from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from headspec.config import methods
 from headspec.config.measures import heads as head_measures
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.runs import PRETRAINED, Run
-from headspec.config.sources import locate
 from headspec.config.values import named
-from headspec.data.sources import readers, treebank
-from headspec.errors import MissingError
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS
 from headspec.pipeline.settings import text_sources, unread_leaks
@@ -117,57 +111,26 @@ def ranked_table(job: Job) -> str:
     return job.run_file(f"atlas/{job.study.atlas.derived[job.wildcards.measure]}.parquet")
 
 
-# --- files of the user
+# --- texts that other tables are made of; files of the user are params, by their content
 
 
 def source(job: Job, split: str) -> list[str]:
-    """Return the local files of a task's source, or the table that makes its pairs."""
-    task = job.task
-    if task.pairs_of:
-        return [job.layout.data(task.pairs_of, split)]
-    return user_files(str(task.source), lambda: readers.files(task))
-
-
-def split_source(job: Job) -> list[str]:
-    """Return the local files of a task's further split or test set."""
-    task = job.task
-    split = getattr(task, job.wildcards.section)[job.wildcards.name]
-    return user_files(str(task.source), lambda: readers.files(task, split))
+    """Return the table that makes a task's pairs; none for a task with a source of its own."""
+    return [job.layout.data(job.task.pairs_of, split)] if job.task.pairs_of else []
 
 
 def sentences(job: Job) -> list[str]:
-    """Return the source of compared sentences: the user's file, or compared tasks' validation tables."""
-    if given := job.study.similarity.sentences:
-        return user_files(given, lambda: [locate(given, "similarity.sentences")])
+    """Return the compared tasks' validation tables, as the source of compared sentences without a file."""
+    if job.study.similarity.sentences:
+        return []
     return [job.layout.data(task, "validation") for task in job.layout.compared]
 
 
-def brain(job: Job, key: str) -> str:
-    """Return the file in a key of the section `brain`."""
-    given = getattr(job.study.brain, key)
-    return user_files(given, lambda: [locate(given, f"brain.{key}")])[0]
-
-
-def treebank_files(job: Job) -> list[str]:
-    """Return the user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
-    if settings := job.study.atlas.treebank:
-        return user_files(settings.source, lambda: treebank.files(settings))
+def treebank_texts(job: Job) -> list[str]:
+    """Return the texts of the atlas's tasks, which are its sentences without a treebank."""
+    if job.study.atlas.treebank:
+        return []
     return [job.layout.data(task, "validation") for task in job.layout.atlas_tasks]
-
-
-def user_files(source: str, find: Callable[[], Iterable[Path]]) -> list[str]:
-    """Return what `find` finds of a source as paths for rules; only its name if it is missing here."""
-    try:
-        return [workflow_path(path) for path in find()]
-    except MissingError:
-        return [source]
-
-
-def workflow_path(path: str | Path) -> str:
-    """Return the path of a user's file for rules: relative if below the working folder, else absolute."""
-    absolute = os.path.abspath(path)
-    relative = os.path.relpath(absolute)
-    return absolute if relative.startswith(os.pardir) else relative
 
 
 # --- tables from which tasks are compared

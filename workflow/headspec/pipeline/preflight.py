@@ -1,6 +1,5 @@
 """Checks before any job starts: whether models and data exist and agree with the config."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,14 +16,10 @@ from headspec.heads import head_settings
 from headspec.models.pretrained import folders
 from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
-from headspec.pipeline.files import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.tasks.registry import KINDS
 from headspec.training import store
-
-#: what Snakemake takes for a wildcard in the name of an input
-WILDCARD = re.compile(r"\{\s*\w[^{}]*\}")
 
 
 def load(config: dict[str, Any]) -> Study:
@@ -98,23 +93,6 @@ def check_gpus(study: Study, usable: int) -> None:
         raise ConfigError.combined(problems)
 
 
-def _wildcards(study: Study, plan: Planned) -> None:
-    """Raise DataError if file names of tasks contain what Snakemake takes for wildcards."""
-    errors = []
-    for name in plan.sources:
-        task = study.tasks[name]
-        paths = map(workflow_path, readers.files(task, *task.test.values()))
-        if path := next(filter(WILDCARD.search, paths), None):
-            errors.append(
-                DataError(
-                    f"tasks.{name}.source: got '{path}', with braces that Snakemake takes for a wildcard; "
-                    "expected a name without them"
-                )
-            )
-    if errors:
-        raise DataError.combined(errors)
-
-
 def _atlas(study: Study, plan: Planned) -> None:
     """Raise HeadspecError if the atlas lacks runs or sentences; not if its keys only serve `gates`."""
     for_gates = any(
@@ -183,7 +161,6 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         head_settings.check_head_counts,
         head_settings.check_head_lists,
         read_tasks,
-        lambda study: _wildcards(study, plan),
         lambda study: _prompts(study, plan),
         lambda study: few_shot.check_draws(study, plan.prepared),
         sentences.check_sentences,

@@ -1,9 +1,8 @@
-"""Params of rules, as functions of a job: config keys, versions and hashes of code."""
+"""Params of rules, as functions of a job: config keys and hashes of code; `versions` has the others."""
 
 import itertools
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from headspec import plugins
@@ -11,15 +10,14 @@ from headspec.config import variants
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import determinants
+from headspec.config.sources import identity
 from headspec.config.study import Study, plain
 from headspec.config.values import RANDOM
 from headspec.data import planned
-from headspec.data.sources import readers, treebank
 from headspec.heads import head_settings
-from headspec.models.pretrained import folders
-from headspec.models.pretrained.model_files import Part
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
+from headspec.pipeline.versions import place
 from headspec.provenance import code_hash
 from headspec.tasks import metrics as registered_metrics
 from headspec.tasks import prompt_keys
@@ -40,6 +38,7 @@ def section(study: Study, name: str, *keys: str) -> Values:
 def model(job: Job, *keys: str) -> Values:
     """Return keys of a job's model; `weights` and `transformer` only if they are not the usual ones."""
     values = plain(job.model)
+    values["source"] = place(values["source"])
     usual = ("weights", PRETRAINED), ("transformer", None)
     return {key: values[key] for key in keys if (key, values[key]) not in usual}
 
@@ -58,7 +57,7 @@ def head_lists(job: Job) -> dict[str, list[list[int]]]:
 def task(job: Job, *without: str) -> Values:
     """Return the settings of a task that affect its data, except the keys `without`."""
     values: Values = plain(determinants(job.task, "test", *without))
-    return values
+    return values | {"source": place(values["source"])}
 
 
 def prompt(job: Job) -> Values:
@@ -71,7 +70,7 @@ def split(job: Job) -> Values:
     """Return the settings of a task that affect one of its further splits or test sets."""
     values: Values = plain(determinants(job.task, "further", "test", "train_examples"))
     stored = getattr(job.task, job.wildcards.section)[job.wildcards.name]
-    return values | {job.wildcards.section: {job.wildcards.name: stored}}
+    return values | {"source": place(values["source"]), job.wildcards.section: {job.wildcards.name: stored}}
 
 
 def training(job: Job) -> Values:
@@ -108,6 +107,17 @@ def variant(job: Job) -> Values:
     """Return a variant's settings: its heads, their fraction, and what differs from IAT."""
     study = job.study
     return variants.settings(job.variant, study.iat, study.importance.samples, study.training.learning_rate)
+
+
+def treebank(job: Job) -> Values | None:
+    """Return the section of the treebank."""
+    settings: Values | None = plain(job.study.atlas.treebank)
+    return settings and settings | {"source": place(settings["source"])}
+
+
+def user_file(job: Job, section: str, key: str) -> str | None:
+    """Return the path of a file in a key of the config, if it has one."""
+    return place(getattr(getattr(job.study, section), key))
 
 
 def vocabulary(job: Job) -> Values:
@@ -167,7 +177,9 @@ def _shared_texts(layout: Layout) -> dict[str, str]:
     first: dict[tuple[Any, ...], str] = {}  # the first task of a source
     shared = {}
     for name, each in layout.study.tasks.items():
-        if not each.pairs_of and (source := first.setdefault((each.source, each.subset), name)) != name:
+        if each.pairs_of:
+            continue
+        if (source := first.setdefault((identity(str(each.source)), each.subset), name)) != name:
             shared[name] = source
     for name, each in layout.study.tasks.items():
         if each.pairs_of:
@@ -188,39 +200,6 @@ def unread_leaks(job: Job) -> list[str]:
 @cache
 def _leaks(layout: Layout) -> dict[str, dict[str, list[int] | None]]:
     return planned.leaks(layout.study, layout.planned or planned.prepare_tasks(layout.study))
-
-
-# --- versions
-
-
-def source_version(job: Job) -> str:
-    """Return the version of a task's source, if it is in a package or on the hub."""
-    packaged = str(job.task.source).startswith("package:")
-    wildcards = job.wildcards
-    more = [getattr(job.task, wildcards.section)[wildcards.name]] if wildcards.get("section") else []
-    return readers.version(job.task.source or "", readers.local_files(job.task, *more) if packaged else ())
-
-
-def treebank_version(job: Job) -> str:
-    """Return the version of the treebank, as for other sources."""
-    settings = job.study.atlas.treebank
-    return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
-
-
-def weights_version(job: Job) -> str:
-    """Return the version of the config and weights of a pretrained model."""
-    return _version(job.layout, "weights", job.wildcards.model)
-
-
-def tokenizer_version(job: Job) -> str:
-    """Return the version of the config and tokenizer of a pretrained model."""
-    return _version(job.layout, "tokenizer", job.wildcards.model)
-
-
-@cache
-def _version(layout: Layout, part: Part, model: str) -> str:
-    results = Path(layout.result("tokens", model))
-    return folders.version(layout.study.models[model], f"models.{model}", part, results)
 
 
 # --- code

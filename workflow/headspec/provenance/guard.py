@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headspec.errors import ChangedError, UnplannedError, listing
-from headspec.provenance import code_hash, definitions, files, hashes
+from headspec.provenance import code_hash, definitions, files, hashes, user_files
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
 #: seconds by which times of files may differ from the time of writing
@@ -24,10 +24,18 @@ def unchanged(job: Any) -> Iterator[None]:
     hours later. Edits after loading do no harm: the next start of snakemake makes the results again.
 
     Raise ChangedError, at the start or before a file is published, if a definition that the job reaches was
-    edited between planning and loading, or an input was replaced while the job ran. Raise UnplannedError if
-    it has loaded a module that its hashes do not cover.
+    edited between planning and loading, a file of the user was replaced between planning and start, or an
+    input was replaced while the job ran. Raise UnplannedError if it has loaded a module that its hashes do
+    not cover.
     """
-    inputs = {path: _input_state(path) for path in job.input}
+    versions = user_files.versions(job.params)
+    read = [path for version in versions for path in version.files.values()]
+    inputs = {path: _input_state(path) for path in (*job.input, *read)}
+    for version in versions:
+        if not version.is_current():
+            raise ChangedError(
+                f"{listing(version.files.values(), 3)}: replaced after this job was planned. {AGAIN}"
+            )
     planned = dict(getattr(job.params, "code", {}))
     code = code_hash.files(planned)
     _compare(planned, code, "after this job was planned")

@@ -12,7 +12,7 @@ snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "sentences"):
     if params.source:
-        frame, counts = sentences.from_file(params.source, params.sentences, params.seed)
+        frame, counts = sentences.from_file(str(params.source), params.sentences, params.seed)
     else:
         validation = {Path(path).parent.name: tables.read(path) for path in snakemake.input}
         frame, counts = sentences.from_tasks(validation, params.sentences, params.seed)

@@ -1,11 +1,10 @@
 """Brain encoding for a model and seed: vectors of stimuli and responses -> r of every voxel."""
 
-from pathlib import Path
-
 import numpy as np
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
+from headspec.config.sources import locate
 from headspec.progress import log, stage
 from headspec.seeds import derive
 from headspec.similarity.brain import folds, responses
@@ -22,7 +21,9 @@ with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
     }
     encoding, summary = analyse_encoding(
         vectors,
-        responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
+        responses.read_responses(
+            locate(str(params.responses), "brain.responses"), stimuli["stimulus_id"].to_list()
+        ),
         tables.read(snakemake.input.voxels),
         folds.splits(units(stimuli), nuisance["nuisance"].to_list(), params.folds),
         params.regression,

@@ -9,7 +9,7 @@ from headspec.similarity.brain import stimuli
 snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "stimuli"):
-    frame = stimuli.read_stimuli(params.source)
+    frame = stimuli.read_stimuli(str(params.source))
     frame = frame.assign(example=range(len(frame)))
     tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(snakemake))
     log.info("%d stimuli, %d passages", len(frame), frame["passage"].nunique())

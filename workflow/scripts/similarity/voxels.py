@@ -1,11 +1,10 @@
 """Voxels of the brain responses: stimuli, texts and responses -> nuisance, reliability and ceiling."""
 
-from pathlib import Path
-
 import pandas as pd
 from snakemake.iocontainers import Snakemake
 
 from headspec import tables
+from headspec.config.sources import locate
 from headspec.errors import DataError
 from headspec.progress import log, stage
 from headspec.similarity.brain import encoding, responses
@@ -14,7 +13,7 @@ from headspec.similarity.brain.stimuli import NUISANCE, read_stimuli, regressors
 snakemake: Snakemake
 params = snakemake.params
 with stage(snakemake, "voxels"):
-    stimuli = read_stimuli(params.source, params.regressors)
+    stimuli = read_stimuli(str(params.source), params.regressors)
     frames = [tables.read(path) for path in snakemake.input.texts]
     texts = [frame[column].dropna() for frame in frames for column in ("text_a", "text_b")]
     counts = word_counts(text for column in texts for text in column)
@@ -22,7 +21,9 @@ with stage(snakemake, "voxels"):
     frame = pd.DataFrame({"example": range(len(nuisance)), "nuisance": nuisance})
     footer = tables.provenance(snakemake, words=len(counts))
     tables.write(snakemake.output.nuisance, NUISANCE, frame, footer)
-    by_subject = responses.read_responses(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
+    by_subject = responses.read_responses(
+        locate(str(params.responses), "brain.responses"), stimuli["stimulus_id"].to_list()
+    )
     for subject, each in by_subject.items():
         log.info("%s: %d voxels; left out: %s", subject, len(each.voxels), each.left_out)
     if len(by_subject) == 1:

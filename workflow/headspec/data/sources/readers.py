@@ -8,8 +8,7 @@ A source is ``package:<import name>/<path>`` (data in an installed package),
 from __future__ import annotations
 
 import functools
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from headspec.data.sources.formats.options import Options
 from headspec.data.sources.hub import hub_dataset
 from headspec.data.sources.split_files import VALIDATION, SplitFiles
 from headspec.errors import DataError, listing, nearest
-from headspec.provenance import hashes
+from headspec.provenance import user_files
 from headspec.tasks import data
 
 if TYPE_CHECKING:
@@ -230,15 +229,13 @@ def name_of(task: Task, split: str) -> str:
     return f"{task.source} ({split})" if _is_hub(task) else _held(task, "tasks", split).name
 
 
-def files(task: Task, *more: str) -> list[Path]:
-    """Return local files of a task's labelled splits and of splits `more`; none for packages and the hub."""
-    if task.source is None or task.source.startswith(("package:", "hub:")):
+def files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
+    """Return the files of a task's labelled splits and of splits `more`; none on the hub.
+
+    `key` is the task's, for errors.
+    """
+    if task.source is None or _is_hub(task):
         return []
-    return local_files(task, *more)
-
-
-def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
-    """As `files`, also for a source in a package; `key` is the task's, for errors."""
     present = local_splits(task, key)
     names = [task.train_split, validation_split(task, key, list(present)), *task.further.values(), *more]
     used = {
@@ -247,13 +244,16 @@ def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
     return sorted({file for held in used.values() for file in held.files})
 
 
-def version(source: str, paths: Iterable[Path] = ()) -> str:
-    """Return the hub revision, or the package version with a hash of the files `paths`, or "" if local."""
+def version(source: str, paths: Sequence[Path] = ()) -> str:
+    """Return the hub revision, the version of a package and of the files `paths`, or that of local files."""
+    if source.startswith("hub:"):
+        return source.partition("@")[2]
+    root = locate(source, "source") if paths else Path()
+    names = (path.relative_to(root).as_posix() if path != root else text_files.ending(path) for path in paths)
+    local = user_files.version(dict(zip(names, paths, strict=True))) if paths else ""
     if source.startswith("package:"):
-        hashed = " ".join(map(hashes.sha256, paths))
-        sha256 = hashlib.sha256(hashed.encode()).hexdigest()[:16] if hashed else ""
-        return ", ".join(filter(None, [distribution(source), sha256]))
-    return source.partition("@")[2] if source.startswith("hub:") else ""
+        return ", ".join(filter(None, [distribution(source), local]))
+    return local
 
 
 def _is_hub(task: Task) -> bool:

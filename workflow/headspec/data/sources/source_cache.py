@@ -37,7 +37,7 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
     path = folder / study / f"{name}.parquet"
     footer = _footer(path)
     try:
-        files = readers.local_files(task, *task.test.values(), key=f"tasks.{name}")
+        files = readers.files(task, *task.test.values(), key=f"tasks.{name}")
         stamp = _sha256([[str(f.resolve()), hashes.stat_key(f)] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)

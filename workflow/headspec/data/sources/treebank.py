@@ -89,7 +89,7 @@ def read_treebank(settings: Any) -> tuple[pd.DataFrame, dict[str, int]]:
     DataError if data cannot be read, or have fewer than `FEWEST` sentences or one that is not a tree.
     """
     source = str(settings.source)
-    paths = [] if source.startswith("hub:") else _files(settings)
+    paths = files(settings)
     if paths and all(map(conll.is_conllu, paths)):
         documents = [conll.read_sentences(path, f"{KEY}.source") for path in paths]
         frame = pd.concat([document for document, _ in documents], ignore_index=True)
@@ -112,10 +112,16 @@ def check_treebank(study: Study) -> None:
         read_treebank(study.atlas.treebank)
 
 
-def files(settings: Any, where: str = "") -> list[Path]:
-    """Return the files of a treebank at a local path, or at `where` in a ``package:``; else none."""
-    place = next((prefix for prefix in ("package:", "hub:") if settings.source.startswith(prefix)), "")
-    return _files(settings) if place == where else []
+def files(settings: Any) -> list[Path]:
+    """Return the treebank's files: the source, or the table of the split in a folder; none on the hub."""
+    if str(settings.source).startswith("hub:"):
+        return []
+    path = locate(str(settings.source), f"{KEY}.source")
+    tables = split_files.find_splits(path, f"{KEY}.source", settings.split)
+    split = split_files.match_validation(settings.split, tables, f"{KEY}.split")
+    if split is None:
+        raise _no_split(settings, tables)
+    return list(tables[split].files)
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -138,16 +144,6 @@ def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _check_number(frame: pd.DataFrame, where: str) -> None:
     if len(frame) < FEWEST:
         raise DataError(f"{where} {len(frame)} sentences; expected at least {FEWEST}, to find roles of heads")
-
-
-def _files(settings: Any) -> list[Path]:
-    """Return the treebank's files: the source, or the table of the split in a folder."""
-    path = locate(str(settings.source), f"{KEY}.source")
-    tables = split_files.find_splits(path, f"{KEY}.source", settings.split)
-    split = split_files.match_validation(settings.split, tables, f"{KEY}.split")
-    if split is None:
-        raise _no_split(settings, tables)
-    return list(tables[split].files)
 
 
 def _no_split(settings: Any, present: Iterable[str]) -> DataError:
