@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,9 @@ def test_yaml_that_is_no_study(tmp_path, text):
 def test_yaml_is_read_as_it_is_unless_a_key_is_repeated(tmp_path):
     with pytest.raises(ConfigError, match="study.yaml: cannot be read"):
         strict_yaml(tmp_path / "study.yaml")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="pipe: not a file, but a folder, pipe, socket or device; expected"):
+        strict_yaml(tmp_path / "pipe")
     text = "base: &base {a: 1}\nuse: {<<: *base, b: 2}\nlist: [{a: 1}, {a: 2}]\nseeds: [0, 1]\n"
     assert strict_yaml(written(tmp_path, text)) == yaml.safe_load(text)
     path = written(tmp_path, f"{text}map:\n  x: 1\n  x: 2\nseeds: [3]\nend:\n- {{1: x, '1': y}}\n")

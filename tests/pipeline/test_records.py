@@ -1,9 +1,12 @@
 """Records in results: written by jobs, restored for Snakemake, compared with installed versions."""
 
 import hashlib
+import itertools
 import os
 import shutil
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,6 +165,72 @@ def test_a_damaged_file_without_a_record_is_named_and_its_job_runs_again(name):
     assert n == 8 and results.damaged() == [folder / name]
     for each in ("t.parquet", "model/classifiers.json", f"model/{name}"):
         assert record_of(f"run/{each}").params == sorted(["'s'", f"outdated: {folder / name}"])
+
+
+def listening(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+def filled(path: Path) -> None:
+    path.mkdir()
+    (path / "x").touch()
+
+
+#: what can have the name of a file, and keeps who opens it waiting, or has no end
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo, "socket": listening, "folder": Path.mkdir, "filled folder": filled,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}  # fmt: skip
+
+
+def test_what_is_in_the_place_of_a_file_is_told_and_the_file_made_again():
+    RESULTS.mkdir(parents=True)
+    (RESULTS / "m.bin").write_bytes(b"weights")
+    make("t.parquet", "m.bin")
+    make("other.parquet")
+    restore()
+    assert damaged() == []
+    for name, other in itertools.product(["t.parquet", "m.bin"], OTHERS.values()):
+        path, kept = RESULTS / name, RESULTS / "kept"
+        path.rename(kept)
+        other(path)
+        _, results = current.restore(RESULTS)
+        assert results.damaged() == [path]
+        assert any(param.startswith("outdated: ") for param in record_of(name).params)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        kept.rename(path)
+        assert restore() and damaged() == []
+
+
+def test_files_of_a_job_that_ended_after_its_workflow_are_complete():
+    """Unless some of them are missing or damaged, or it was another job."""
+    (RESULTS / "run").mkdir(parents=True)
+    (RESULTS / "run" / "m.bin").write_bytes(b"weights")
+    first, second = ("run/t.parquet", "run/m.bin"), ("a.parquet", "b.parquet")
+    make(*first)
+    make(*second)
+    snakemake = FilePersistence(nolock=True)
+    names = [str(RESULTS / name) for name in (*first, *second)]
+    for name in names:
+        snakemake._mark_incomplete(name, None)
+
+    def marked() -> set[str]:
+        return FilePersistence(nolock=True)._filter_incomplete_keys(names)
+
+    (RESULTS / "run" / "m.bin").write_bytes(b"half")
+    restore()
+    assert marked() == {*names}
+    (RESULTS / "run" / "m.bin").write_bytes(b"weights")
+    restore()
+    assert marked() == {*names[2:]}
+    make("b.parquet", "a.parquet")
+    flip(RESULTS / "b.parquet", 99)
+    restore()
+    assert marked() == {*names[2:]}
+    flip(RESULTS / "b.parquet", 99)
+    restore()
+    assert marked() == set()
 
 
 def test_a_record_stays_as_long_as_its_file():

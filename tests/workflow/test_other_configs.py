@@ -1,6 +1,7 @@
 """Snakemake on studies of another kind: of single tasks, random weights, in odd places."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,24 @@ def test_a_config_file_replaces_the_default_one(study):
     assert all("frozen" in message for message in plan.messages if message.startswith("Training"))
     study.snakemake("results/other/data/tone/train.parquet", "--configfile", "other.yaml")
     assert (study.path / "results" / "other" / "data" / "tone" / "train.parquet").exists()
+
+
+def test_a_config_is_checked_before_snakemake_reads_it(tmp_path):
+    """A pipe would keep it waiting, deep nesting ends it, and it runs Python."""
+    folder = Folder.new(tmp_path / "study")
+    config, ran = folder.path / "config.yaml", folder.path / "ran"
+    texts = {
+        "config.yaml: nested too deeply": f"study: {'[' * 5000}{']' * 5000}",
+        "config.yaml: __use_yte__: runs the Python code in a config": f"__use_yte__: true\n__definitions__:\n"
+        f"  - open({str(ran)!r}, 'w')\nstudy: tiny\n",
+        "config.yaml: not a file, but a folder, pipe, socket or device; expected a file": None,
+    }
+    for told, text in texts.items():
+        config.unlink()
+        config.write_text(text) if text else os.mkfifo(config)
+        output = folder.snakemake("--dry-run", fails=True)
+        assert told in output and "Traceback" not in output
+    assert not ran.exists()
 
 
 def test_places_that_snakemake_cannot_use_are_refused(tmp_path):

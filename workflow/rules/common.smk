@@ -49,11 +49,18 @@ from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
 from headspec.live import starts, view
-from headspec.pipeline import files, machine, preflight, probing, pruned, settings, warm
+from headspec.pipeline import files, machine, preflight, probing, pruned, settings, versions, warm
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
 from headspec.pipeline.pruned import PRUNED_RUN
 from headspec.provenance import code_hash
+
+# --configfile replaces config.yaml; by default, Snakemake would merge the two studies
+if not workflow.overwrite_configfiles:
+    starts.check_config("config.yaml")
+
+    configfile: "config.yaml"
+
 
 code_hash.make_importable()
 os.environ.setdefault("TQDM_DISABLE", "1")  # otherwise bars of libraries overwrite the view

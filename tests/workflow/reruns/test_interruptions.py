@@ -3,12 +3,14 @@
 import os
 import shutil
 import signal
+import time
 
 import psutil
 import pytest
 
 from headspec import tables
 from support.running.faults import at_work, contents, until
+from support.running.storms import forks_of
 from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
@@ -61,6 +63,25 @@ def test_a_job_killed_for_its_memory_is_retried_with_smaller_batches(finished, i
     assert retried[:59].equals(expected[:59])
     # microbatches are rounded differently from the whole batch
     assert retried.to_numpy() == pytest.approx(expected.to_numpy(), rel=0.05, abs=0.01)
+
+
+def test_a_job_that_ends_after_its_workflow_was_interrupted_is_not_repeated(interruptible):
+    """The workflow gets SIGINT and SIGTERM; its job, which gets neither, writes its files while it waits."""
+    study, target = interruptible, "results/tiny/data/tone/train.parquet"
+    (study.path / target).unlink()
+    first = study.start(target, FAULT="train.parquet:1:stop")
+    until(lambda: at_work(study.path, psutil.STATUS_STOPPED))
+    (job,) = at_work(study.path, psutil.STATUS_STOPPED)
+    workflow = min(forks_of(study), key=lambda process: process.create_time())
+    assert workflow.pid != job.pid
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        workflow.send_signal(sent)
+        time.sleep(1)
+    job.send_signal(signal.SIGCONT)
+    first.communicate()
+    until(lambda: not at_work(study.path))
+    assert first.returncode and (study.path / target).exists()
+    assert study.plan(target).rules == {}
 
 
 @pytest.mark.parametrize(

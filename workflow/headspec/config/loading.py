@@ -13,6 +13,7 @@ from headspec.config import plugged, raw
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import COMPARED, Inconsistent, Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
+from headspec.provenance import files
 from headspec.redaction import redacted
 
 #: errors of PyYAML's constructors for values such as 2024-13-45, !!int x, !!bool x and !!timestamp x
@@ -45,6 +46,8 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
 
     Raises ConfigError if the file cannot be read, is not a YAML mapping, repeats a key, or holds a secret.
     """
+    if Path(path).exists() and not Path(path).is_file():  # opening a pipe would wait for ever
+        raise ConfigError(f"{path}: {files.NOT_A_FILE}; expected a file")
     try:
         content = Path(path).read_bytes()
         _check_secrets(path, content.decode(errors="replace"))

@@ -53,6 +53,12 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
     return Layout(study, plan)
 
 
+def check_config(path: str) -> None:
+    """WorkflowError for a config that Snakemake could not read, or that runs Python when it is read."""
+    if os.path.exists(path):
+        _told(loading.strict_yaml, path)
+
+
 def _told(function: Any, argument: Any) -> Any:
     try:
         return function(argument)
@@ -60,11 +66,11 @@ def _told(function: Any, argument: Any) -> Any:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None
 
 
-def treebank_files(job: Job) -> list[str]:
-    """Return the files with sentences for the roles of heads; a DataError if those read here have too few."""
+def treebank_texts(job: Job) -> list[str]:
+    """Return the tables with sentences for the roles of heads; DataError if those read here have too few."""
     if plan := job.layout.planned:
         preflight.sentences_for_roles(job.study, plan)
-    return input_files.treebank_files(job)
+    return input_files.treebank_texts(job)
 
 
 def wants_view(workflow: Workflow) -> bool:

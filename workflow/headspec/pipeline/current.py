@@ -23,7 +23,7 @@ from typing import Any
 
 from headspec import tables
 from headspec.errors import DamageError, HeadspecError
-from headspec.provenance import hashes
+from headspec.provenance import files, hashes
 from headspec.provenance.hashes import FileCache
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
@@ -68,6 +68,14 @@ class Results:
         replaced = {name for name, sha256 in record["input"].items() if now[name] not in ("", sha256)}
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
+    def complete(self, path: Path) -> list[str]:
+        """Return the outputs of the job that made a result, if all of them are there, and none is damaged."""
+        outputs = [self.place(path, name) for name in self.found[path]["output"]]
+        intact = path in outputs and all(
+            each.exists() and not self.found.get(each, {}).get("problem") for each in outputs
+        )
+        return [str(each) for each in outputs] if intact and not self._damaged_beside(path) else []
+
     def damaged(self) -> list[Path]:
         """Return results that changed after their jobs wrote them."""
         damaged = {path for path, record in self.found.items() if record["problem"] == DAMAGED}
@@ -86,6 +94,8 @@ class Results:
         """Return a file's entry in RESULTS; damaged bytes are not parsed, as readers could do anything."""
         path, nothing, intact = Path(path), dict[str, Any](input={}, output={}, versions={}), False
         self.changed.add(path)
+        if not path.is_file():  # opening a pipe would wait for ever
+            return {"problem": DAMAGED if self.recorded(path) else FOREIGN, **nothing}
         with contextlib.suppress(PermissionError):
             intact = hashes.intact(path)
         if not intact:
@@ -107,10 +117,10 @@ class Results:
 
 
 def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; empty if it is missing."""
+    """Return the SHA-256 of a file; empty if it is missing, and what is there instead of a file."""
     with contextlib.suppress(OSError):
         return hashes.record_sha256(path)
-    return ""
+    return files.NOT_A_FILE if path.exists() and not path.is_file() else ""
 
 
 def read_footer(path: Path) -> dict[str, Any]:
@@ -165,13 +175,16 @@ def _was_result(path: Path) -> bool:
 
 
 def _files(results: Path) -> Iterator[Path]:
-    """Yield files that can contain a record, except temporary ones; does not follow links to parents."""
+    """Yield files that can contain a record, except temporary ones, and what else has the name of one.
+
+    Links to parents are not followed.
+    """
     for folder, folders, names in os.walk(results, followlinks=True):
         for link in [name for name in folders if os.path.islink(os.path.join(folder, name))]:
             if Path(folder).resolve().is_relative_to(Path(folder, link).resolve()):
                 folders.remove(link)
-        paths = (Path(folder, name) for name in names if f"/{name}".endswith(tables.WITH_RECORD))
-        yield from (path for path in paths if path.name[0] != "." and path.is_file())
+        paths = (Path(folder, name) for name in names + folders if f"/{name}".endswith(tables.WITH_RECORD))
+        yield from (path for path in paths if path.name[0] != "." and path.exists())
 
 
 FORMAT = 6  # of Snakemake's records
@@ -213,6 +226,9 @@ def _times(record: Any) -> tuple[float, float] | None:
 
 def _restore(snakemake: Any, results: Results, path: Path) -> int:
     """Restore the records of a file and, unless it is a copy, of its job's files without one; count them."""
+    # marks of a job that ended after an interrupted Snakemake
+    for name in snakemake._filter_incomplete_keys(results.complete(path)):
+        snakemake._unmark_incomplete(name)
     record = snakemake._read_record(str(path))
     try:
         time = path.stat().st_mtime

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ LENGTH = len(PLACEHOLDER)
 TAIL = 1 << 20
 #: checks of `publishing_if`
 _checks: list[Callable[[], None]] = []
+NOT_A_FILE = "not a file, but a folder, pipe, socket or device"
 REMAKE = "Delete it and start snakemake again, which makes it again"
 #: errno of a failed write: its meaning, and what to do before the next start
 STORAGE = {
@@ -28,6 +30,7 @@ STORAGE = {
     errno.EROFS: ("the disk is read-only", "Make it writable"),
     errno.EACCES: ("access is not permitted", "Change the permissions of its folder"),
     errno.EPERM: ("access is not permitted", "Change the permissions of its folder"),
+    errno.EISDIR: ("a folder has its name", "Move it elsewhere"),
     errno.EIO: ("the disk reports an error", "Check the disk"),
 }
 
@@ -155,7 +158,10 @@ def _digests(path: str | Path) -> tuple[str, int, bytes, bytes]:
     """Return a file's SHA-256, where one is embedded (-1: nowhere), the bytes there, and the right ones.
 
     A file that another program cuts off meanwhile is read as it is; mapped memory would end the process.
+    OSError for what is not a file, since opening a pipe would wait for ever.
     """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, NOT_A_FILE, str(path))
     with open(path, "rb") as file:
         start = file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
         tail = file.read()
