@@ -3,6 +3,7 @@
 import importlib
 import sys
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -16,6 +17,7 @@ KEPT = ROOT / "docs" / "studies"
 STUDIES = sorted(path.parent for path in KEPT.glob("*/config.yaml"))
 sys.path.append(str(KEPT))
 fill = importlib.import_module("fill")
+kept = importlib.import_module("pages.kept")
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 
 
@@ -24,6 +26,13 @@ def test_pages_have_the_numbers_of_the_studies():
     assert sorted(blocks) == sorted(fill.BLOCKS)
     for path, text in PAGES.items():
         assert text == fill.filled(text), f"{path.name}: run make docs"
+
+
+def test_sentences_count_the_intervals_that_exclude_0():
+    ends = pd.DataFrame({"ci_low": [0.1, -0.2, -1, -1, 0.0], "ci_high": [0.3, 0.2, -0.5, -0.1, 1]})
+    assert kept.sides(ends) == "of 5 intervals 1 is above 0, 2 below"
+    assert kept.sides(ends.iloc[[0, 0]]) == "of 2 intervals 2 are above 0, none below"
+    assert kept.sides(ends.iloc[[1, 4]]) == "none of 2 intervals excludes 0"
 
 
 @pytest.mark.parametrize("name", fill.FIGURES)

@@ -76,7 +76,7 @@ def _mixture_rows(
             own = frame[frame["task"] == task]
             first = own["fold"] < own["fold"].nunique() // 2
             halves = [importance_map(half, task) for half in (own[first], own[~first]) if len(half)]
-            agreed = agreement(*halves, fraction) if len(halves) == 2 else {}
+            agreed = agreement(halves[0], halves[1], fraction) if len(halves) == 2 else {}
             rows.append(_row(run, task, "split_half") | agreed)
         for task, other in itertools.combinations(run.tasks, 2):
             agreed = agreement(run_maps[task], run_maps[other], fraction)
