@@ -73,7 +73,7 @@ storm: $(VENV)/.ready-test
 
 # New examples in every run, twenty times as many; a failure prints how to draw its example again.
 fuzz: $(VENV)/.ready-test
-	$(TESTS) -m hypothesis --hypothesis-profile=fuzz --timeout=0
+	$(TESTS) -m hypothesis --hypothesis-profile=fuzz
 
 # mutmut reads packages from src/ and mutates copies under mutants/, beside which tests find the rest of the
 # repository. Survivors: cd .mutants; mutmut results; mutmut show NAME

@@ -17,13 +17,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from headspec.pipeline import warm
-from support import needs
+from support import hangs, needs
 
 # jobs of studies share what one of them has compiled
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-SLOW_LIMIT = 3600  # seconds; pyproject.toml has the limit of the others
 os.environ["PYTEST_PROCESS"] = f"{os.getpid()} {time.time()}"  # whose children find it there
 
 # a slow machine is no failure; "same" draws the same examples in every run, "fuzz" new ones
@@ -38,6 +37,8 @@ providers._get_local_constants = lambda: providers._local_constants
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--storm", action="store_true", help="run tests marked storm, too")
     parser.addoption("--installed", action="store_true", help="fail where a package of Debian is lacking")
+    parser.addoption("--hangs", type=float, default=600, metavar="SECONDS",
+                     help="fail a test whose processes do nothing for so long; 0 is never")  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -48,8 +49,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = {item for item in items if tiers.intersection(mark.name for mark in item.iter_markers())}
     for item in slow:
         item.add_marker(pytest.mark.slow)  # -m "not slow" is the quick ones
-        if config.pluginmanager.hasplugin("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
     items.sort(key=lambda item: (item not in slow, hasattr(item, "callspec")))
 
 
@@ -63,14 +62,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    with hangs.ended(0 if item.config.getoption("usepdb") else item.config.getoption("hangs")):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Where a phase of a test fails, perhaps because its time is over, end the processes that it started."""
+    """Where a phase of a test fails, perhaps because it hangs, end the processes that it started."""
     report = yield
     if report.failed:
-        mark = {name: os.environ.get(name) for name in ("PYTEST_PROCESS", "PYTEST_CURRENT_TEST")}
         kept = {os.getpid(), *(server.pid for server in warm._servers)}
-        for process in psutil.process_iter(["environ"]):
-            if mark.items() <= (process.info["environ"] or {}).items() and process.pid not in kept:
+        for process in hangs.started("PYTEST_PROCESS", "PYTEST_CURRENT_TEST"):
+            if process.pid not in kept:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
     return report
@@ -108,7 +112,9 @@ def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
 
     def folder(name: str, fill: Callable[[Path], object]) -> Path:
         path, filled = root / name, root / f"{name}.filled"
-        with FileLock(root / f"{name}.lock"):
+        with hangs.waiting():
+            held = FileLock(root / f"{name}.lock").acquire()
+        with held:
             if not filled.exists():
                 shutil.rmtree(path, ignore_errors=True)  # half filled, if `fill` failed
                 fill(path)

@@ -5,14 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headspec.pipeline import warm
-from support.running.faults import at_work
+from support.running.faults import at_work, until
 from support.running.studies import Folder
 
 SAYS = """
@@ -33,20 +32,11 @@ late(2)
 pool = ThreadPoolExecutor()
 pool.submit(print, "pooled").result()
 """
-LIMIT = 200  # seconds after which a command that should end has failed
-
-
-def until(condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("the server does not do what the test waits for")
 
 
 def end_server() -> None:
     """End the server that was started last, by closing its input."""
-    warm._servers.pop().communicate(timeout=LIMIT)
+    warm._servers.pop().communicate()
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +46,7 @@ def python(tmp_path_factory) -> Iterator[str]:
     python = warm.start(["json.tool"])
     imported = tmp_path_factory.mktemp("warm") / "imported.py"
     imported.write_text("import sys; sys.exit('json.tool' not in sys.modules)")
-    until(lambda: not subprocess.run([python, imported], timeout=LIMIT).returncode)
+    assert any(not subprocess.run([python, imported]).returncode for _ in range(100))
     yield python
     sys.executable = before
     end_server()
@@ -65,7 +55,7 @@ def python(tmp_path_factory) -> Iterator[str]:
 def run(python: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [python, *arguments], cwd=folder, env=os.environ | {"WORD": "word"}, input="in",
-        capture_output=True, text=True, timeout=LIMIT,
+        capture_output=True, text=True,
     )  # fmt: skip
 
 
@@ -119,7 +109,7 @@ def start_job(python: str, folder: Path) -> subprocess.Popen:
 def test_a_job_ends_with_its_command(python: str, number: int, tmp_path: Path) -> None:
     command = start_job(python, tmp_path)
     command.send_signal(number)
-    assert command.wait(LIMIT) == -number
+    assert command.wait() == -number
     until(lambda: not at_work(tmp_path))
     assert run_code(python, "raise SystemExit(3)", tmp_path).returncode == 3
 
@@ -131,7 +121,7 @@ def test_without_its_server_the_command_is_python(tmp_path: Path) -> None:
     copy.write_bytes(Path(python).read_bytes())
     copy.chmod(0o700)
     end_server()
-    assert command.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
+    assert command.wait() == -signal.SIGKILL and not Path(python).parent.exists()
     assert run_code(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3
 
 

@@ -1,6 +1,7 @@
 """Tests are the same in every run, and one that hangs ends, with all that it has started."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,30 @@ from hypothesis import strategies as st
 from support.paths import ROOT
 from support.running.faults import at_work
 
+#: tests that hang, beside others that take as long but do not: they compute, start what computes, or wait
+#: for a fixture that another process makes
 HANGS = """
-import subprocess, time
+import subprocess, sys, time
 import pytest
+from support.running.faults import until
+
+COMPUTES = "import time\\nend = time.monotonic() + 9\\nwhile time.monotonic() < end: pass"
+
+def computes(*_):
+    subprocess.run([sys.executable, "-c", COMPUTES])
+
+@pytest.mark.parametrize("which", range(2))
+def test_of_a_study_that_one_makes_and_the_other_waits_for(shared, which):
+    shared("study", computes)
+
+def test_computes():
+    exec(COMPUTES)
 
 def test_waits():
     subprocess.run(["sh", "-c", "sleep 1234567 & sleep 1234567"])
+
+def test_looks_in_vain():
+    until(lambda: sum(range(10**5)) < 0)
 
 @pytest.fixture
 def slow():
@@ -34,16 +53,22 @@ def test_after():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", ["0", "1"])
-def test_a_test_that_hangs_fails_and_leaves_no_process(tmp_path: Path, processes: str) -> None:
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_what_hangs_fails_and_leaves_no_process_and_what_is_slow_passes(
+    tmp_path: Path, processes: str
+) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_hangs.py").write_text(HANGS)
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path,
-               "--timeout=2", "-n", processes]  # fmt: skip
+               "--hangs=4", "-n", processes, "--dist=worksteal", "-rfEp"]  # fmt: skip
     told = tmp_path / "told"  # no pipe, which what is left behind would keep open
     with told.open("w") as file:
-        subprocess.run(command, cwd=tmp_path, stdout=file, stderr=file, timeout=120)
-    assert "1 passed" in told.read_text() and told.read_text().count("Failed: Timeout") >= 2, told.read_text()
+        subprocess.run(command, cwd=tmp_path, stdout=file, stderr=file)
+    lines = re.findall(r"^(\w+) test_hangs.py::(\w+)", told.read_text(), re.MULTILINE)
+    ends = {name: end for end, name in lines}
+    failed = {name for name, end in ends.items() if end != "PASSED"}
+    assert len(ends) == 6 and "it hangs" in told.read_text(), told.read_text()
+    assert failed == {"test_waits", "test_looks_in_vain", "test_waits_in_a_fixture"}, told.read_text()
     assert not at_work(tmp_path)
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +20,7 @@ from headspec.training.parallel import on_gpus
 from headspec.training.trainable import adapt
 from support.paths import ROOT
 from support.running import ranks
+from support.running.faults import until
 from support.running.training_methods import SETUP, every_method
 from support.tiny import CPU
 from support.two_tasks import model, never
@@ -103,6 +103,7 @@ def test_the_error_of_a_process_ends_the_training(tmp_path, error, raised, messa
 SCRIPT = """
 import sys; from pathlib import Path
 from headspec.training.parallel import on_gpus; from support.running import ranks
+from support.running.faults import until
 on_gpus(2, Path(sys.argv[1]), ranks.never_end)(None, Path(sys.argv[2]))
 """
 
@@ -115,12 +116,8 @@ def test_a_killed_job_leaves_no_process(tmp_path):
     paths = {"PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT / 'tests'}"}
     command = [sys.executable, tmp_path / "script.py", tmp_path / "run", tmp_path / "processes"]
     job = subprocess.Popen(command, env=os.environ | paths)
-    while len(processes := list((tmp_path / "processes").iterdir())) < 2:
-        assert job.poll() is None
-        time.sleep(0.05)
+    until(lambda: len([*(tmp_path / "processes").iterdir()]) == 2, job)
     job.kill()
     job.wait()
-    limit = time.monotonic() + 600  # only catches those that stay
-    while any(Path("/proc", process.name, "exe").exists() for process in processes):
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    processes = [Path("/proc", process.name, "exe") for process in (tmp_path / "processes").iterdir()]
+    until(lambda: not any(process.exists() for process in processes))

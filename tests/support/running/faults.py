@@ -12,8 +12,8 @@ import pandas as pd
 import psutil
 
 from headspec import tables
+from support import hangs
 
-SECONDS = 600  # that tests wait for a moment of a run
 KEPT = ("trunk.pt", "state.pt")  # states of training that are results
 TIMES = ["examples_per_second", "memory_mb"]
 
@@ -50,11 +50,10 @@ def at_work(folder: Path, status: str | None = None) -> list[psutil.Process]:
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
-    """Wait for `condition`; fails if `process` ends first."""
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        assert not process or process.poll() is None, (
-            process.stdout.read() if process.stdout else process.args
-        )
-        time.sleep(0.02)
+    """Wait for `condition`; fails if `process` ends first, or nothing happens any more."""
+    with hangs.looking():
+        while not condition():
+            assert not process or process.poll() is None, (
+                process.stdout.read() if process.stdout else process.args
+            )
+            time.sleep(0.02)

@@ -5,14 +5,13 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from support.running.faults import at_work
+from support.running.faults import at_work, until
 from support.running.studies import Folder
 
 VICTIMS = ["scheduler", "job", "both"]
@@ -39,24 +38,21 @@ class Run:
     def wait(self) -> int:
         """The exit status, once no process of the study is left."""
         status = self.process.wait()
-        while at_work(self.study.path):
-            time.sleep(0.05)
+        until(lambda: not at_work(self.study.path))
         self.reader.join()
         return status
 
     def until(self, changes: int, seconds: float) -> bool:
         """Wait for `changes` changed files, and `seconds` more; False if the run ends before."""
         before = files(self.study)
-        while not self.ended() and len(files(self.study) - before) < changes:
-            time.sleep(0.05)
+        until(lambda: self.ended() or len(files(self.study) - before) >= changes)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return not self.ended()
 
     def kill(self, victim: str, rng: np.random.Generator) -> str:
         """Kill the scheduler, a job (the scheduler if none runs), or all of them; returns who was killed."""
-        while victim == "job" and len([*forks_of(self.study)]) < 2 and not self.ended():
-            time.sleep(0.01)
+        until(lambda: victim != "job" or len([*forks_of(self.study)]) >= 2 or self.ended())
         forks = sorted(forks_of(self.study), key=lambda process: process.create_time())
         scheduler = next((fork for fork in forks if fork.create_time() >= self.begun), None)
         jobs = [fork for fork in forks if fork != scheduler]
