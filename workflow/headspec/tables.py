@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import zlib
@@ -88,6 +89,7 @@ def inherited(paths: Any) -> dict[str, Any]:
     return {"attention": layers} if layers else {}
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of installed packages that can change results."""
     installed = {}

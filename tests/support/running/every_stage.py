@@ -27,7 +27,7 @@ STUDY: dict[str, Any] = SMALL | {
     "tasks": TASKS,
     "mixtures": {"pairs": [*TASKS]},
     "methods": ["tuned", "frozen", "iat", "atlas"],
-    "training": CONFIG["training"] | {"epochs": 1, "checkpoint_minutes": 0, "frozen": {"epochs": 1}},
+    "training": CONFIG["training"] | {"epochs": 1, "frozen": {"epochs": 1}},
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 10},
     "similarity": {"measures": SIMILARITIES, "max_sentences": 60, "samples": 30},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random"], "alphas": [1], "deltas": [0]},

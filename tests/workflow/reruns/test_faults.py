@@ -34,6 +34,7 @@ def left_over(results: Path) -> list[str]:
 
 def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(every_stage_finished, tmp_path):
     study = every_stage_finished.copy(tmp_path / "study", "results", ".snakemake")
+    study.set("training.checkpoint_minutes", 0)
     counts = storm(study, KILLED, KILLS, CHANGES, np.random.default_rng(SEED))
     print(f"seed {SEED}: {counts}")
     assert sum(counts.values()) == KILLS
@@ -84,6 +85,7 @@ def test_damaged_results_are_named_and_made_again(every_stage_finished, tmp_path
 def test_a_disk_that_fails_at_a_random_moment_loses_nothing(every_stage_finished, tmp_path, disk):
     rng = np.random.default_rng([SEED, len(disk)])
     study = every_stage_finished.copy(tmp_path / "study")
+    study.set("training.checkpoint_minutes", 0)
     run = "runs/bert/tone+pos/tuned/seed0"
     shutil.rmtree(study.results / run)
     # a model that was saved before the disk failed is finished, and its job runs again only for its table

@@ -1,6 +1,7 @@
 """Checks that a job's code and inputs stay unchanged from planning until its results are written."""
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -97,11 +98,20 @@ def loaded(planned: Iterable[str]) -> Iterator[str]:
     roots = [Path(code_hash.node_of(root).path) for root in planned]
     plugins = [path for path in roots if code_hash.LIBRARY.parent not in path.parents]
     beside = [*map(definitions.import_root, plugins), *([Path.cwd()] if plugins else [])]
+    # jobs ask at every file that they write, of thousands of modules: texts are compared, not paths
+    library, here = os.path.join(code_hash.LIBRARY, ""), os.getcwd()
+    folders = (library, *(os.path.join(folder, "") for folder in beside))
     for module in list(sys.modules.values()):
-        path = Path(os.path.abspath(getattr(module, "__file__", None) or ""))
+        path = _normal(os.path.join(here, getattr(module, "__file__", None) or ""))
         # the script, or what runs it, under any name; some modules of torch name files that do not exist
-        if path.suffix != ".py" or getattr(module, "__name__", "") == "__main__" or not path.exists():
-            continue
-        plugged = any(folder in path.parents for folder in beside) and not code_hash.is_installed(path)
-        if code_hash.LIBRARY in path.parents or plugged:
-            yield str(path)
+        if (
+            path.startswith(folders)
+            and path.endswith(".py")
+            and getattr(module, "__name__", "") != "__main__"
+            and (path.startswith(library) or not code_hash.is_installed(Path(path)))
+            and os.path.exists(path)
+        ):
+            yield path
+
+
+_normal = functools.cache(os.path.normpath)
