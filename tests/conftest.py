@@ -42,14 +42,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests first, those of one case before those of many: what is left at the end is short."""
+    """Tests of the longest study first, then slow ones, and those of many cases last: the end is short."""
     if not config.getoption("storm"):
         items[:] = [item for item in items if not item.get_closest_marker("storm")]
     tiers = {"slow", "thorough", "storm"}
     slow = {item for item in items if tiers.intersection(mark.name for mark in item.iter_markers())}
     for item in slow:
         item.add_marker(pytest.mark.slow)  # -m "not slow" is the quick ones
-    items.sort(key=lambda item: (item not in slow, hasattr(item, "callspec")))
+    items.sort(
+        key=lambda item: (
+            "every_stage_finished" not in getattr(item, "fixturenames", ()),
+            item not in slow,
+            hasattr(item, "callspec"),
+        )
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

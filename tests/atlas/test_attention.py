@@ -11,7 +11,8 @@ from headspec.tables import read, write
 from support import tiny
 from support.models import TRANSLATORS
 from support.single_texts import SEPARATORS, alone, heads, maps, separated, tokens
-from support.tiny import CPU, HEADS, LAYERS, by_family, multitask
+from support.tiers import cases
+from support.tiny import CPU, HEADS, LAYERS, QUICK, by_family, multitask
 
 
 def by_loop(weights: np.ndarray, attending: list[int], seen: list[int], ends: set[int]) -> dict[str, float]:
@@ -37,7 +38,7 @@ def by_loop(weights: np.ndarray, attending: list[int], seen: list[int], ends: se
     }
 
 
-@pytest.mark.parametrize("made", [*by_family(), *TRANSLATORS], indirect=True)
+@pytest.mark.parametrize("made", [*by_family(), *cases(TRANSLATORS, QUICK.__contains__)], indirect=True)
 def test_measures_equal_a_loop_without_batches(made):
     """In an encoder-decoder, whose cross-attention has no measures of places, with the ends of its texts."""
     model, texts = made

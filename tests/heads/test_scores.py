@@ -154,16 +154,22 @@ class Loops:
         return self.rises(i, lambda row, head: contexts[row][0, :, head])
 
 
-@pytest.fixture(scope="module", params=cases(KINDS, {"roberta", "pythia", "t5", "vit"}.__contains__))
+@pytest.fixture(scope="module")
 def loops(request) -> Loops:
     return Loops(request.param)
 
 
+SCORED = ["gradient", "signed", "tokens", "integrated", "attribution", "ablation", "mean_ablation",
+          "resample_ablation", "patched"]  # fmt: skip
+#: one kind with every score, and kinds of other inputs with a score by gradients and one by ablation
+QUICK = {("roberta", score) for score in SCORED} | {
+    (kind, score) for kind in ("pythia", "t5", "vit") for score in ("attribution", "resample_ablation")
+}
+
+
 @pytest.mark.parametrize(
-    "score",
-    ["gradient", "signed", "tokens", "integrated", "attribution", "ablation", "mean_ablation",
-     "resample_ablation", "patched"],
-)  # fmt: skip
+    ("loops", "score"), cases(itertools.product(KINDS, SCORED), QUICK.__contains__), indirect=["loops"]
+)
 def test_every_score_is_a_loop_over_examples(loops, score):
     batches = any_model.batches(loops.kind)
     given = {"corrupted": map(corrupted, batches)} if score in ("attribution", "patched") else {}

@@ -20,6 +20,7 @@ from headspec.models import devices
 from headspec.models.stage import ModelStage
 from headspec.training.loop import TRAINING
 from support.paths import ROOT
+from support.tiers import cases
 
 #: a job: leases as many GPUs as its argument says, tells which, and holds them until its input ends
 JOB = """
@@ -58,9 +59,7 @@ class Machine:
     def held(self, jobs: int) -> dict[str, int]:
         """The number of jobs that hold each GPU, once so many jobs hold some."""
         while len(self.holding) < jobs:
-            ready = self.waiting.select(600)
-            assert ready, "a deadlock"
-            for key, _ in ready:
+            for key, _ in self.waiting.select():
                 self.waiting.unregister(key.fileobj)
                 self.holding[key.data] = key.data.stdout.readline().strip().split(",")
         return Counter(itertools.chain(*self.holding.values()))
@@ -83,8 +82,9 @@ def machine(tmp_path) -> Iterator[Machine]:
         job.communicate()
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("share", (1, 2))
+@pytest.mark.parametrize(
+    ("share", "seed"), cases(itertools.product((1, 2), range(4)), {(1, 0), (2, 1)}.__contains__)
+)
 def test_no_gpu_is_overused_or_lost(machine, share, seed):
     """Eight jobs on two GPUs, three of which are killed while they hold one."""
     rng, full = np.random.default_rng(seed), {"0": share, "1": share}

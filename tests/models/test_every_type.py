@@ -24,10 +24,10 @@ from support.paths import ROOT
 from support.tiers import cases
 
 TAKEN = every_type.taken()
-#: one type of each implementation of attention; the sweep over all others is slow
+#: types of each implementation of attention; the sweep over all others is slow
 QUICK = {
     "albert", "bart", "bert", "deberta-v2", "deepseek_v3", "distilbert", "gemma3n_text", "gpt2", "gpt_oss",
-    "jamba", "llama", "mixtral", "modernbert", "openai-gpt", "qwen3_next", "t5",
+    "jamba", "llama", "mixtral", "modernbert", "mpnet", "openai-gpt", "qwen3", "qwen3_next", "t5",
 }  # fmt: skip
 
 

@@ -31,12 +31,12 @@ from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS
 from support.running.studies import CONFIG, changed, local_model
 from support.tiers import cases
-from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, by_family
+from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, families
 from support.translators import DESCRIBED, classes, translator
 
 
 @pytest.fixture(
-    scope="module", params=cases([*TRANSLATORS, DESCRIBED], [*by_family(TRANSLATORS), DESCRIBED].__contains__)
+    scope="module", params=cases([*TRANSLATORS, DESCRIBED], [*families(TRANSLATORS), DESCRIBED].__contains__)
 )
 def made(request, model_folder) -> tuple[MultiTask, Examples]:
     """A model that has learnt a little, so that what it writes depends on what it reads."""

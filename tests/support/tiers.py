@@ -12,7 +12,12 @@ def cases(values: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
     Parameters
     ----------
     values : a tuple is the values of several parameters
+    quick : of a value, or of a tuple
     """
-    given = [value if isinstance(value, tuple) else (value,) for value in values]
-    thorough = pytest.mark.thorough
-    return [pytest.param(*one, marks=() if quick(one[0]) else thorough) for one in given]
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=() if quick(value) else pytest.mark.thorough,
+        )
+        for value in values
+    ]

@@ -1,6 +1,7 @@
 """Tiny random encoders of every architecture in the table, and examples for them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.tasks.parts import Classes
+from support.tiers import cases
 
 VOCABULARY = 97
 CPU = Device("cpu", None)
@@ -66,9 +68,19 @@ LIKE_OTHERS = {
 }  # fmt: skip
 
 
-def by_family(types: Iterable[str] = TYPES) -> list[str]:
+#: those that differ most in how they compute attention; tests of the others are thorough, but for what
+#: `test_every_type` tries of each
+QUICK = {"bert", "albert", "deberta-v2", "deberta-v3", "modernbert", "gpt2", "llama", "t5"}
+
+
+def families(types: Iterable[str] = TYPES) -> list[str]:
     """One of `types` from each family."""
     return [name for name in types if name not in LIKE_OTHERS]
+
+
+def by_family(types: Iterable[str] = TYPES) -> list[Any]:
+    """Parameters of a test: `families`, in two tiers."""
+    return cases(families(types), QUICK.__contains__)
 
 
 def pooling(kind: str) -> str:

@@ -16,7 +16,8 @@ from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.models import TRANSLATORS
-from support.tiny import HEADS, LAYERS, by_family, encoder, examples
+from support.tiers import cases
+from support.tiny import HEADS, LAYERS, QUICK, by_family, encoder, examples, families
 from support.translators import translator
 
 CLASSES = {"a": ["x", "y", "z"]}
@@ -72,7 +73,10 @@ UNUSUAL: list[tuple[str, dict]] = [
 
 
 @pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize(("kind", "settings"), [(kind, {}) for kind in by_family()] + UNUSUAL)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [*cases([(kind, {}) for kind in families()], lambda case: case[0] in QUICK), *UNUSUAL],
+)
 def test_relevance_ends_in_embeddings_and_biases_or_is_absorbed_by_the_softmax(kind, settings, rules):
     """The logit is the relevance of embeddings and biases, plus what the softmax absorbs in `attnlrp`."""
     model, batch = multitask(kind, **settings), examples(4).batch(np.arange(4))

@@ -18,7 +18,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders, study_checks
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
-from support.running.studies import Folder, local_model, study
+from support.running.studies import local_model, study, texts
 
 MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
 
@@ -146,8 +146,9 @@ def test_a_pooling_some_folders_deep(model):
 
 
 def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):
-    here = Folder.new(tmp_path / "study")
-    monkeypatch.chdir(here.path)
+    monkeypatch.chdir(tmp_path)
+    texts(Path("texts"))
+    local_model(Path("models/tiny-bert"))
     sentence_encoder(local_model(Path("models/sentence")), switched("mean_tokens"))
     sources = {"plain": "models/tiny-bert", "own": "models/sentence"}
     models = {name: {"source": source, "max_length": 16} for name, source in sources.items()}
