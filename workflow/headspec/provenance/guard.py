@@ -114,4 +114,6 @@ def loaded(planned: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-_normal = functools.cache(os.path.normpath)
+@functools.cache
+def _normal(path: str) -> str:
+    return os.path.normpath(path)
