@@ -25,8 +25,8 @@ RUN = {"model": "m", "mixture": "a+b", "method": "tuned", "n_seeds": 3}
 BOTH = ["tuned", "frozen"]
 PAIRS = ["+".join(pair) for pair in itertools.combinations(LARGE, 2)]
 #: differences that are lower, higher, and not tested well enough to say
-DOWN, UP = {"difference": -0.1, "p_holm": 0.01}, {"difference": 0.1, "p_holm": 0.02}
-UNCLEAR = {"difference": -0.2, "p_holm": 0.2}
+DOWN, UP = {"difference": -0.1, "p_seeds_holm": 0.01}, {"difference": 0.1, "p_seeds_holm": 0.02}
+UNCLEAR = {"difference": -0.2, "p_seeds_holm": 0.2}
 MEAN = {"task": "mean", "metric": "mean"}
 
 
@@ -282,7 +282,10 @@ def test_sharing_probes_single_heads_and_contrasts():
         contrasts=[across | {"n_mixtures": 4}],
         sharing=[shared, shared | {"task": "a", "metric": "f1", "difference": -1.0}, alone],
         probes=[probe | each for each in ({}, *others)],
-        probe_changes=[change | {"before": "pretrained", "p_holm": 0.01}, change | {"before": "random"}],
+        probe_changes=[
+            change | {"before": "pretrained", "p_seeds_holm": 0.01},
+            change | {"before": "random", "p_holm": 0.01, "n_seeds": 2},
+        ],
         single_heads=[head | {"head": i, "p_holm": 0.0, "p_seeds_holm": 0.03 * i} for i in range(4)],
         head_roles=[RUN | {"seed": 0, "layer": 0, "head": i, "role": role} for i, role in roles],
     )
@@ -294,7 +297,8 @@ def test_sharing_probes_single_heads_and_contrasts():
         "in 1",
         "selectivity of the best heads: interval above 0 in 1 of 2 probes",
         "what the best heads know, against pretrained: lower in 0 of 1 probes (p < 0.05), higher in 1",
-        "what the best heads know, against random: not tested in 1 probes, with fewer than three seeds",
+        "what the best heads know, against random: lower in 0 of 1 probes (p of these runs < 0.05), higher "
+        "in 1",
     ]
 
 

@@ -21,7 +21,7 @@ def measured(p=0.2, **more) -> pd.DataFrame:
     for (target, source), gain in GAINS.items():
         mixture = "+".join(task for task in TASKS if task in (target, source))
         rows.append({"mixture": mixture, "method": "tuned", "task": target, "value": 0.8 + gain})
-        rows[-1] |= {"difference": gain, "p_holm": p} | more
+        rows[-1] |= {"difference": gain, "p_seeds_holm": p} | more
     others = [*(("all", "tuned", task) for task in (*TASKS, "mean")), ("a+b", "tuned", "mean")]
     for mixture, method, task in (*others, ("a+b", "frozen", "a")):
         rows.append({"mixture": mixture, "method": method, "task": task, "value": 0.7, "difference": -0.1})

@@ -82,8 +82,8 @@ def test_cells_are_scores_and_differences_by_partner():
     for mixture, method in (("all", "even"), ("all", "tuned"), ("pos+dep", "tuned")):
         rows += [(mixture, method, "pos", 0.88, -0.02, 0.01), (mixture, method, "dep", 0.81, 0.01, 0.3)]
         rows += [(mixture, method, "ner", 0.5, None, None)] * (mixture == "all")
-    columns = ["mixture", "method", "task", "value", "difference", "p_holm"]
-    table = pd.DataFrame(rows, columns=columns).astype({"difference": float, "p_holm": float})
+    columns = ["mixture", "method", "task", "value", "difference", "p_seeds_holm"]
+    table = pd.DataFrame(rows, columns=columns).astype({"difference": float, "p_seeds_holm": float})
     table = table.assign(
         metric="las", n_seeds=3, unpruned_at_chance=table["mixture"].eq("pos+dep") & table["task"].eq("pos")
     )

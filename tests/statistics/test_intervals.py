@@ -9,7 +9,7 @@ from scipy import stats
 
 from headspec.statistics.intervals import (
     Orders,
-    clear_of_seeds,
+    clear,
     components,
     decisive,
     of_seeds,
@@ -155,21 +155,19 @@ def test_an_interval_over_seeds_and_draws_is_of_the_mean_squares_of_the_grid(see
 
 
 @pytest.mark.parametrize("name", ["p", "gain_p"])
-def test_the_decisive_p_is_for_other_seeds_where_there_are_enough(name):
-    here, seeds = f"{name}_holm", f"{name}_seeds_holm"
+def test_from_three_seeds_on_the_p_for_other_seeds_decides_alone(name):
+    """Where it is null, nothing is clear, whatever the p of these runs."""
     nan = np.nan
     table = pd.DataFrame(
-        {"n_seeds": [2, 3, 3, 3, 5], here: [0.01, 0.02, 0.03, nan, 0.2], seeds: [nan, nan, 0.3, nan, 0.04]},
+        {"n_seeds": [2, 3, 3, 5, 5], f"{name}_holm": [0.01, 0.02, 0.03, 0.2, 0.2],
+         f"{name}_seeds_holm": [nan, nan, 0.3, 0.04, 0.03], "ci_low": -1.0, "ci_high": 1.0,
+         "unpruned_at_chance": [False, False, False, False, True]},
         index=[*"abcde"],
-    )
-    given = () if name == "p" else (name,)
-    assert of_seeds(table, *given).to_dict() == dict(a=False, b=False, c=True, d=True, e=True)
-    assert decisive(table, *given).fillna(-1).to_dict() == dict(a=0.01, b=0.02, c=0.3, d=-1, e=0.04)
-    assert clear_of_seeds(table, *given)[lambda clear: clear].index.tolist() == ["e"]
-    one = table.drop(columns=seeds)  # a table whose only p is for other seeds
-    assert of_seeds(one, *given).tolist() == [False, True, True, True, True]
-    assert decisive(one, *given).equals(table[here])
-    assert clear_of_seeds(one, *given)[lambda clear: clear].index.tolist() == ["b", "c"]
+    )  # fmt: skip
+    assert of_seeds(table).to_dict() == dict(a=False, b=True, c=True, d=True, e=True)
+    assert decisive(table, name).fillna(-1).to_dict() == dict(a=0.01, b=-1, c=0.3, d=0.04, e=0.03)
+    if name == "p":
+        assert clear(table).to_dict() == dict(a=False, b=False, c=False, d=True, e=False)
 
 
 def test_without_errors_over_examples_orders_are_a_t_test():

@@ -74,8 +74,8 @@ def test_differences_are_those_of_the_means_of_single_runs():
         assert (across["against"], across["n_mixtures"]) == (WITHIN, 3)
     assert set(found["ci_over"]) == {"seeds and examples"}
     for _, rows in found.groupby(["contrast", found["mixture"] == PAIRS]):
-        assert (rows["p_holm"] >= rows["p_value"]).all()
-        assert rows["p_holm"].min() == pytest.approx(min(1, len(rows) * rows["p_value"].min()))
+        assert (rows["p_seeds_holm"] >= rows["p_seeds"]).all()
+        assert rows["p_seeds_holm"].min() == pytest.approx(min(1, len(rows) * rows["p_seeds"].min()))
 
 
 def test_a_task_of_pairs_is_compared_with_that_of_its_texts_beside_the_same_tasks():
@@ -88,7 +88,7 @@ def test_a_task_of_pairs_is_compared_with_that_of_its_texts_beside_the_same_task
 def test_two_seeds_have_an_interval_over_examples_and_no_p_and_one_method_has_no_contrast():
     runs = study(np.random.default_rng(2), {"tuned": 0.4, "frozen": 0.2}, seeds=2)
     found = table(runs)
-    assert set(found["ci_over"]) == {"examples"} and found[["p_value", "p_holm"]].isna().all(axis=None)
+    assert set(found["ci_over"]) == {"examples"} and found[["p_seeds", "p_seeds_holm"]].isna().all(axis=None)
     pd.testing.assert_frame_equal(found, table(runs, processes=2))
     assert table([run for run in runs if run.run.method == "tuned"], pairs=["a+b"]).empty
 
@@ -121,12 +121,13 @@ def test_what_a_model_has_not_learnt_counts_in_no_contrast():
     assert [pairs[name] for name in same] == [alone[name] for name in same]
     learnt = row(found, "paradigms", ACROSS)
     whole = row(table(runs, parents=parents), "paradigms", ACROSS)
-    assert learnt["n_left_out"] == 0 and learnt | {"p_holm": 0} == whole | {"p_holm": 0}  # of fewer rows
+    corrected = {"p_seeds_holm": 0}  # of fewer rows
+    assert learnt["n_left_out"] == 0 and learnt | corrected == whole | corrected
     for contrast, mixture, method in (
         ("methods", "a+p", "tuned"), ("paradigms", ACROSS, "frozen"), ("pairs_of", "a-and-q", "frozen"),
     ):  # fmt: skip
         empty = row(found, contrast, mixture, method)
-        assert empty["n_left_out"] > 0 and pd.isna(empty["difference"]) and pd.isna(empty["p_holm"])
+        assert empty["n_left_out"] > 0 and pd.isna(empty["difference"]) and pd.isna(empty["p_seeds_holm"])
     assert row(found, "pairs_of", "a-and-q", "tuned")["n_left_out"] == 0
 
 
@@ -143,7 +144,7 @@ def test_intervals_cover_and_p_keeps_its_level(seeds, spread):
         found = table(study(rng, {"tuned": 0.3, "frozen": 0.3}, seeds, spread=spread, hard=0.15))
         chosen = found[found["mixture"].isin([PAIRS, ACROSS]) & (found["method"] == "tuned")]
         missed += [((chosen["ci_low"] > 0) | (chosen["ci_high"] < 0)).to_numpy()]
-        p += [(chosen["p_value"] <= 0.05).to_numpy()]
+        p += [(chosen["p_seeds"] <= 0.05).to_numpy()]
     least, most = stats.binom.ppf([0.001, 0.999], 120, [0.02 if spread == 0 else 0.03, 0.07])
     for share in np.sum(missed, axis=0):
         assert least <= share <= most

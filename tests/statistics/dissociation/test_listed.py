@@ -68,7 +68,8 @@ def test_columns_are_what_they_say():
     for task, other in (TASKS, TASKS[::-1]):
         assert table.loc[task, ["own", "others"]].tolist() == pytest.approx([-gains[task], gains[other]])
     assert table.loc["a", "own_low"] < table.loc["a", "own"] < table.loc["a", "own_high"]
-    assert (table["p_specific"] < 1).tolist() == [True, False]
+    for name in ("p_specific", "p_specific_seeds"):
+        assert (table[name] < 1).tolist() == [True, False]
     assert set(table["ci_over"]) == {"seeds and examples"} and set(table["n_seeds"]) == {3}
 
 
@@ -138,6 +139,7 @@ def test_lists_and_tasks_of_a_mixture_are_one_family():
     ]
     np.testing.assert_allclose(table[["p_value", "p_corrected"]].T, rank_p(np.transpose(under)))
     np.testing.assert_allclose(table["p_specific_holm"], holm(table["p_specific"]))
+    assert table[["p_specific_seeds", "p_specific_seeds_holm"]].isna().all(axis=None)  # of one seed
 
 
 def judged(rng, accuracy, seeds: int, study: int, n: int = 150) -> pd.DataFrame:

@@ -114,13 +114,11 @@ def test_every_column_is_that_of_brute_force_and_of_scipy(k):
             row["exact"] and row["permutations"] == math.factorial(k) and row["n_pairs"] == n * len(members)
         )
         if model == POOLED:
-            line, ordinary = (row["pearson_r"], 0), (np.nan, np.nan)
+            line = row["pearson_r"], 0
         else:
             fit = stats.linregress(x[members[0]], y[members[0]])
             line = fit.slope, fit.intercept
-            ordinary = fit.pvalue, stats.spearmanr(x[members[0]], y[members[0]]).pvalue
         assert row[["slope", "intercept"]].tolist() == pytest.approx(line)
-        assert row[["p_pearson", "p_spearman"]].tolist() == pytest.approx(ordinary, abs=1e-7, nan_ok=True)
     assert k > 3 or table[["partial_r", "p_partial"]].isna().all(axis=None)
 
 

@@ -18,10 +18,10 @@ def bounded(*names: str) -> list[str]:
 
 def decided(frame: pd.DataFrame) -> pd.DataFrame:
     """Add `p`, the corrected p that decides, and `p_of`, what it is about: `other seeds` or `these runs`."""
-    names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_holm" in frame]
-    if not names or "n_seeds" not in frame:
+    names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_seeds_holm" in frame]
+    if not names:
         return frame
-    about = of_seeds(frame, names[0]).map({True: "other seeds", False: "these runs"})
+    about = of_seeds(frame).map({True: "other seeds", False: "these runs"})
     return frame.assign(**{name: decisive(frame, name) for name in names}, p_of=about)
 
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from headspec.plots.drawing.heat_maps import shade_gaps
 from headspec.plots.drawing.style import SIGNED, in_order, number, points, styled
 from headspec.statistics.grouping.gains import between_pairs
-from headspec.statistics.intervals import clear_of_seeds
+from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
 
 #: the predictions that are shown
@@ -40,7 +40,7 @@ def draw_gains(
     measured = [task for task in metrics if task in {*pairs["target"]}]
     blocks = [[task for task in measured if task in group] for group in groups or []]
     tasks = in_order(measured, list(itertools.chain(*blocks)))
-    marks = {"×": pairs["unpruned_at_chance"].eq(True), "*": clear_of_seeds(pairs)}
+    marks = {"×": pairs["unpruned_at_chance"].eq(True), "*": clear(pairs)}
     marked = np.select(list(marks.values()), list(marks), "")
     shown = {"measured": pairs.assign(gain=pairs["difference"], mark=marked)}
     if predictions is not None:
@@ -117,7 +117,7 @@ def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     main = main.assign(
         column=[_sharing_column(row, members) for row in main.itertuples()],
         nothing=main["unpruned_at_chance"].eq(True),
-        clear=clear_of_seeds(main),
+        clear=clear(main),
     )
     pairs = [SINGLE, *(f"+ {task}" for task in tasks)]
     others = [name for name in main["column"].unique() if name not in pairs]

@@ -14,7 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from headspec.config.runs import Variant
 from headspec.config.values import MEAN
 from headspec.plots.drawing.style import PAGE, SHADES, draw_intervals, interval_label, legend, number, styled
-from headspec.statistics.improvement import by_seed, clear
+from headspec.statistics.improvement import by_seed
+from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
 
 #: panels per row, at most

@@ -20,9 +20,8 @@ from headspec.statistics.comparison import (
     unlearnt,
     values_of,
 )
-from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.intervals import TESTED, corrected, over_seeds_and_examples
 from headspec.statistics.kept_heads import DRAWN_AS, SET_KEYS
-from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
@@ -63,7 +62,9 @@ BUDGETS = Schema(
     SET_KEYS
     | {"metric": TEXT, "against": TEXT, "heads": FLOAT, "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT,
        "value": FLOAT, "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
-       "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+       "ci_high": FLOAT, "ci_over": TEXT}
+    | TESTED
+    | {"unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
 """Table `budgets`: a row for each mixture, way, fraction, penalty, task, metric and against.
@@ -96,9 +97,9 @@ def budgets(
     """Return the table `budgets`.
 
     A task is scored on the examples that all methods have: rankings by validation examples leave theirs out.
-    p_holm corrects over methods, numbers of heads, tasks and metrics that are compared with the same method
-    in the same runs, separately over means over tasks. `heads` has how many heads each run keeps, and how
-    many its gates leave open. Draws depend on `seed` and on the names of model, mixture, method and scope.
+    Both p are corrected over methods, numbers of heads, tasks and metrics that are compared with the same
+    method in the same runs, separately over means over tasks. `heads` has how many heads each run keeps, and
+    how many its gates leave open. Draws depend on `seed` and the names of model, mixture, method and scope.
     """
     groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for run in runs:
@@ -110,8 +111,8 @@ def budgets(
         rows += [names | row for row in _rows(group, read, heads, metrics, resamples, confidence, drawn)]
     result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
     is_mean = result["task"] == MEAN
-    family = result.groupby(["model", "mixture", "method", "scope", "against", is_mean], dropna=False)
-    return result.assign(p_holm=family["p_value"].transform(holm))
+    family = [result[name] for name in ("model", "mixture", "method", "scope", "against")]
+    return corrected(result, [*family, is_mean])
 
 
 def _rows(

@@ -21,11 +21,10 @@ from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import (
     FEWEST,
     Components,
-    over_seeds_and_examples,
     p_of_moments,
-    p_over_seeds_and_examples,
+    tested,
 )
-from headspec.statistics.resampling import p_value, paired_differences
+from headspec.statistics.resampling import paired_differences
 from headspec.tasks.metrics import scores
 
 Floats = NDArray[np.float64]
@@ -156,20 +155,13 @@ def differences(
     confidence: float,
     seed: int,
 ) -> dict[Key, dict[str, object]]:
-    """Return the difference of each metric from `other`'s, with its interval and p."""
+    """Return the difference of each metric from `other`'s, with its interval and both p."""
     here, there = values_of(predictions, metrics), values_of(other, metrics)
-    by_key = {}
-    for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items():
-        if key in here:
-            by_seed = here[key] - there[key]
-            low, high, over = over_seeds_and_examples(by_seed, bootstrap, confidence)
-            if len(by_seed) < FEWEST:
-                p = p_value(by_seed.mean(), null)
-            else:
-                p = p_over_seeds_and_examples(by_seed, bootstrap)
-            by_key[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
-                          "ci_over": over, "p_value": float(p)}  # fmt: skip
-    return by_key
+    return {
+        key: tested(here[key] - there[key], bootstrap, confidence, null)
+        for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items()
+        if key in here
+    }
 
 
 #: most seeds, and times as many examples, that are considered

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from headspec.config.runs import POOLED
 from headspec.seeds import derive
@@ -144,9 +143,8 @@ def paired(
 
 CORRELATION = Schema(
     {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
-     "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,
-     "p_mantel_spearman": FLOAT, "partial_r": FLOAT, "p_partial": FLOAT, "permutations": INT,
-     "exact": FLAG},
+     "slope": FLOAT, "intercept": FLOAT, "p_mantel": FLOAT, "p_mantel_spearman": FLOAT, "partial_r": FLOAT,
+     "p_partial": FLOAT, "permutations": INT, "exact": FLAG},
     keys=2,
 )  # fmt: skip
 """Table `correlation`: a row for each model and measure.
@@ -157,7 +155,6 @@ n_pairs: pairs of tasks with both values, none [unpruned at chance](statistics.m
 pearson_r: correlation of a pair's mean D with its similarity
 spearman_r: the same of ranks
 slope, intercept: least squares, D on similarity
-p_pearson, p_spearman: p as if pairs were independent, which they are not
 p_mantel, p_mantel_spearman: their Mantel tests
 partial_r: correlation with the input paradigm held constant
 p_partial: its Mantel test, by double semi-partialling
@@ -171,14 +168,6 @@ TESTS = {
     "spearman": ("spearman_r", "p_mantel_spearman"),
     "partial": ("partial_r", "p_partial"),
 }
-
-
-def ordinary_p(r: float, n: int) -> float:
-    """Two-sided p of a correlation r of n independent pairs: t test with n - 2 degrees of freedom.
-
-    It is defined at |r| = 1, and approximate for ranks.
-    """
-    return float(betainc((n - 2) / 2, 0.5, 1 - min(r**2, 1)))
 
 
 def _ranks(values: Floats) -> Floats:
@@ -209,16 +198,14 @@ def _row(statistics: Mapping[str, Floats], exact: bool) -> dict[str, Any]:
     return row
 
 
-def _line(pairs: pd.DataFrame, r: float, rank_r: float) -> dict[str, float]:
-    """Least-squares line of dissociation on similarity, and ordinary p-values; empty if r is nan."""
+def _line(pairs: pd.DataFrame, r: float) -> dict[str, float]:
+    """Least-squares line of dissociation on similarity; empty if r is nan."""
     if np.isnan(r):
         return {}
     slope = r * pairs["dissociation"].std() / pairs["similarity"].std()
     return {
         "slope": slope,
         "intercept": pairs["dissociation"].mean() - slope * pairs["similarity"].mean(),
-        "p_pearson": ordinary_p(r, len(pairs)),
-        "p_spearman": ordinary_p(rank_r, len(pairs)),
     }
 
 
@@ -234,9 +221,8 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     With several models there are also rows of model `POOLED`. x and y are standardised within each model: r
     is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks the
     same way in all models: models that learn the same tasks are not independent replications, and separate
-    relabellings would make p too small. For the same reason there is no ordinary p. Values are null if they
-    are for any model; n_pairs is the sum over models, of the pairs that none leaves out. `seed` is for random
-    relabellings of more than eight tasks.
+    relabellings would make p too small. Values are null if they are for any model; n_pairs is the sum over
+    models, of the pairs that none leaves out. `seed` is for random relabellings of more than eight tasks.
     """
     of_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 
@@ -254,7 +240,7 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
             learnt = compared[~compared["left_out"]]
             statistics, exact, count = tested(learnt)
             row = {"model": model, "measure": measure, "n_pairs": count} | _row(statistics, exact)
-            rows.append(row | _line(learnt, row["pearson_r"], row["spearman_r"]))
+            rows.append(row | _line(learnt, row["pearson_r"]))
             common = learnt[~learnt["mixture"].isin(left_out)]
             blocks.append((statistics, exact, count) if len(common) == len(learnt) else tested(common))
         if len(blocks) > 1:

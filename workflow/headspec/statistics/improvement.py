@@ -22,12 +22,12 @@ from headspec.statistics.dissociation.resampled import (
 )
 from headspec.statistics.intervals import (
     FEWEST,
-    clear_of_seeds,
+    TESTED,
     components,
     over_seeds_and_examples,
-    p_over_seeds_and_examples,
+    tested,
 )
-from headspec.statistics.resampling import holm, p_value
+from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import score
 
@@ -43,16 +43,16 @@ tables/iat.parquet
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
-     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
-     "p_holm": FLOAT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT, "sd_seeds": FLOAT, "sd_examples": FLOAT,
-     "sd_both": FLOAT, "rate_share": FLOAT, "unpruned_at_chance": FLAG},
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
+    | TESTED
+    | {"sd_seeds": FLOAT, "sd_examples": FLOAT, "sd_both": FLOAT, "rate_share": FLOAT,
+       "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
 """Table `improvement`: a row for each mixture, method, task and metric.
 tables/improvement.parquet
 
 against: method compared with; null for plain training
-p_seeds: p for other seeds and examples; null with one or two seeds
 p_seeds_holm: `p_seeds` [corrected](statistics.md#p_value) over the study
 sd_seeds: standard deviation of the difference between seeds, with infinitely many examples
 sd_examples: the same between sets of as many examples
@@ -194,20 +194,9 @@ def improvement(
     return result
 
 
-def clear(improvement: pd.DataFrame) -> pd.Series:
-    """Whether each difference is clear for other seeds, has an interval without 0, and a side that learnt."""
-    outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
-    learnt = ~improvement["unpruned_at_chance"].eq(True)
-    return outside & learnt & clear_of_seeds(improvement)
-
-
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
     """Columns of `improvement` about the mean of S `differences`, with samples and null from `compare`."""
-    mean = float(differences.mean())
-    low, high, over = over_seeds_and_examples(differences, samples, confidence)
-    row = {"difference": mean, "ci_low": low, "ci_high": high, "ci_over": over}
-    row["p_value"] = float(p_value(mean, null))
-    row["p_seeds"] = float(p_over_seeds_and_examples(differences, samples))
+    row = tested(differences, samples, confidence, null)
     if len(differences) >= FEWEST:
         parts = components(differences, samples)._asdict()
         row |= {f"sd_{name}": float(sd) for name, sd in parts.items()}

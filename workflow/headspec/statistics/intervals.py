@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from headspec.statistics.resampling import SIGNIFICANCE, holm, interval
+from headspec.statistics.resampling import SIGNIFICANCE, holm, interval, p_value
 from headspec.tables import FLOAT
 
 Floats = NDArray[np.float64]
@@ -229,31 +229,39 @@ def _variance(
 TESTED = dict.fromkeys(("p_value", "p_holm", "p_seeds", "p_seeds_holm"), FLOAT)
 
 
+def tested(
+    values: Floats, bootstrap: Floats, confidence: float, null: Floats | None = None
+) -> dict[str, object]:
+    """Columns of a table about the mean of S differences: it, its interval, p for other seeds, and of these.
+
+    Parameters
+    ----------
+    values : (S,), the difference in each seed
+    bootstrap : (resamples, S), on resampled examples, the same ones for all seeds
+    null : (permutations,), means over seeds under the null hypothesis about these runs, if it is tested
+    """
+    low, high, over = over_seeds_and_examples(values, bootstrap, confidence)
+    row = {"difference": float(values.mean()), "ci_low": float(low), "ci_high": float(high), "ci_over": over}
+    here = {} if null is None else {"p_value": float(p_value(values.mean(), null))}
+    return row | here | {"p_seeds": float(p_over_seeds_and_examples(values, bootstrap))}
+
+
 def corrected(table: pd.DataFrame, family: pd.Series | list[pd.Series]) -> pd.DataFrame:
     """Return `table` with p of these runs and p for other seeds, if it has that, corrected in a `family`."""
     groups, columns = table.groupby(family), {"p_value": "p_holm", "p_seeds": "p_seeds_holm"}
     return table.assign(**{columns[p]: groups[p].transform(holm) for p in columns if p in table})
 
 
-def of_seeds(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Whether the decisive p of each row is for other seeds.
-
-    It is not with one or two seeds, nor where its column is null, as in kept tables of an older headspec.
-    """
-    here, seeds = f"{name}_holm", f"{name}_seeds_holm"
-    missing = table[seeds].isna() & table[here].notna() if seeds in table else False
-    return (table["n_seeds"] >= FEWEST) & ~pd.Series(missing, table.index)
+def of_seeds(table: pd.DataFrame) -> pd.Series:
+    """Whether the decisive p of each row is for other seeds: not with one or two."""
+    return table["n_seeds"] >= FEWEST
 
 
 def decisive(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Corrected p of each row for other seeds, or without that for these runs alone.
-
-    In tables without ``{name}_seeds_holm``, ``{name}_holm`` is this p.
-    """
-    here, seeds = table[f"{name}_holm"], f"{name}_seeds_holm"
-    return table[seeds].where(of_seeds(table, name), here) if seeds in table else here
+    """Corrected p of each row for other seeds, or with one or two seeds for these runs alone."""
+    return table[f"{name}_seeds_holm"].where(of_seeds(table), table[f"{name}_holm"])
 
 
-def clear_of_seeds(table: pd.DataFrame, name: str = "p") -> pd.Series:
-    """Whether the decisive p of each row is below 0.05 and for other seeds: never with one or two."""
-    return of_seeds(table, name) & (decisive(table, name) < SIGNIFICANCE)
+def clear(table: pd.DataFrame) -> pd.Series:
+    """Whether each difference is clear for other seeds, never with one or two, and some side has learnt."""
+    return of_seeds(table) & (table["p_seeds_holm"] < SIGNIFICANCE) & ~table["unpruned_at_chance"].eq(True)

@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from headspec.seeds import derive
-from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.resampling import holm, p_value
+from headspec.statistics.intervals import (
+    FEWEST,
+    TESTED,
+    corrected,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
+from headspec.statistics.resampling import p_value
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
@@ -43,8 +49,9 @@ selectivity: accuracy minus control
 """
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
-     "method": TEXT, "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT,
-     "n": INT, "n_seeds": INT},
+     "method": TEXT, "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT}
+    | TESTED
+    | {"n": INT, "n_seeds": INT},
     keys=7,
 )  # fmt: skip
 """Table `probe_changes`: a row for each model, task, label, heads, before, mixture and method.
@@ -214,9 +221,9 @@ def changes(
     """Return the table `probe_changes`: untrained encoder to models of one task, and these to others.
 
     `groups` are those of `probes`; runs of two groups are paired by place, and a single one stands for all.
-    p is the larger of two: for other seeds and sentences, whose variance a few units do not show; and by
-    permutation of before and after in whole folds, for these runs. p_holm corrects the rows of all labels
-    together apart from those of single labels, over the comparisons of a model, task and choice of heads.
+    p_value is by permutation of before and after in whole folds; p_seeds is at least that, as a few units do
+    not show the variance over sentences. Both correct the rows of all labels together apart from those of
+    single labels, over the comparisons of a model, task and choice of heads.
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), members in groups.items():
@@ -242,7 +249,7 @@ def changes(
                 change = _change(other, after, untrained, heads, weights, flips, confidence)
                 rows.append(change.assign(before=name[1], mixture=mixture, method=method))
             found = pd.concat(rows, ignore_index=True)
-            found["p_holm"] = found["p_value"].groupby(found["label"].isna()).transform(holm)
+            found = corrected(found, found["label"].isna())
             frames.append(found.assign(model=model, task=task, heads=heads))
     return pd.concat(frames, ignore_index=True)[list(PROBE_CHANGES.columns)]
 
@@ -284,11 +291,12 @@ def _change(
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
     changed = np.sum(by_fold, axis=0)  # (labels, folds)
     permuted = p_value(changed.sum(axis=1), flips @ changed.T)
-    p = np.maximum(p_over_seeds_and_examples(estimates, bootstrap), permuted)
+    p_seeds = np.maximum(p_over_seeds_and_examples(estimates, bootstrap), permuted)
     n = after[0].found.n.sum(axis=1).astype(int)
     frame = pd.DataFrame(
         {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),
-         "ci_high": bounds.high.clip(-1, 1), "p_value": p, "n": n, "n_seeds": len(values)}
+         "ci_high": bounds.high.clip(-1, 1), "p_value": permuted, "p_seeds": p_seeds,
+         "n": n, "n_seeds": len(values)}
     )  # fmt: skip
     with_units: pd.DataFrame = frame[n > 0]
     return with_units

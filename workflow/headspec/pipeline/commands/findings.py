@@ -226,7 +226,7 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     measures = rankings.drop(index="random")
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
-    p = p_name(own, "difference_p")
+    p = p_name(own)
     clear = int(((own["difference"] < 0) & (decisive(own, "difference_p") < SIGNIFICANCE)).sum())
     area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
@@ -294,10 +294,10 @@ def _learnt(changes: pd.DataFrame) -> list[str]:
 def _tested(rows: pd.DataFrame, column: str, what: str) -> str:
     """``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     p, difference = decisive(rows), rows[column]
-    if not (n := int(p.notna().sum())):
-        return f"not tested in {len(p)} {what}, with fewer than three seeds"
     lower, higher = (int((side & (p < SIGNIFICANCE)).sum()) for side in (difference < 0, difference > 0))
-    return f"lower in {lower} of {n} {what} ({p_name(rows)} < {SIGNIFICANCE}), higher in {higher}"
+    return (
+        f"lower in {lower} of {p.notna().sum()} {what} ({p_name(rows)} < {SIGNIFICANCE}), higher in {higher}"
+    )
 
 
 # --- words and numbers
@@ -319,9 +319,9 @@ def _change(row: dict[str, Any]) -> str:
     return f"{100 * row['difference']:.1f}{ends}"
 
 
-def p_name(rows: pd.DataFrame, name: str = "p") -> str:
+def p_name(rows: pd.DataFrame) -> str:
     """Return what the decisive p of rows is called: with one or two seeds it ignores how seeds vary."""
-    return "p" if of_seeds(rows, name).all() else "p of these runs"
+    return "p" if of_seeds(rows).all() else "p of these runs"
 
 
 def p_text(value: Any) -> str:

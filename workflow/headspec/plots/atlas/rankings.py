@@ -197,7 +197,7 @@ def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Seque
         axes.margins(x=0.08)
     random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
     _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
-    here = "" if of_seeds(means, "difference_p").all() else " in these runs"
+    here = "" if of_seeds(means).all() else " in these runs"
     if hollow:
         look = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
         key(panels[0], f"hollow: no clear difference{here}", **look)
@@ -209,10 +209,7 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
     """Columns of a panel for one method: value, low, high, clear (whether a marker is filled), at chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
-    apart = (low > 0) | (high < 0)
-    clear = decisive(means, p) < SIGNIFICANCE if p else apart
-    if column == "dissociation":
-        clear &= apart
+    clear = decisive(means, p) < SIGNIFICANCE if p else (low > 0) | (high < 0)
     nothing, dissociates = means["unpruned_at_chance"].eq(True), column == "dissociation"
     shown = means[[*KEYS, "ci_over"]].assign(
         value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,

@@ -13,12 +13,10 @@ from headspec.statistics.dissociation.resampled import PrunedPredictions
 from headspec.statistics.intervals import (
     TESTED,
     corrected,
-    over_seeds_and_examples,
-    p_over_seeds_and_examples,
+    tested,
 )
 from headspec.statistics.resampling import (
     Predictions,
-    p_value,
     paired_differences,
     task_predictions,
     unique_keys,
@@ -101,12 +99,8 @@ def single_heads(
                 metric, label, predictions[:, i], predictions[:, plain], repeats, rng
             )
             change = values[:, i] - values[:, plain]
-            low, high, over = over_seeds_and_examples(change, bootstrap, confidence)
-            here = float(p_value(change.mean(), null.mean(axis=1)))
-            p_seeds = float(p_over_seeds_and_examples(change, bootstrap))
-            rows.append(
-                (*key, *column, len(seeds), metric, values[:, plain].mean(), change.mean(), low, high, over)
-                + (here, np.nan, p_seeds, np.nan)
-            )
+            names = dict(zip(SINGLE_HEADS.columns, (*key, *column, len(seeds), metric), strict=False))
+            compared = tested(change, bootstrap, confidence, null.mean(axis=1))
+            rows.append(names | {"base": values[:, plain].mean(), "change": change.mean()} | compared)
     table = pd.DataFrame(rows, columns=list(SINGLE_HEADS.columns))
     return corrected(table, [table[name] for name in ("model", "mixture", "method", "task", "measure")])

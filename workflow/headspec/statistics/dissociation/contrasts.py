@@ -20,14 +20,13 @@ from headspec.statistics.dissociation.resampled import (
     map_in_processes,
     resample_runs,
 )
-from headspec.statistics.intervals import over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.resampling import holm
+from headspec.statistics.intervals import corrected, tested
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 CONTRASTS = Schema(
     {"model": TEXT, "contrast": TEXT, "method": TEXT, "mixture": TEXT, "against": TEXT, "n_seeds": INT,
      "n_mixtures": INT, "n_at_chance": INT, "n_left_out": INT, "dissociation": FLOAT, "difference": FLOAT,
-     "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+     "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT},
     keys=5,
 )  # fmt: skip
 """Table `contrasts`: a row for each model, contrast, method, mixture and against.
@@ -79,7 +78,7 @@ def contrasts(
     Tasks and mixtures are fixed, not a sample: intervals cover seeds and examples, or examples alone with one
     or two seeds. Means are over the mixtures `pairs`. All mixtures and methods are resampled on the same
     examples of a task, and differences are taken within a seed and a resample. A mixture whose unpruned model
-    is at chance is left out for its method. p_holm corrects over the rows of a model and contrast; in
+    is at chance is left out for its method. p_seeds is corrected over the rows of a model and contrast; in
     `methods`, separately over means over mixtures.
 
     Parameters
@@ -121,7 +120,7 @@ def contrasts(
                     rows.append(row(key, [mixtures[mixture]], [mixtures[other]]))
     frame = pd.DataFrame(rows, columns=list(CONTRASTS.columns))
     family = [frame["model"], frame["contrast"], frame["mixture"] == PAIRS]
-    return frame.assign(p_holm=frame["p_value"].groupby(family).transform(holm))
+    return corrected(frame, family)
 
 
 def _means(
@@ -175,13 +174,4 @@ def _row(
         return row
     values, reference = (np.mean([mean.values for mean in side], axis=0) for side in sides)
     bootstrap, without = (np.mean([mean.bootstrap for mean in side], axis=0) for side in sides)
-    difference, resampled = values - reference, bootstrap - without
-    low, high, over = over_seeds_and_examples(difference, resampled, confidence)
-    return row | {
-        "dissociation": values.mean(),
-        "difference": difference.mean(),
-        "ci_low": float(low),
-        "ci_high": float(high),
-        "ci_over": over,
-        "p_value": float(p_over_seeds_and_examples(difference, resampled)),
-    }
+    return row | {"dissociation": values.mean()} | tested(values - reference, bootstrap - without, confidence)

@@ -14,7 +14,7 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
 from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
-from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.intervals import decisive, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import holm, task_predictions, unique_keys
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores, scores
@@ -27,7 +27,8 @@ HEAD_LISTS = Schema(
        "value": FLOAT, "random": FLOAT, "draws_low": FLOAT, "draws_high": FLOAT, "shared": FLOAT,
        "harm": FLOAT, "p_value": FLOAT, "p_corrected": FLOAT, "own": FLOAT, "own_low": FLOAT,
        "own_high": FLOAT, "others": FLOAT, "others_low": FLOAT, "others_high": FLOAT, "ci_over": TEXT,
-       "p_specific": FLOAT, "p_specific_holm": FLOAT, "at_chance": FLAG}
+       "p_specific": FLOAT, "p_specific_holm": FLOAT, "p_specific_seeds": FLOAT,
+       "p_specific_seeds_holm": FLOAT, "at_chance": FLAG}
     | UNPRUNED
     | {"verdict": TEXT},
     keys=5,
@@ -43,11 +44,13 @@ harm: `random` minus `value`
 p_corrected: `p_value` corrected for lists and tasks
 own: share of `base` that the task loses more without the list than without the shared heads
 others: the same that other tasks lose less, on average
-p_specific: of the less certain of `own` and `others`; 1 if one is not above 0
-p_specific_holm: the same, corrected
+p_specific: of the less certain of `own` and `others`, for these runs; 1 if one is not above 0
+p_specific_seeds: the same for other seeds; null with one or two
+p_specific_holm, p_specific_seeds_holm: the same, corrected
 at_chance: the task is at chance without the listed or the shared heads
 verdict: `important`: `p_corrected` at most 0.05, the unpruned model not at chance; `specific`: also
-    `p_specific_holm` at most 0.05, the task not at chance; else, or with fewer than 19 random sets, `neither`
+    `p_specific_seeds_holm`, with one or two seeds `p_specific_holm`, at most 0.05, the task not at chance;
+    else, or with fewer than 19 random sets, `neither`
 """
 
 
@@ -71,9 +74,9 @@ def head_lists(
 
     Specific: it also costs this task more, and the others less, than heads that all tasks need; heads that
     harm a task because it is fragile do not. Both are tested over examples, and from three seeds on over
-    seeds; the larger p counts. A pruned task at chance says nothing, as its metric cannot fall further. No
-    list is important to a task that the unpruned model has not learnt. Both are corrected over the lists and
-    tasks of a model, mixture and method.
+    seeds, too, which then decides; the larger p of both counts. A pruned task at chance says nothing, as its
+    metric cannot fall further. No list is important to a task that the unpruned model has not learnt. Both
+    are corrected over the lists and tasks of a model, mixture and method.
 
     `evaluations` are of at least two tasks, have the tables `listed` as predictions, and are sorted by model,
     mixture and method.
@@ -96,11 +99,11 @@ def head_lists(
             under.append(np.mean([np.vstack([one.values[1], one.random]) for one in by_seed], axis=0))
         family = pd.concat(lists)
         p, corrected = rank_p(np.hstack(under))
-        family = family.assign(p_value=p, p_corrected=corrected, p_specific_holm=holm(family["p_specific"]))
-        families.append(family)
+        tests = {f"{name}_holm": holm(family[name]) for name in ("p_specific", "p_specific_seeds")}
+        families.append(family.assign(p_value=p, p_corrected=corrected, **tests))
     table = pd.concat(families, ignore_index=True)[list(HEAD_LISTS.columns)[:-1]]
     important = (table["p_corrected"] <= 1 - confidence) & ~table["unpruned_at_chance"]
-    specific = important & (table["p_specific_holm"] <= 1 - confidence) & ~table["at_chance"]
+    specific = important & (decisive(table, "p_specific") <= 1 - confidence) & ~table["at_chance"]
     return table.assign(verdict=np.select([specific, important], ["specific", "important"], "neither"))
 
 
@@ -155,7 +158,8 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
     return bounded | {
         "base": base, "value": listed, "random": draws.mean(axis=0), "draws_low": draws.min(axis=0),
         "draws_high": draws.max(axis=0), "shared": shared, "harm": draws.mean(axis=0) - listed,
-        "ci_over": over, "p_specific": _p_above(parts, resampled).max(axis=0),
+        "ci_over": over,
+        **{name: p.max(axis=0) for name, p in _p_above(parts, resampled).items()},
         "at_chance": floors[1:].any(axis=0), "unpruned_at_chance": floors[0],
     }  # fmt: skip
 
@@ -168,15 +172,14 @@ def _parts(values: Floats) -> Floats:
     return np.stack([-gain, others], axis=-2)
 
 
-def _p_above(values: Floats, bootstrap: Floats) -> Floats:
-    """Two-sided p (...) that a mean over seeds (S, ...) is above 0; 1 where it is not."""
+def _p_above(values: Floats, bootstrap: Floats) -> dict[str, Floats]:
+    """Two-sided p (...), of these runs and for other seeds, of a mean (S, ...) above 0; 1 where it is not."""
     mean = values.mean(axis=0)
-    if len(values) < FEWEST:
-        reached = np.count_nonzero(~(bootstrap.mean(axis=1) > 0), axis=0)
-        p = np.minimum(2 * (1 + reached) / (1 + len(bootstrap)), 1)
-    else:
-        p = p_over_seeds_and_examples(values, bootstrap)
-    return np.where(np.isnan(mean), np.nan, np.where(mean > 0, p, 1))
+    reached = np.count_nonzero(~(bootstrap.mean(axis=1) > 0), axis=0)
+    here = np.minimum(2 * (1 + reached) / (1 + len(bootstrap)), 1)
+    seeds = p_over_seeds_and_examples(values, bootstrap)
+    tests = {"p_specific": here, "p_specific_seeds": seeds}
+    return {name: np.where(np.isnan(mean + p), np.nan, np.where(mean > 0, p, 1)) for name, p in tests.items()}
 
 
 def rank_p(metrics: Floats) -> tuple[Floats, Floats]:

@@ -15,13 +15,15 @@ from headspec.config.runs import Run
 from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.comparison import differences, predicted, unlearnt, values_of
-from headspec.statistics.resampling import holm
+from headspec.statistics.intervals import TESTED, corrected
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SHARING = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "n_seeds": INT,
      "value": FLOAT, "between_seeds": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
-     "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
+     "ci_over": TEXT}
+    | TESTED
+    | {"unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
 """Table `sharing`: a row for each model, mixture, method, task and metric.
@@ -77,8 +79,7 @@ def sharing(
             mark = nothing[task, metric] and (not change or nor[task, metric])
             rows.append(row | names | change | {"unpruned_at_chance": mark})
     result = pd.DataFrame(rows, columns=list(SHARING.columns))
-    families = result.groupby(["model", "method", result["task"] == MEAN])
-    return result.assign(p_holm=families["p_value"].transform(holm))
+    return corrected(result, [result["model"], result["method"], result["task"] == MEAN])
 
 
 def between_pairs(sharing: pd.DataFrame) -> pd.DataFrame:
