@@ -117,11 +117,27 @@ def test_regression_tasks():
 @pytest.mark.parametrize(("shift", "expected"), [(2.1, "none"), (2.3, "single")])
 def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     """At 95 % an interval reaches 1.96 standard errors; two that hold at once, 2.24."""
-    d = np.array([[shift, -shift]])
+    d = np.array([[shift, 1.9]])
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
     run, no = pair(rng=np.random.default_rng(0)).run, np.zeros(2, dtype=bool)
-    sampled = ResampledDissociation(run, "", d[0], d[0], d, bootstrap, d, no, no)
+    sampled = ResampledDissociation(run, "", d[0], d[0], d, bootstrap, d, d, bootstrap, no, no)
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
+
+
+@pytest.mark.parametrize("tasks", ["ab", "abc"])
+def test_a_list_that_hurts_every_task_more_is_no_single_dissociation(tasks):
+    """D of its task is about 0.1 and that of others below 0, which the net D of three tasks shows."""
+    rng, cases, net = np.random.default_rng(3), [], []
+    for _ in range(8):
+        masks = {"none": 0.9} | {mask: 0.7 if mask == "a" else 0.8 for mask in tasks}
+        combined = study(evaluation(dict.fromkeys(tasks, masks), rng, 800), resamples=200)["combined"]
+        rows = combined.set_index("task")
+        assert rows.loc["a", "ci_low"] > 0 > rows.loc["b", "dissociation"]
+        assert rows.loc["mean", "net"] == pytest.approx(rows.loc["mean", "dissociation"]) or tasks == "ab"
+        cases.append(rows.loc["mean", "case"])
+        net.append((rows["net_low"] <= 0) & (rows["net_high"] >= 0) | rows["net"].isna())
+    assert cases.count("none") >= 7  # 60 of 60 were single
+    assert np.mean(net) > 0.85 and rows["net"].isna().all() == (tasks == "ab")
 
 
 def test_at_chance_marks_tasks_that_pruning_brought_to_the_most_frequent_class():
@@ -156,7 +172,7 @@ def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
     assert marks.to_dict() == {(0, "a"): False, (0, "b"): True, (1, "a"): False, (1, "b"): False}
     mixtures = found["mixtures"].set_index("seed")
     assert mixtures["unpruned_at_chance"].to_dict() == {0: True, 1: False}
-    assert mixtures["case"].to_dict() == {0: "chance", 1: "single"} and not mixtures["distinct"].any()
+    assert mixtures["case"].to_dict() == {0: "chance", 1: "none"} and not mixtures["distinct"].any()
     assert found["combined"].set_index("task").loc["mean", "case"] == "chance"
 
 

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from headspec.statistics.dissociation.scores import case, dissociation, is_distinct, relative
+from headspec.statistics.dissociation.scores import (
+    case,
+    dissociation,
+    is_distinct,
+    net_dissociation,
+    relative,
+)
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
 # task whose heads are pruned, columns: evaluated task.
@@ -68,6 +74,18 @@ def test_scores_are_of_single_matrices_whatever_their_scale_and_order(matrix, ba
     assert (dissociation(np.broadcast_to(matrix[:, :1], matrix.shape), base) == 0).all()
 
 
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_what_lists_and_tasks_cost_by_themselves_is_no_net_dissociation(k, seed):
+    """Nor is it in the mean D; what a task's own list costs it more comes back, unless k is two."""
+    rng = np.random.default_rng(seed)
+    lists, tasks, own = rng.uniform(0, 0.2, (3, k))
+    matrix = 1 - lists[:, None] - tasks - np.diag(own)
+    d, net = dissociation(matrix, np.ones(k)), net_dissociation(matrix, np.ones(k))
+    assert d.mean() == pytest.approx(own.mean())
+    assert k == 2 or not np.allclose(d, own)
+    np.testing.assert_allclose(net, own if k > 2 else np.full(2, np.nan), atol=1e-12)
+
+
 def test_scores_without_a_positive_base_or_a_second_task():
     for base in (0.0, -0.1):
         matrix = [[0.1, 0.4], [0.2, 0.3]]
@@ -81,7 +99,8 @@ def test_scores_without_a_positive_base_or_a_second_task():
     ("d", "pointwise", "simultaneous", "expected"),
     [
         ([0.1, 0.2], None, None, "double"),
-        ([0.1, -0.2], None, None, "single"),
+        ([0.2, -0.1], None, None, "single"),
+        ([0.1, -0.2], None, None, "none"),
         ([0.1, 0.0], None, None, "single"),
         ([-0.1, -0.2], None, None, "inverted"),
         ([-0.1, 0.0], None, None, "inverted"),
@@ -93,7 +112,7 @@ def test_scores_without_a_positive_base_or_a_second_task():
         ([-0.1, -0.2], ([-0.2, -0.6], [0.1, 0.1]), None, "none"),
         ([0.01, -0.2], ([-0.2, -0.4], [0.1, -0.1]), None, "none"),
         ([0.1, 0.2, 0.1], ([0.01, 0.1, -0.1], [0.2, 0.3, 0.3]), None, "single"),
-        ([np.nan, 0.2], ([np.nan, 0.1], [np.nan, 0.3]), None, "single"),
+        ([np.nan, 0.2], ([np.nan, 0.1], [np.nan, 0.3]), None, "none"),  # the mean is not known
         ([np.nan, -0.2], ([np.nan, -0.3], [np.nan, -0.1]), None, "none"),
         # single needs a simultaneous interval, and double pointwise ones
         ([0.1, 0.2], ([0.01, 0.01], [0.2, 0.3]), ([-0.01, -0.01], [0.3, 0.4]), "double"),
@@ -104,3 +123,5 @@ def test_scores_without_a_positive_base_or_a_second_task():
 )
 def test_case(d, pointwise, simultaneous, expected):
     assert case(d, pointwise, simultaneous) == expected
+    below = case(d, pointwise, simultaneous, mean=-0.01)
+    assert below == ("none" if expected == "single" else expected)  # as the interval of the mean includes 0

@@ -16,7 +16,6 @@ from headspec.statistics.correlation import (
     correlation,
     mantel_p,
     matrix_correlations,
-    ordinary_p,
     paired,
     partial_correlations,
     relabellings,
@@ -131,7 +130,6 @@ def test_p_in_closed_form():
         == 1 / 6
     )
     assert mantel_p(matrix_correlations(x, np.array([1.0, 1.0, 2.0]), ways)) == 2 / 6
-    assert ordinary_p(-1.0, 5) == 0 and ordinary_p(0.0, 5) == pytest.approx(1)
 
 
 def test_eight_tasks_have_all_relabellings_and_nine_have_random_ones():
@@ -169,7 +167,7 @@ def test_level_with_dependent_pairs():
     for _ in range(studies):
         x, y = (e[first] + e[second] + 0.3 * rng.normal(size=15) for e in rng.normal(size=(2, k)))
         r = matrix_correlations(x, y, ways)
-        ordinary.append(ordinary_p(r[0], 15))
+        ordinary.append(stats.pearsonr(x, y).pvalue)
         mantel.append(mantel_p(r))
     assert np.mean(np.array(ordinary) <= 0.05) > 0.1
     for level in (0.05, 0.1, 0.25, 0.5, 0.75):

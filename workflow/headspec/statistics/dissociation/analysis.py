@@ -27,6 +27,7 @@ COMBINED_KEY = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
 # ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
 INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
 UNPRUNED = {"unpruned_at_chance": FLAG}
+NET = dict.fromkeys(("net", "net_low", "net_high"), FLOAT)
 SCHEMAS = {
     "dissociation": Schema(
         RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
@@ -42,7 +43,7 @@ SCHEMAS = {
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
         COMBINED_KEY | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
-        | TESTED | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG} | UNPRUNED,
+        | TESTED | NET | {"at_chance": FLAG, "case": TEXT, "distinct": FLAG} | UNPRUNED,
         keys=4,
     ),
     # combined over seeds, at every fraction
@@ -65,6 +66,8 @@ mean_dissociation: mean D over tasks, at the main fraction
 Table `combined`: a row for each mixture and task, at the main fraction.
 tables/combined.parquet, tables/iat_combined.parquet
 
+net: D [net of the strength](statistics.md#cases) of the task's list of heads; null with two tasks
+
 Table `fractions`: a row for each mixture, task and fraction.
 tables/fractions.parquet, tables/iat_fractions.parquet
 
@@ -76,9 +79,11 @@ tables/areas.parquet, tables/iat_areas.parquet
 def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
     """Return a row for each of `tasks`."""
     low, high, over = sampled.interval(confidence)
+    net_low, net_high, _ = sampled.net_interval(confidence)
     columns = {
         "task": tasks, "base": sampled.base, "chance": sampled.chance, "dissociation": sampled.mean,
         "ci_low": low, "ci_high": high, "p_value": sampled.p_value, "p_seeds": sampled.p_seeds,
+        "net": sampled.net.mean(axis=0), "net_low": net_low, "net_high": net_high,
         "at_chance": sampled.at_chance, "unpruned_at_chance": sampled.unpruned_at_chance,
     }  # fmt: skip
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -87,10 +92,10 @@ def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: floa
 
 def _case_columns(sampled: ResampledDissociation, confidence: float, distinct: float) -> dict[str, Any]:
     """Case of a mixture, and whether it is distinct."""
-    low, high, _ = sampled.interval(confidence)
+    (*low, mean), (*high, _), _ = sampled.with_mean().interval(confidence)
     lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
     learnt = not sampled.unpruned_at_chance.any()
-    kind = case(sampled.mean, (low, high), (lowest, highest)) if learnt else CHANCE
+    kind = case(sampled.mean, (low, high), (lowest, highest), mean) if learnt else CHANCE
     return {"case": kind, "distinct": is_distinct(kind, float(sampled.mean.mean()), distinct)}
 
 

@@ -19,7 +19,7 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
-from headspec.statistics.dissociation.scores import dissociation
+from headspec.statistics.dissociation.scores import dissociation, net_dissociation
 from headspec.statistics.intervals import Interval, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import Clusters, Predictions, p_value, permuted_scores, task_predictions
 from headspec.tasks import metrics
@@ -81,6 +81,8 @@ class ResampledDissociation:
     d: Floats  # (S, ...)
     bootstrap: Floats  # (resamples, S, ...)
     null: Floats  # (permutations, ...), mean over seeds
+    net: Floats  # (S, ...), net of the strength of a task's heads; see `net_dissociation`
+    net_bootstrap: Floats  # (resamples, S, ...)
     at_chance: NDArray[np.bool_]  # (...), whether some pruned model is
     unpruned_at_chance: NDArray[np.bool_]  # (k,), whether the unpruned model of some seed is
 
@@ -102,10 +104,17 @@ class ResampledDissociation:
     def interval(self, confidence: float) -> Interval:
         return over_seeds_and_examples(self.d, self.bootstrap, confidence)
 
+    def net_interval(self, confidence: float) -> Interval:
+        return over_seeds_and_examples(self.net, self.net_bootstrap, confidence)
+
+    def _with(self, values: Callable[[Floats], Floats], **others: Any) -> ResampledDissociation:
+        """Replace all values of dissociation by a function of them, and `others`."""
+        names = ("d", "bootstrap", "null", "net", "net_bootstrap")
+        return replace(self, **{name: values(getattr(self, name)) for name in names}, **others)
+
     def at(self, index: int) -> ResampledDissociation:
         """Return the results at the fraction with this index."""
-        d, bootstrap, null = (values[..., index, :] for values in (self.d, self.bootstrap, self.null))
-        return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[index])
+        return self._with(lambda values: values[..., index, :], at_chance=self.at_chance[index])
 
     def area(self, fractions: Sequence[float]) -> ResampledDissociation:
         """Mean over fractions from 0, where D is 0, to the largest of `fractions`, with linear interpolation.
@@ -115,9 +124,8 @@ class ResampledDissociation:
         """
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])
-        d, bootstrap, null = (weights @ values for values in (self.d, self.bootstrap, self.null))
-        # for the shape: areas are not marked
-        return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[0])
+        # at_chance is for the shape: areas are not marked
+        return self._with(lambda values: weights @ values, at_chance=self.at_chance[0])
 
     def with_mean(self) -> ResampledDissociation:
         """Append the mean over tasks as a further task; it is at_chance if any task is."""
@@ -125,13 +133,10 @@ class ResampledDissociation:
         def append_mean(values: Floats) -> Floats:
             return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
 
-        return replace(
-            self,
+        return self._with(
+            append_mean,
             base=np.append(self.base, np.nan),
             chance=np.append(self.chance, np.nan),
-            d=append_mean(self.d),
-            bootstrap=append_mean(self.bootstrap),
-            null=append_mean(self.null),
             at_chance=np.concatenate([self.at_chance, self.at_chance.any(axis=-1, keepdims=True)], axis=-1),
             unpruned_at_chance=np.append(self.unpruned_at_chance, self.unpruned_at_chance.any()),
         )
@@ -272,16 +277,18 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
         return np.moveaxis(stacked.reshape(*stacked.shape[:-2], k, -1, k), -3, -2)
 
     base = np.array([metrics[0] for metrics in point])
-    resampled = np.stack([metrics[:, 0] for metrics in bootstrap], axis=-1)  # (resamples, k)
+    matrix = by_fraction([metrics[1:] for metrics in point])
+    resampled_base = np.stack([metrics[:, 0] for metrics in bootstrap], axis=-1)[:, None]  # (resamples, 1, k)
+    resampled = by_fraction([metrics[:, 1:] for metrics in bootstrap])
     return ResampledDissociation(
         run=run,
         examples_hash=examples,
         base=base,
-        d=dissociation(by_fraction([metrics[1:] for metrics in point]), base)[None],
-        bootstrap=dissociation(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[
-            :, None
-        ],
+        d=dissociation(matrix, base)[None],
+        bootstrap=dissociation(resampled, resampled_base)[:, None],
         null=dissociation(np.stack(null, axis=-1), base),
+        net=net_dissociation(matrix, base)[None],
+        net_bootstrap=net_dissociation(resampled, resampled_base)[:, None],
         at_chance=np.stack(pruned_at_chance, axis=-1),
         unpruned_at_chance=np.array(unpruned),
         chance=np.array(chance),
@@ -307,6 +314,8 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
         d=np.concatenate([one.d for one in seeds]),
         bootstrap=np.concatenate([one.bootstrap for one in seeds], axis=1),
         null=np.mean([one.null for one in seeds], axis=0),
+        net=np.concatenate([one.net for one in seeds]),
+        net_bootstrap=np.concatenate([one.net_bootstrap for one in seeds], axis=1),
         at_chance=np.any([one.at_chance for one in seeds], axis=0),
         unpruned_at_chance=np.any([one.unpruned_at_chance for one in seeds], axis=0),
     )

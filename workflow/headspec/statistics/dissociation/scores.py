@@ -40,30 +40,59 @@ def dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
     return d
 
 
+def net_dissociation(matrix: ArrayLike, base: ArrayLike) -> Floats:
+    """D of each task net of the strength of its list of heads, (..., k); nan with two tasks.
+
+    A list that hurts every task more raises D of its own task, and lowers that of the others as much. In the
+    model of a two-way table without replication (effects of lists and of tasks add up, and each task's own
+    list costs it more), this is the least-squares estimate of what a task's own list costs it more, from the
+    diagonal of the double-centred matrix. Its mean over tasks is that of D. Two tasks do not show it.
+
+    Arguments are as in `relative`.
+    """
+    performance = relative(matrix, base)
+    k = performance.shape[-1]
+    if k < 3:
+        return np.full(performance.shape[:-1], np.nan)
+    centred = performance - performance.mean(axis=-1, keepdims=True)
+    centred -= centred.mean(axis=-2, keepdims=True)
+    own = -np.diagonal(centred, axis1=-2, axis2=-1)
+    net: Floats = (own - own.sum(axis=-1, keepdims=True) / (k * (k - 1))) * k / (k - 2)
+    return net
+
+
 #: the case of a mixture of which some unpruned model is at chance
 CHANCE = "chance"
 
 
-def case(d: ArrayLike, pointwise: Bounds | None = None, simultaneous: Bounds | None = None) -> str:
+def case(
+    d: ArrayLike,
+    pointwise: Bounds | None = None,
+    simultaneous: Bounds | None = None,
+    mean: float | None = None,
+) -> str:
     """Return the kind of dissociation that the k tasks of a mixture show: double, single, inverted or none.
 
     Double: every interval lies above 0, pointwise, as requiring all of them is conservative already
-    (intersection-union test, Berger 1982). Single: not double, and some simultaneous interval lies above 0,
-    which corrects for picking one of several. Inverted: no value is above 0, and some simultaneous interval
-    lies below; pruning a task's heads hurts it *less* than pruning those of others, so importance is wrong.
+    (intersection-union test, Berger 1982). Single: not double, some simultaneous interval lies above 0, which
+    corrects for picking one of several, and so does the interval of their mean: a list that hurts all tasks
+    more than others do raises D of its task, but not the mean. Inverted: no value is above 0, and some
+    simultaneous interval lies below; pruning a task's heads hurts it *less* than pruning those of others, so
+    importance is wrong.
 
     Parameters
     ----------
     d : (k,), dissociation of each task
     pointwise : lower and upper bounds (k,) at the nominal level; the values themselves by default
     simultaneous : bounds (k,) that all hold at once at the nominal level; `pointwise` by default
+    mean : lower bound of the mean over tasks, at the nominal level; the mean of `d` by default
     """
     d = np.asarray(d, dtype=float)
     pointwise = pointwise or (d, d)
     low, high = (np.asarray(bounds) for bounds in simultaneous or pointwise)
     if (np.asarray(pointwise[0]) > 0).all():
         return "double"
-    if (low > 0).any():
+    if (low > 0).any() and (d.mean() if mean is None else mean) > 0:
         return "single"
     return "inverted" if (high < 0).any() and (d <= 0).all() else "none"
 
