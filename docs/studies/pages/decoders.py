@@ -97,18 +97,17 @@ def rankings() -> str:
         if of_tasks.empty:
             return [""] * 3
         tasks, mean = of_tasks[of_tasks["task"] != "mean"], of_tasks[of_tasks["task"] == "mean"].iloc[0]
-        away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0) & (tasks["p_holm"] <= SIGNIFICANCE)]
+        away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0)]
         return [kept.dissociation(mean), str(tasks["at_chance"].sum()), str(len(away))]
 
     def rows() -> Iterator[list[str]]:
         yield ["`importance`", "", *pruned_at_once("importance")]
         for _, area in areas.sort_values("value").iterrows():
-            apart = area["ci_low"] > 0 or area["ci_high"] < 0
-            star = " *" if apart and area["p_holm"] <= SIGNIFICANCE else ""
+            star = " *" if area["p_seeds_holm"] < SIGNIFICANCE else ""
             difference = points(area["value"], area["ci_low"], area["ci_high"]) + star
             yield [f"`{area['ranking']}`", difference, *pruned_at_once(area["ranking"])]
 
-    head = ["ranking", "area minus `importance`'s", "mean D", "at chance", "others with D above 0, corrected"]
+    head = ["ranking", "area minus `importance`'s", "mean D", "at chance", "others with the interval of D above 0"]
     return markdown(head, rows())
 
 

@@ -88,9 +88,9 @@ COLUMNS = {
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "heads pruned first: `top` (largest values) or `bottom`; null or both for random heads",
     "p_holm": "`p_value` corrected by Holm's method over its [family](statistics.md#p_holm)",
-    "p_seeds": "p for other seeds and examples; null with one or two seeds",
+    "p_seeds": "p for [other seeds](statistics.md#p_seeds) and examples; null with one or two seeds",
     "p_seeds_holm": "`p_seeds` corrected by Holm's method over its [family](statistics.md#p_holm)",
-    "p_value": "p of a [test](statistics.md#p_value); null without one",
+    "p_value": "p of a [test](statistics.md#p_value) of these runs alone; null without one",
     "passage": "as named",
     "penalty": "of heads left open, if not `gates.penalty`; else null",
     "prediction": "index of the predicted class, or predicted score; for pairs right minus wrong "
