@@ -107,8 +107,8 @@ def rankings() -> str:
             difference = points(area["value"], area["ci_low"], area["ci_high"]) + star
             yield [f"`{area['ranking']}`", difference, *pruned_at_once(area["ranking"])]
 
-    head = ["ranking", "area minus `importance`'s", "mean D", "at chance", "others with the interval of D above 0"]
-    return markdown(head, rows())
+    others = "others with the interval of D above 0"
+    return markdown(["ranking", "area minus `importance`'s", "mean D", "at chance", others], rows())
 
 
 def tuned() -> str:

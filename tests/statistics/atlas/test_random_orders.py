@@ -17,12 +17,13 @@ LEVEL, TASKS = 0.5, tuple(f"t{i}" for i in range(20))
 
 
 def studies(rng, mixture: str, ratio: float, orders: int, seeds: int) -> list[PrunedPredictions]:
-    """Runs of independent tasks in which a ranking is as good as the mean of all random orders."""
+    """Runs of independent tasks in which a ranking is one more random order, the same in all seeds."""
     n, spread, same = RATIOS[ratio]
     difficulty, runs = rng.random((len(TASKS), 1, n)), []
+    useless = rng.normal(LEVEL, spread, (len(TASKS), 1))
     for seed in range(seeds):
         level = rng.normal(LEVEL, spread, (len(TASKS), 1 + orders, 1))
-        level[:, 0] = LEVEL  # the ranking
+        level[:, 0] = useless
         shape = (len(TASKS), 1 + orders, n)
         pruned = (difficulty if same else rng.random(shape)) < level
         right = np.stack([np.broadcast_to(difficulty < 0.9, shape), pruned])
@@ -49,8 +50,9 @@ def test_few_orders_keep_level_and_coverage(orders, seeds, ratio):
     table = pruning_curves(runs, 199, 0.95, seed=0)["pruning_areas"]
     table = table[(table["against"] == RANDOM) & (table["task"] != "mean")]
     most = stats.binom.ppf(0.999, len(table), 0.05)
-    rejected = (table["p_value"] <= 0.05).sum()
+    rejected = (table["p_value" if seeds < 3 else "p_seeds"] <= 0.05).sum()
     assert rejected <= most
-    assert orders == 2 or rejected >= stats.binom.ppf(0.001, len(table), 0.025)  # and are not far below it
+    least = stats.binom.ppf(0.001, len(table), 0.025)
+    assert orders == 2 or seeds == 3 or rejected >= least  # not far below it
     assert ((table["ci_low"] > 0) | (table["ci_high"] < 0)).sum() <= most
     assert set(table["ci_over"]) == {"examples and orders" if seeds < 3 else "seeds, examples and orders"}

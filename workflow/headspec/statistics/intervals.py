@@ -32,10 +32,15 @@ class Interval(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """Variance (...) that random orders add to a mean over seeds, and its degrees of freedom."""
+    """Variance (...) that random orders add to a mean over seeds, and its degrees of freedom.
+
+    `more` is that of one more order, the same for all seeds, if the mean is compared with one: a ranking that
+    says nothing is one more order, and not the mean of all.
+    """
 
     variance: Floats
     df: int
+    more: ArrayLike = 0.0
 
     @classmethod
     def estimate(cls, values: Floats) -> Orders:
@@ -43,6 +48,10 @@ class Orders(NamedTuple):
         seeds, orders = values.shape[:2]
         variance = values.var(axis=1, ddof=1).mean(axis=0) / (seeds * orders)
         return cls(variance, seeds * (orders - 1))
+
+    def with_one_more(self, n: int) -> Orders:
+        """Return the variance of a difference between one more order and the mean of n orders."""
+        return self._replace(more=n * self.variance)
 
     def reach(self, bootstrap: Floats, level: ArrayLike) -> Floats:
         """Return the distance of the mean from the truth that is exceeded with a chance of at most `level`.
@@ -54,7 +63,8 @@ class Orders(NamedTuple):
         """
         tail = np.asarray(level) / 2
         examples = bootstrap.mean(axis=1).var(axis=0)
-        distance: Floats = np.sqrt(ndtri(tail) ** 2 * examples + stdtrit(self.df, tail) ** 2 * self.variance)
+        orders = self.variance + self.more
+        distance: Floats = np.sqrt(ndtri(tail) ** 2 * examples + stdtrit(self.df, tail) ** 2 * orders)
         return distance
 
     def null(self, bootstrap: Floats) -> Floats:
@@ -96,8 +106,7 @@ def over_seeds_and_examples(
         return Interval(center - reach, center + reach, "examples and orders")
     if n < FEWEST:
         return Interval(*interval(mean, confidence), "examples")
-    orders_variance = orders.variance if orders else 0.0
-    bounds = _t_interval(values, *_components(bootstrap, orders_variance), np.inf, confidence)
+    bounds = _t_interval(values, *_components(bootstrap, orders), np.inf, confidence)
     return Interval(*bounds, "seeds, examples and orders" if orders else "seeds and examples")
 
 
@@ -120,8 +129,7 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats, orders: Orders 
     n, mean = len(values), values.mean(axis=0)
     if n < FEWEST:
         return np.full_like(mean, np.nan)
-    parts = _components(bootstrap, orders.variance if orders else 0.0)
-    return p_of_moments(n, mean, values.var(axis=0, ddof=1), *parts)
+    return p_of_moments(n, mean, values.var(axis=0, ddof=1), *_components(bootstrap, orders))
 
 
 def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interaction: Floats) -> Floats:
@@ -163,11 +171,14 @@ def components(values: Floats, bootstrap: Floats) -> Components:
     return Components(*map(np.sqrt, (between_seeds, over_examples, interaction)))
 
 
-def _components(bootstrap: Floats, orders_variance: ArrayLike = 0.0) -> tuple[Floats, Floats]:
+def _components(bootstrap: Floats, orders: Orders | None = None) -> tuple[Floats, Floats]:
     """Estimate `shared` and `interaction` of `_variance` from examples drawn for all seeds."""
     n, mean = bootstrap.shape[1], bootstrap.mean(axis=1)
     interaction = (bootstrap - mean[:, None]).var(axis=0).sum(axis=0) / (n - 1)
-    return mean.var(axis=0) + orders_variance, interaction + n * np.asarray(orders_variance)
+    shared = mean.var(axis=0)
+    if orders is None:
+        return shared, interaction
+    return shared + orders.variance + orders.more, interaction + n * orders.variance
 
 
 def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:

@@ -59,8 +59,8 @@ function open(row) { show({ view: "mixture", model: row.model, mixture: row.mixt
 
 /** A panel of differences in points; of each row `group` and `name` say what it is. */
 function differences(of, id, title, note, group, name) {
-  const clear = (row) => !row.unpruned_at_chance && (row.ci_low > 0 || row.ci_high < 0) && sure(row);
-  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05, also for other seeds (three or more). ×: neither is better than chance.`,
+  const clear = (row) => !row.unpruned_at_chance && sure(row);
+  return panel({ id, title, note: `${note} Filled: corrected p < 0.05 for other seeds (three or more). ×: neither is better than chance.`,
     picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
       value: row.difference, low: row.ci_low, high: row.ci_high, printed: `${points(row.difference, 2)} ${chance(row)}`,
       detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, ${tested(row)}` })), "difference, points"), ...lined(of) });

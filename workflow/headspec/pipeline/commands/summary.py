@@ -33,7 +33,7 @@ FIXED = "\N{NO-BREAK SPACE}"
 #: columns that tables of an older headspec lack
 NEEDED = {
     UNLEARNT: ("combined", "fractions", "areas", "improvement", "specialization", "budgets", "sharing"),
-    "p_seeds_holm": ("combined", "areas", "single_heads"),
+    "p_seeds_holm": ("combined", "areas", "single_heads", "budgets", "sharing", "probe_changes"),
     "difference_p_seeds_holm": ("belief",),
 }
 

@@ -65,10 +65,15 @@ def _with_mean(values: Floats) -> Floats:
 
 
 def _interval_rows(
-    tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
+    tasks: dict[str, str],
+    values: Floats,
+    bootstrap: Floats,
+    confidence: float,
+    orders: Orders | None = None,
 ) -> list[dict[str, object]]:
     """Rows for `tasks` (task: its metric), from `values` (S, draws, k) and `bootstrap` (resamples, S, k)."""
-    orders = Orders.estimate(values) if values.shape[1] > 1 else None
+    if orders is None and values.shape[1] > 1:
+        orders = Orders.estimate(values)
     low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
     columns = zip(tasks.items(), values.mean(axis=(0, 1)), low, high, strict=True)
     return [
@@ -115,14 +120,17 @@ def _area_rows(
             continue
         base, base_bootstrap = areas(by_ranking[other])
         difference, resampled = values - base, bootstrap - base_bootstrap  # from every random order
+        orders, seeds_by_draws = None, difference.shape[0] * difference.shape[1]
         if other == IMPORTANCE:
             null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
         else:
-            null = Orders.estimate(difference).null(resampled)
+            orders = Orders.estimate(difference).with_one_more(seeds_by_draws)
+            null = orders.null(resampled)
         here = p_value(difference.mean(axis=(0, 1)), null)
-        orders = Orders.estimate(difference) if difference.shape[1] > 1 else None
         seeds = p_over_seeds_and_examples(difference.mean(axis=1), resampled, orders)
-        compared = _interval_rows(tasks, difference, resampled, confidence)
+        if orders:
+            seeds = np.maximum(seeds, here)  # which knows how few orders there are
+        compared = _interval_rows(tasks, difference, resampled, confidence, orders)
         for row, p, p_seeds in zip(compared, here, seeds, strict=True):
             rows.append(row | {"against": other, "p_value": float(p), "p_seeds": float(p_seeds)})
     return rows
@@ -139,9 +147,9 @@ def pruning_curves(
     and of paired differences from it, also cover orders.
 
     p-values against `importance` are by permutation (see `sample`), for these masks; those against `random`
-    are for the expected area of all random orders, for these models (see `intervals.Orders`). p_seeds covers
-    other seeds, against `random` also orders. Both are corrected over rankings compared with the same one in
-    a model, mixture, method and order, separately for the mean and for all tasks.
+    are for one more random order, for these models (see `intervals.Orders`): a ranking that says nothing is
+    one. p_seeds covers other seeds, against `random` also orders. Both are corrected over rankings compared
+    with the same one in a model, mixture, method and order, separately for the mean and for all tasks.
 
     `evaluations` have the tables `cumulative` as predictions; one is in memory at a time. DataError if
     rankings, fractions or examples of a task are incomplete, or differ between seeds.

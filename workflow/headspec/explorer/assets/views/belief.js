@@ -27,15 +27,15 @@ function beliefPanels(found) {
     return there.length ? panel({ id: name, title: heading, note, picture: forest(there.map((row) => ({
       group: state.task === "mean" ? "mean over tasks" : state.task, name: worded(row.ranking), index: row.ranking === "random" ? 5 : 0, value: row[name], low: row[`${name}_low`], high: row[`${name}_high`],
       hollow: row.unpruned_at_chance || !filled(row), printed: `${per(row[name])}${name === "dissociation" ? ` ${chance(row)}` : ""}`,
-      detail: `${per(row[name])} ${interval(row[`${name}_low`], row[`${name}_high`], per)}${name === "area" && !missing(row.difference) ? `, minus random orders ${percent(row.difference)} ${interval(row.difference_low, row.difference_high, percent)}, ${tested(row, "difference_p")}` : ""}` })),
+      detail: `${per(row[name])} ${interval(row[`${name}_low`], row[`${name}_high`], per)}${name === "area" && !missing(row.difference) ? `, minus one more random order ${percent(row.difference)} ${interval(row.difference_low, row.difference_high, percent)}, ${tested(row, "difference_p")}` : ""}` })),
     label, { slim: true, words: per === percent ? undefined : per, ...more }), ...lined(there) }) : null;
   };
   const decimals = (value) => number(value, 2), clear = (p) => (row) => !missing(row[p]) && row[p] < 0.05;
   const apart = (name) => (row) => row[`${name}_low`] > 0 || row[`${name}_high`] < 0;
   return [
-    one("area", "Area under the pruning curve", "Mean metric while heads are pruned from the largest value on: the smaller, the better the measure finds heads that matter. Line: random orders; filled: p < 0.05 against them.",
+    one("area", "Area under the pruning curve", "Mean metric while heads are pruned from the largest value on: the smaller, the better the measure finds heads that matter. Line: random orders; filled: p < 0.05 against one more of them.",
       "area, per cent", percent, clear("difference_p"), { free: true, compared: random && random.area }),
-    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05, and the interval excludes 0; † at chance, × even unpruned.", "D, per cent", percent, (row) => clear("dissociation_p")(row) && apart("dissociation")(row)),
+    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05; † at chance, × even unpruned.", "D, per cent", percent, clear("dissociation_p")),
     one("ablation_spearman", "Agreement with ablation", "Rank correlation over heads with the increase of the loss without the head. Filled: the interval excludes 0.", "rank correlation", decimals, apart("ablation_spearman")),
     one("ablation_size_spearman", "Agreement with ablation size", "The same with the mean absolute change.", "rank correlation", decimals, apart("ablation_size_spearman"))];
 }
