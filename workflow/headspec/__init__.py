@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headspec.heads.any_model.curve import head_curve
     from headspec.heads.any_model.head_importance import head_importance
-    from headspec.heads.ranking import top_heads
+    from headspec.heads.ranking import ranked_heads, top_heads
     from headspec.models.export.keeping import load, save
     from headspec.models.export.slicing import remove_heads
     from headspec.models.gates import HeadGates
@@ -27,6 +27,7 @@ PUBLIC = {
     "heat_map": "plots.drawing.heat_maps",
     "load": "models.export.keeping",
     "plot_curve": "plots.curves",
+    "ranked_heads": "heads.ranking",
     "remove_heads": "models.export.slicing",
     "save": "models.export.keeping",
     "top_heads": "heads.ranking",
@@ -40,6 +41,7 @@ __all__ = [
     "heat_map",
     "load",
     "plot_curve",
+    "ranked_heads",
     "remove_heads",
     "save",
     "top_heads",

@@ -95,6 +95,25 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
     return top.reshape(heads.shape) & exists
 
 
+def ranked_heads(scores: Any) -> pd.DataFrame:
+    """Return heads in order, the most important first: a row for each, with columns layer, head and score.
+
+    The first n are those of `top_heads(scores, n)`. Places without a head are left out.
+
+    Parameters
+    ----------
+    scores : (layers, heads), nan where there is no head
+
+    Examples
+    --------
+    >>> ranked_heads(scores).head(10)
+    """
+    exists = existing(scores := head_arrays.scores(scores, least=1))
+    layer, head = np.nonzero(exists.reshape(-1, exists.shape[-1]))
+    table = pd.DataFrame({"layer": layer, "head": head, "score": scores[exists]})
+    return table.iloc[np.argsort(-scores[exists], kind="stable")].reset_index(drop=True)
+
+
 def _count(n: Any, total: int) -> int:
     """Return a number of `total` heads, given as a number or fraction of any type; else ValueError."""
     number = head_arrays.array(n, "top heads")

@@ -242,7 +242,7 @@ def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    axes : of matplotlib, optional; by default the current ones
+    axes : of matplotlib, optional; by default those of a new figure
 
     Examples
     --------
@@ -251,7 +251,7 @@ def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
     if axes is None:
         from matplotlib import pyplot
 
-        axes = pyplot.gca()
+        _, axes = pyplot.subplots()
     whole = curve[curve["order"] == "none"]
     for order, (label, colour, line) in LOOKS.items():
         part = pd.concat([whole, curve[curve["order"] == order]]).sort_values("fraction")
@@ -261,6 +261,7 @@ def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
     axes.axhline(whole["value"].iloc[0], color="black", linestyle=":", linewidth=0.8, label="all heads open")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlabel("heads closed")
-    axes.set_ylabel(curve.attrs.get("metric", "value"))
+    examples = f" of {curve.attrs['n']:,} examples" if "n" in curve.attrs else ""
+    axes.set_ylabel(curve.attrs.get("metric", "value") + examples)
     axes.legend(frameon=False)
     return axes

@@ -64,8 +64,8 @@ def count(batch: Inputs, main: str = "input_ids") -> int:
     return n
 
 
-def rows(batch: Inputs, chosen: slice, main: str = "input_ids") -> dict[str, Any]:
-    """Return some examples of a batch."""
+def rows(batch: Inputs, chosen: slice | torch.Tensor, main: str = "input_ids") -> dict[str, Any]:
+    """Return some examples of a batch, by a slice or their numbers."""
     n = count(batch, main)
 
     def part(value: Any) -> Any:

@@ -12,23 +12,24 @@ from numpy.typing import NDArray
 
 from headspec import head_arrays
 from headspec.heads.any_model import own
-from headspec.heads.any_model.batches import Inputs, count, rows
+from headspec.heads.any_model.batches import Inputs, count
+from headspec.heads.any_model.curve_intervals import Bounds, of_difference, of_mean
+from headspec.heads.any_model.halves import halves
 from headspec.heads.any_model.head_importance import head_importance
 from headspec.heads.any_model.losses import Evaluation, Loss, Measure
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.attention.probe_inputs import check_model
 from headspec.seeds import derive
-from headspec.statistics.intervals import Orders
-from headspec.statistics.resampling import interval
-from headspec.tasks.metrics import bootstrap_counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 NONE, TOP, BOTTOM, RANDOM = "none", "top", "bottom", "random"
-#: bootstrap samples of the examples
-RESAMPLES = 2000
+#: fewest examples, for their variance
+FEWEST = 2
+#: fewest random sets, for theirs
+FEWEST_DRAWS = 5
 Floats = NDArray[np.float64]
 
 
@@ -62,8 +63,8 @@ def head_curve(
 ) -> pd.DataFrame:
     """Return a metric without a model's most important, least important and random heads.
 
-    Every second example ranks heads, and the others evaluate the model without them, so that no ranking is
-    judged on the examples that it was made of.
+    A random half of the examples, with as many of each class as the other, ranks heads; the other half
+    evaluates the model without them, so that no ranking is judged on the examples that it was made of.
 
     Parameters
     ----------
@@ -72,10 +73,11 @@ def head_curve(
         the largest logits; or a function of outputs and batch that returns each example's value, (batch,);
         by default the loss
     fractions : of the model's heads to close, each at least one head
-    draws : number of random sets of heads for each fraction, at least two
+    draws : number of random sets of heads for each fraction, at least five
     score : as in `head_importance`
     scores : (layers, heads), a ranking of one's own, not made of these examples: all of them evaluate
     confidence : of the intervals
+    seed : of the halves and the random sets
 
     Returns
     -------
@@ -83,7 +85,8 @@ def head_curve(
 
         - order: 'none', 'top', 'bottom' or 'random'; fraction; heads, their number
         - value: the metric of the n examples; of random heads the mean over draws
-        - low, high: interval over examples, of random heads over examples and draws
+        - low, high: interval over examples, of random heads over examples and draws; within the bounds of a
+          metric that has some
         - difference: value minus the value of random heads; difference_low, difference_high: interval over
           examples and over random sets, from which one ranked by chance is not an exception
 
@@ -102,18 +105,18 @@ def head_curve(
     >>> headspec.plot_curve(curve)
     """
     check_model(model)
-    if draws < 2:
-        raise ValueError(f"draws: got {draws}, expected at least 2")
+    if draws < FEWEST_DRAWS:
+        raise ValueError(f"draws: got {draws}, expected at least {FEWEST_DRAWS}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence:g}, expected a number between 0 and 1")
     given = {"texts": texts, "labels": labels, "prompts": prompts, "answers": answers}
-    every = [*own.read(model, batches, tokenizer, given)]
+    evaluated = [*own.read(model, batches, tokenizer, given)]
     main = model.main_input_name
-    n = sum(count(batch, main) for batch in every)
-    if n < (2 if scores is not None else 4):
-        raise ValueError(f"batches: got {n} examples, expected at least {2 if scores is not None else 4}")
-    evaluated = every
     if scores is None:
-        scores = head_importance(model, _half(every, main, 0), loss, score=score, inputs=inputs)
-        evaluated = [*_half(every, main, 1)]
+        ranking, evaluated = halves(evaluated, main, np.random.default_rng(derive(seed, "halves")))
+        scores = head_importance(model, ranking, loss, score=score, inputs=inputs)
+    elif (n := sum(count(batch, main) for batch in evaluated)) < FEWEST:
+        raise ValueError(f"batches: got {n} examples, expected at least {FEWEST}")
     with own.measuring(model), torch.no_grad():
         gates, loss = own.heads_and_loss(model, evaluated[0], loss or (_unused if metric else None), inputs)
         by_head = head_arrays.scores(scores, least=1)
@@ -123,12 +126,7 @@ def head_curve(
         evaluation = Evaluation(gates, evaluated, metric or loss)
         for closed in own.shown(sets, "sets of heads"):
             evaluation.add(closed.heads)
-    weights = bootstrap_counts(evaluation.n, RESAMPLES, np.random.default_rng(derive(seed, "examples")))
-    observed, bootstrap = (
-        evaluation.scores(np.ones((1, evaluation.n), dtype=int))[0],
-        evaluation.scores(weights),
-    )
-    curve = _table(sets, observed, bootstrap, confidence)
+    curve = _table(sets, evaluation.values, confidence, evaluation.bounds)
     curve.attrs = {"metric": evaluation.name, "n": evaluation.n}
     return curve
 
@@ -136,17 +134,6 @@ def head_curve(
 def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
     """Stand in for a loss, (batch,), where a metric is evaluated."""
     raise NotImplementedError
-
-
-def _half(batches: Sequence[Inputs], main: str, half: int) -> Iterator[Inputs]:
-    """Yield every second example, in the same batches."""
-    before = 0
-    for batch in batches:
-        n = count(batch, main)
-        first = (half - before) % 2
-        before += n
-        if first < n:
-            yield rows(batch, slice(first, None, 2), main)
 
 
 def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[Closed]:
@@ -167,42 +154,23 @@ def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> 
             yield Closed(RANDOM, fraction, random_heads(exists, n, rng))
 
 
-def _table(sets: Sequence[Closed], observed: Floats, bootstrap: Floats, confidence: float) -> pd.DataFrame:
-    """Return values and intervals from scores (sets,) and of resampled examples (resamples, sets)."""
+def _table(sets: Sequence[Closed], by_example: Floats, confidence: float, bounds: Bounds) -> pd.DataFrame:
+    """Return values and intervals from values (sets, n)."""
     groups: dict[tuple[float, str], list[int]] = {}
     for i, closed in enumerate(sets):
         groups.setdefault((closed.fraction, closed.order), []).append(i)
     table_rows = []
     for (fraction, order), places in groups.items():
-        values, samples = observed[places], bootstrap[:, places]
-        number = int(sets[places[0]].heads.sum())
-        row: dict[str, Any] = {"order": order, "fraction": fraction, "heads": number, "value": values.mean()}
-        if order == RANDOM:
-            reach = _orders(values, samples, 1 / len(values)).reach(samples, 1 - confidence)
-            row |= {"low": row["value"] - reach, "high": row["value"] + reach}
-        else:
-            row |= dict(zip(("low", "high"), interval(samples[:, 0], confidence), strict=True))
+        values = by_example[places]
+        low, high = of_mean(values, confidence, bounds)
+        row: dict[str, Any] = {
+            "order": order, "fraction": fraction, "heads": int(sets[places[0]].heads.sum()),
+            "value": values.mean(), "low": low, "high": high,
+        }  # fmt: skip
         if order in (TOP, BOTTOM):
-            drawn = groups[fraction, RANDOM]
-            others, of_others = observed[drawn], bootstrap[:, drawn]
-            apart = samples - of_others.mean(axis=1, keepdims=True)
-            reach = _orders(others, of_others, 1 + 1 / len(drawn)).reach(apart, 1 - confidence)
-            difference = row["value"] - others.mean()
-            row |= {
-                "difference": difference,
-                "difference_low": difference - reach,
-                "difference_high": difference + reach,
-            }
+            drawn = by_example[groups[fraction, RANDOM]]
+            low, high = of_difference(values[0], drawn, confidence, bounds)
+            difference = row["value"] - drawn.mean()
+            row |= {"difference": difference, "difference_low": low, "difference_high": high}
         table_rows.append(row)
     return pd.DataFrame(table_rows)
-
-
-def _orders(values: Floats, bootstrap: Floats, share: float) -> Orders:
-    """Return `share` of the variance between random sets, minus what the examples alone make of it.
-
-    `values` are (draws,), `bootstrap` (resamples, draws). With a share of 1 + 1 / draws, it is the variance
-    of another set's difference from the mean of these.
-    """
-    draws = len(values)
-    examples = (bootstrap - bootstrap.mean(axis=1, keepdims=True)).var(axis=0).sum() / (draws - 1)
-    return Orders(np.maximum(values.var(ddof=1) - examples, 0.0) * share, draws - 1)

@@ -15,7 +15,7 @@ from headspec.errors import ModelError, NumericalError, listing
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.models.gates import HeadGates
 from headspec.tasks.metrics import metric as registered
-from headspec.tasks.metrics import resampled_scores
+from headspec.tasks.metrics import resampled_scores, scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -157,6 +157,8 @@ Floats = NDArray[np.float64]
 Measure = str | Loss
 #: what a mean over examples is called
 LOSS = "loss"
+#: most groups of examples that a jackknife leaves out, one at a time
+GROUPS = 1000
 
 
 class Evaluation:
@@ -194,16 +196,44 @@ class Evaluation:
                 by_batch.append(values.double().cpu().numpy())
         self._found.append(np.concatenate(by_batch))
 
-    def scores(self, weights: NDArray[np.integer]) -> Floats:
-        """Return scores (resamples, sets) of samples with each example as often as `weights`, (.., n)."""
+    @property
+    def values(self) -> Floats:
+        """Values of examples, (sets, n), whose mean is the metric.
+
+        Of a metric that is no mean over examples, they are pseudovalues of its jackknife, moved to that mean;
+        of many examples those of groups, (sets, groups).
+        """
         by_set = np.stack(self._found)  # (sets, n, [labels])
         if not np.isfinite(by_set).all():
             raise NumericalError(f"{self.name}: nan or infinite with heads closed")
-        if self.metric:
-            labels = [torch.as_tensor(batch[LABELS]).double().cpu().numpy() for batch in self.batches]
-            return resampled_scores(self.metric, np.concatenate(labels), by_set, weights)
-        means: Floats = weights @ by_set.T / weights.sum(axis=1, keepdims=True)
-        return means
+        if not self.metric:
+            return by_set
+        groups = min(self.n, GROUPS)
+        used = np.arange(self.n) % groups != np.arange(-1, groups)[:, None]  # first all
+        whole, *without = resampled_scores(self.metric, self._labels, by_set, used)
+        apart: Floats = (1 - groups) * np.transpose(without)
+        return apart - apart.mean(axis=1, keepdims=True) + whole[:, None]
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lowest and highest value that the metric may have; None if it is not known to have any.
+
+        A metric that gives 1 to labels as predictions goes up to 1: from -1 if it may be less than 0, as
+        correlations, else from 0. So do means of 0 and 1.
+        """
+        if not self.metric:
+            return (0.0, 1.0) if np.isin(self._found, (0, 1)).all() else None
+        known, place = np.unique(labels := self._labels, return_inverse=True)
+        place = place.reshape(labels.shape)
+        all_wrong, reverse = known[(place + 1) % len(known)], known[len(known) - 1 - place]
+        best, *worst = scores(self.metric, labels, [labels, all_wrong, reverse])
+        return (-1.0 if min(worst) < 0 else 0.0, 1.0) if np.isclose(best, 1) else None
+
+    @property
+    def _labels(self) -> Floats:
+        return np.concatenate([
+            torch.as_tensor(batch[LABELS]).double().cpu().numpy() for batch in self.batches
+        ])  # fmt: skip
 
 
 def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:

@@ -69,7 +69,7 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label:
     scores : (layers, heads), nan where there is no head, which is grey; values below zero are orange
     outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`; or
         ``{layer: [heads]}``, or pairs (layer, head)
-    axes : of matplotlib, optional; by default the current ones
+    axes : of matplotlib, optional; by default those of a new figure
     label : what the scores are, with their unit; beside the bar
 
     Examples
@@ -79,7 +79,7 @@ def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label:
     if axes is None:
         from matplotlib import pyplot
 
-        axes = pyplot.gca()
+        _, axes = pyplot.subplots()
     scores = head_arrays.scores(scores)
     if not (exists := existing(scores)).any():
         raise ValueError(f"scores: got {exists.size} of nan, expected those of some heads")

@@ -1,0 +1,82 @@
+"""How often intervals of curves of heads miss the truth: ``python -m support.curve_rates docs/scores.md``.
+
+Heads matter by margins, normal over examples, sets of heads and both: an example is right with a margin above
+0, and its loss is log(1 + exp(-2 * margin)), whose distribution is skewed.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy.special import ndtr, roots_hermitenorm
+
+from headspec.config.reference import between
+from headspec.heads.any_model.curve_intervals import of_difference, of_mean
+
+BEGIN, END = "<!-- rates: written by python -m support.curve_rates -->", "<!-- end of rates -->"
+#: numbers of examples and of random sets, mean margins, and standard deviations over sets and over both
+EXAMPLES, DRAWS, MARGINS = (20, 60, 200), (5, 20), (0.0, 1.0, 2.0, 2.8)
+OF_SETS, OF_BOTH = (0.0, 0.3, 1.0), 0.5
+RUNS = 500
+MEASURES = ("accuracy", "loss")
+COLUMNS = ("a set", "random sets", "difference")
+
+
+def measured(margins: np.ndarray, measure: str) -> np.ndarray:
+    """Values of margins, (sets, n)."""
+    return (margins > 0).astype(float) if measure == "accuracy" else np.logaddexp(0, -2 * margins)
+
+
+def truth(mean: float, deviation: float, measure: str) -> float:
+    """The mean of a measure over normal margins."""
+    if measure == "accuracy":
+        return float(ndtr(mean / deviation))
+    places, weights = roots_hermitenorm(60)
+    return float(weights @ measured(mean + deviation * places, measure) / weights.sum())
+
+
+def missed(measure: str, n: int, draws: int, margin: float, of_sets: float, runs: int = RUNS) -> np.ndarray:
+    """Shares of runs, (3,), whose interval of a set, of random sets, and of their difference misses."""
+    rng = np.random.default_rng([n, draws, int(10 * margin), int(10 * of_sets)])
+    bounds = (0.0, 1.0) if measure == "accuracy" else None
+    of_examples = np.hypot(1, OF_BOTH)
+    misses = np.zeros(3)
+    for _ in range(runs):
+        sets = of_sets * rng.normal(size=(1 + draws, 1))
+        margins = margin + rng.normal(size=n) + sets + OF_BOTH * rng.normal(size=(1 + draws, n))
+        one, *_ = values = measured(margins, measure)
+        for i, (found, expected) in enumerate((
+            (of_mean(values[:1], 0.95, bounds), truth(margin + sets[0, 0], of_examples, measure)),
+            (of_mean(values[1:], 0.95, bounds), truth(margin, np.hypot(of_examples, of_sets), measure)),
+            (of_difference(one, values[1:], 0.95, bounds), 0.0),
+        )):  # fmt: skip
+            misses[i] += not found[0] <= expected <= found[1]
+    return misses / runs
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the table: mean and largest rate over all situations, in per cent."""
+    columns = [f"{column}, {measure}" for measure in MEASURES for column in COLUMNS]
+    yield f"| examples | draws | {' | '.join(columns)} |"
+    yield "|---" * (2 + len(columns)) + "|"
+    for n, draws in itertools.product(EXAMPLES, DRAWS):
+        cells = []
+        for measure in MEASURES:
+            each = [missed(measure, n, draws, *each) for each in itertools.product(MARGINS, OF_SETS)]
+            means, largest = 100 * np.mean(each, axis=0), 100 * np.max(each, axis=0)
+            cells += [f"{mean:.0f} ({most:.0f})" for mean, most in zip(means, largest, strict=True)]
+        yield f"| {n} | {draws} | {' | '.join(cells)} |"
+
+
+def main(page: Path | None = None) -> None:
+    """Print the table, and write it between the markers of `page`."""
+    table = "\n".join(lines())
+    print(table)
+    if page:
+        page.write_text(between(page.read_text(encoding="utf-8"), BEGIN, END, f"\n{table}\n"), "utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""Intervals of a mean over few examples and random sets of heads, and of its difference from such sets.
+
+Values are (sets, n): an estimate is their mean over examples, as of losses, or of jackknife pseudovalues of
+any other metric (Tukey 1958). A metric that lies between two bounds has intervals that do, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri, stdtrit
+
+Floats = NDArray[np.float64]
+#: skewness, divided by the root of n, of a mean that needs no transformation
+SYMMETRIC = 1e-6
+#: lowest and highest value that a metric may have, None without
+Bounds = tuple[float, float] | None
+
+
+def of_mean(values: Floats, confidence: float, bounds: Bounds = None) -> tuple[float, float]:
+    """Return the interval of a mean over examples, and over sets of heads if there are several.
+
+    Without bounds, it has the quantiles of t(n - 1), transformed for skewness (Hall 1992), over examples, and
+    those of t(sets - 1) over sets. With bounds, it is Clopper and Pearson's interval of the share
+    (value - low) / (high - low), with the number of examples, n at most, for which a share has this variance
+    (Korn and Graubard 1998): exact for shares of right predictions, also where all are right.
+
+    Parameters
+    ----------
+    values : (sets, n), of sets of heads that were drawn at random, or of one
+    """
+    sets, n = values.shape
+    tail, mean, by_example = (1 - confidence) / 2, float(values.mean()), values.mean(axis=0)
+    of_sets = stdtrit(sets - 1, tail) ** 2 * _variance_of_sets(values) / sets if sets > 1 else 0.0
+    if bounds is None:
+        below, above = np.sqrt(np.square(_reaches(by_example, tail)) + of_sets)
+        return mean - below, mean + above
+    low, high = bounds
+    share = min(max(round((mean - low) / (high - low), 12), 0.0), 1.0)
+    variance = (by_example.var() / n + of_sets / ndtri(tail) ** 2) / (high - low) ** 2
+    effective = min(n, share * (1 - share) / variance) if 0 < share < 1 and variance else n
+    right, wrong = share * effective, (1 - share) * effective
+    shares = (
+        betaincinv(right, wrong + 1, tail) if right else 0.0,
+        betaincinv(right + 1, wrong, 1 - tail) if wrong else 1.0,
+    )
+    return low + (high - low) * shares[0], low + (high - low) * shares[1]
+
+
+def of_difference(
+    values: Floats, random: Floats, confidence: float, bounds: Bounds = None
+) -> tuple[float, float]:
+    """Return the interval of the mean of a set of heads minus that of random sets.
+
+    It covers examples, and how much one more random set differs from the mean of these (1 + 1 / draws). As
+    the latter variance is not known well once that of examples is taken from it, the interval also has at
+    least the size of the one for another set on the same examples, exact for normal values. With bounds, two
+    examples are added of differences as large as can be (Bonett and Price 2012), so that no difference in
+    few examples is not taken for none at all.
+
+    Parameters
+    ----------
+    values, random : (n,) and (draws, n)
+    """
+    draws, n = random.shape
+    apart, tail = values - random.mean(axis=0), (1 - confidence) / 2
+    difference = float(apart.mean())
+    if bounds is None:
+        examples = apart.var(ddof=1) / n
+    else:
+        width = bounds[1] - bounds[0]
+        examples = np.append(apart, [-width, width]).var() / (n + 2)
+    of_examples = stdtrit(n - 1, tail) ** 2 * examples
+    scale = stdtrit(draws - 1, tail) ** 2 * (1 + 1 / draws)
+    observed = random.mean(axis=1).var(ddof=1)
+    reach = np.sqrt(max(of_examples + scale * _variance_of_sets(random), scale * observed))
+    if bounds is None:
+        return difference - reach, difference + reach
+    return max(difference - reach, -width), min(difference + reach, width)
+
+
+def _reaches(values: Floats, tail: float) -> Floats:
+    """Return how far the mean of values (n,) may be above the truth, and below it, each with chance `tail`.
+
+    A few large values, as of losses, make small samples look too even: Hall's third transformation of t.
+    """
+    n, error = len(values), values.std(ddof=1) / np.sqrt(len(values))
+    t = np.array([-1, 1]) * stdtrit(n - 1, tail)
+    if error:
+        skewness = np.mean((values - values.mean()) ** 3) / values.std() ** 3 / np.sqrt(n)
+        if abs(skewness) > SYMMETRIC:
+            t = 3 / skewness * (np.cbrt(1 + skewness * (t - skewness / 6)) - 1)
+    reaches: Floats = np.abs(t) * error
+    return reaches
+
+
+def _variance_of_sets(values: Floats) -> float:
+    """Return the variance between sets (sets, n) minus what the examples alone make of it, at least 0."""
+    sets, n = values.shape
+    apart = values - values.mean(axis=0)
+    of_examples = apart.var(axis=1, ddof=1).sum() / (sets - 1) / n
+    return max(float(values.mean(axis=1).var(ddof=1)) - of_examples, 0.0)

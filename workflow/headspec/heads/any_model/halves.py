@@ -1,0 +1,104 @@
+"""Two halves of examples: drawn at random, as many of each class, and no example in both."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import torch
+
+from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
+from headspec.progress import log
+
+#: fewest different examples: two in each half
+FEWEST = 4
+#: what each half does
+USES = ("ranks heads", "evaluates")
+
+
+def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> list[list[Inputs]]:
+    """Return the examples that rank heads and those that evaluate, in the batches that they came in.
+
+    Examples that differ in nothing but labels and padding are in the same half. A warning names the classes
+    that a half lacks, and counts repeated examples. `main` is the model's main input. Raises ValueError if
+    fewer than four examples are different.
+    """
+    keys = [key for batch in batches for key in _contents(batch, main)]
+    classes = [label for batch in batches for label in _classes(batch, main)]
+    groups: dict[Hashable, list[int]] = {}
+    for example, key in enumerate(keys):
+        groups.setdefault(key, []).append(example)
+    if len(groups) < FEWEST:
+        different = f", {len(groups)} of them different" if len(groups) < len(keys) else ""
+        raise ValueError(f"batches: got {len(keys)} examples{different}; expected at least {FEWEST}")
+    half = _drawn([*groups.values()], classes, rng)
+    _warn(half, classes, len(keys) - len(groups))
+    starts = np.cumsum([0, *(count(batch, main) for batch in batches)])
+    parts: list[list[Inputs]] = [[], []]
+    for batch, start, stop in zip(batches, starts, starts[1:], strict=False):
+        for number, part in enumerate(parts):
+            chosen = np.flatnonzero(half[start:stop] == number)
+            if len(chosen):
+                part.append(rows(batch, torch.from_numpy(chosen), main))
+    return parts
+
+
+def _contents(batch: Inputs, main: str) -> list[Hashable]:
+    """Return the inputs of each example without padding, to be compared."""
+    n, mask = count(batch, main), batch.get("attention_mask")
+    inputs = {
+        name: value.cpu()
+        for name, value in sorted(batch.items())
+        if name != LABELS and isinstance(value, torch.Tensor) and value.dim() and len(value) == n
+    }
+
+    def content(name: str, row: int) -> Hashable:
+        value = inputs[name][row]
+        if isinstance(mask, torch.Tensor) and mask.shape == inputs[name].shape:
+            value = value[inputs["attention_mask"][row].bool()]
+        return name, tuple(value.shape), value.double().numpy().tobytes()
+
+    return [tuple(content(name, row) for name in inputs) for row in range(n)]
+
+
+def _classes(batch: Inputs, main: str) -> list[int | None]:
+    """Return the class of each example; None for labels that are scores, tokens or several."""
+    labels = batch.get(LABELS)
+    if isinstance(labels, torch.Tensor) and not labels.is_floating_point() and labels.dim() == 1:
+        return [int(label) for label in labels.tolist()]
+    return [None] * count(batch, main)
+
+
+def _drawn(
+    groups: Sequence[list[int]], classes: Sequence[int | None], rng: np.random.Generator
+) -> np.ndarray:
+    """Return the half of each example, (n,): of a class, as many in each as groups allow."""
+    half, total = np.zeros(len(classes), dtype=int), np.zeros(2)
+    by_class: dict[int | None, list[list[int]]] = {}
+    for i in rng.permutation(len(groups)):
+        by_class.setdefault(classes[groups[i][0]], []).append(groups[i])
+    for own in by_class.values():
+        counts = np.zeros(2)
+        for group in sorted(own, key=len, reverse=True):  # the largest first, which balances best
+            chosen = min((0, 1), key=lambda number: (counts[number], total[number], rng.random()))
+            half[group] = chosen
+            counts[chosen] += len(group)
+            total[chosen] += len(group)
+    return half
+
+
+def _warn(half: np.ndarray, classes: Sequence[int | None], repeated: int) -> None:
+    """Warn of classes that a half lacks, and of repeated examples."""
+    if repeated:
+        log.warning(
+            "head_curve: %d of %d examples repeat others; they stay in one half, but intervals take all "
+            "examples for independent ones", repeated, len(half),
+        )  # fmt: skip
+    for label in sorted({label for label in classes if label is not None}):
+        of_class = np.array([own == label for own in classes])
+        for number, use in enumerate(USES):
+            if not (of_class & (half == number)).any():
+                log.warning(
+                    "head_curve: the half of the examples that %s has none of the %d of class %d",
+                    use, of_class.sum(), label,
+                )  # fmt: skip
