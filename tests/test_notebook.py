@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from transformers import AutoTokenizer, BartForSequenceClassification, PreTrainedModel
 
@@ -21,7 +23,7 @@ from headspec.heads.any_model.scores import SCORES
 from support import pages
 from support.model_types import any_model, every_type
 from support.model_types.any_model import KINDS, QUICK
-from support.models import make, qwen
+from support.models import TEXTS, make, qwen
 from support.paths import ROOT
 from support.tiers import cases
 
@@ -355,6 +357,18 @@ def test_the_heat_map_has_scores_and_outlines():
     assert headspec.heat_map(-scores, axes=Figure().subplots()).images[0].get_clim() == (-3, 3)
 
 
+def test_each_picture_is_a_new_one_by_default():
+    scores = np.arange(8.0).reshape(2, 4)
+    curve = headspec.head_curve(
+        any_model.model("roberta"), any_model.batches("roberta"), scores=scores, fractions=[0.5], draws=5
+    )
+    axes = [headspec.heat_map(scores), headspec.plot_curve(curve), headspec.heat_map(scores)]
+    assert len({each.figure for each in axes}) == 3
+    assert [len(each.images) for each in axes] == [1, 0, 1]
+    for each in axes:
+        pyplot.close(each.figure)
+
+
 def test_importing_headspec_loads_no_model():
     code = (
         "import sys, headspec; sys.exit(not sys.modules.keys().isdisjoint(['torch', 'numpy', 'matplotlib']))"
@@ -366,11 +380,18 @@ def test_importing_headspec_loads_no_model():
         _ = headspec.head_mask
 
 
+REVIEWS = TEXTS[:24]
+
+
 @pytest.fixture
 def named(tmp_path, monkeypatch):
     """A folder in which the names of models on the page are folders."""
     monkeypatch.chdir(tmp_path)
     make("roberta", tmp_path / "FacebookAI" / "roberta-base")
+    make("bert", tmp_path / "distilbert" / "distilbert-base-uncased-finetuned-sst-2-english")
+    pd.DataFrame({"text": REVIEWS, "label": np.arange(len(REVIEWS)) % 2}).to_csv(
+        tmp_path / "reviews.csv", index=False
+    )
     folder = tmp_path / "EleutherAI" / "pythia-70m"
     folder.mkdir(parents=True)
     qwen(folder)
@@ -386,8 +407,11 @@ def run(*names_of_pages: str) -> dict:
     return names
 
 
-def test_the_code_of_the_pages_runs(named):
+def test_the_code_of_the_pages_runs(named, caplog):
+    """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
     names = run("notebook.md", "scores.md")
+    assert not caplog.records and abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
+    assert names["curve"]["value"].between(names["curve"]["low"], names["curve"]["high"]).all()
     exec(
         next(each.text for each in pages.blocks(ROOT / "README.md") if each.heading == "In a notebook"),
         names | {"headspec": headspec, "evaluate": lambda model: model(**names["batches"][0])},

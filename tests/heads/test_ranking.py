@@ -16,6 +16,7 @@ from headspec.heads.ranking import (
     importance_map,
     joint_importance,
     prune_count,
+    ranked_heads,
     top_heads,
 )
 from headspec.plots.drawing.heat_maps import heat_map
@@ -55,6 +56,12 @@ def test_top_and_bottom_split_the_heads_that_exist(heads, data):
     assert top.sum() == n and np.array_equal(top ^ bottom, exists)
     if 0 < n < sum(heads):
         assert scores[top].min() >= scores[bottom].max()
+    ranked = ranked_heads(scores)
+    assert [*ranked] == ["layer", "head", "score"] and [*ranked.index] == [*range(sum(heads))]
+    assert {*map(tuple, np.argwhere(top).tolist())} == {
+        *ranked[["layer", "head"]][:n].itertuples(index=False)
+    }
+    np.testing.assert_array_equal(ranked["score"], scores[ranked["layer"], ranked["head"]])
 
 
 @pytest.mark.parametrize(
