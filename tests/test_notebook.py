@@ -410,7 +410,8 @@ def run(*names_of_pages: str) -> dict:
 def test_the_code_of_the_pages_runs(named, caplog):
     """Rows of files often take turns between classes, or are sorted: both halves have both classes."""
     names = run("notebook.md", "scores.md")
-    assert not caplog.records and abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
+    assert all(record.name != "headspec" or "headspec.load" in record.message for record in caplog.records)
+    assert abs(names["curve"].attrs["n"] - len(REVIEWS) / 2) <= 1
     assert names["curve"]["value"].between(names["curve"]["low"], names["curve"]["high"]).all()
     exec(
         next(each.text for each in pages.blocks(ROOT / "README.md") if each.heading == "In a notebook"),

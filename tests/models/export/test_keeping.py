@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
@@ -24,6 +25,7 @@ from headspec.models.export import structure
 from headspec.models.gates import HeadGates
 from support.model_types import any_model, every_type
 from support.models import make
+from support.tiers import cases
 
 FIRST, LATER = {0: [1], 1: [0, 3]}, {0: [0, 1], 1: [0]}
 
@@ -146,6 +148,58 @@ def test_others_are_refused_by_transformers_alone_and_loaded_without_what_was_re
     assert stored == {name: tuple(value.shape) for name, value in loaded.state_dict().items()}
     kept = [*structure.of(loaded.config)["kept_heads"].values()]
     assert kept == [[0, 2, 3], [1, 2]]
+
+
+EMPTIED = ["roberta", "mixtral", "bloom", "albert", "gpt2-classes", "mpnet", "vit"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("writing", ["headspec.save", "save_pretrained"])
+@pytest.mark.parametrize("kind", cases(EMPTIED, ["roberta", "mixtral", "bloom"].__contains__))
+def test_a_layer_without_heads_is_not_drawn_again(kind, writing, tmp_path, caplog):
+    """Transformers alone would give it new weights; `save` says once which loader reads it."""
+    pruned = small(kind, {0: [0, 1, 2, 3]})
+    headspec.save(pruned, tmp_path) if writing == "headspec.save" else pruned.save_pretrained(tmp_path)
+    told = [each.message for each in caplog.records if each.name == "headspec"]
+    assert len(told) == (writing == "headspec.save")
+    assert all("headspec.load reads it, from_pretrained of transformers does not" in each for each in told)
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        type(pruned).from_pretrained(tmp_path)
+    torch.testing.assert_close(logits(headspec.load(tmp_path), kind), logits(pruned, kind))
+
+
+def test_what_a_config_counts_is_saved_without_a_word(tmp_path, caplog):
+    headspec.save(small("mixtral", {0: [2, 3], 1: [0, 1]}), tmp_path)
+    assert not [each for each in caplog.records if each.name == "headspec"]
+
+
+def test_files_of_1_0_of_a_layer_without_heads_are_loaded_without_a_report(tmp_path, caplog):
+    """They have no tensor in the place of the weights that are gone."""
+    pruned = small("roberta", {0: [0, 1, 2, 3]})
+    headspec.save(pruned, tmp_path)
+    emptied = [name for name, value in pruned.named_buffers() if name.endswith(".weight")]
+    state = load_file(tmp_path / "model.safetensors")
+    assert len(emptied) == 4
+    save_file(
+        {name: state[name] for name in state.keys() - emptied},
+        tmp_path / "model.safetensors",
+        {"format": "pt"},
+    )
+    caplog.clear()
+    assert torch.equal(logits(headspec.load(tmp_path), "roberta"), logits(pruned, "roberta"))
+    assert "MISSING" not in caplog.text
+
+
+def test_weights_that_are_not_finite_are_told_at_loading(tmp_path):
+    model = any_model.model("roberta")
+    with torch.no_grad():
+        model.classifier.dense.weight[0, 0] = torch.nan
+    expected = "1 of its weights are nan or infinite, such as 'classifier.dense.weight'$"
+    headspec.save(model, tmp_path)
+    with pytest.raises(ModelError, match=expected):
+        headspec.load(tmp_path)
+    with pytest.raises(ModelError, match=f"^heads of this roberta cannot be removed: {expected}"):
+        headspec.remove_heads(model, FIRST)
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import parametrizations, prune, weight_norm
 
 from headspec.errors import ModelError
 from headspec.models.export import slicing
@@ -76,6 +77,82 @@ def test_float64_is_exact_but_where_a_model_rounds_to_float32(kind, lets, monkey
     monkeypatch.setattr(slicing, "_outputs", shifted)
     with nullcontext() if lets else pytest.raises(ModelError, match="the others alone do not compute"):
         remove_heads(model, SOME)
+
+
+def halved(layer):
+    """A computed weight of no name that torch has."""
+    layer.lower = torch.nn.Parameter(layer.weight.detach() / 2)
+    del layer._parameters["weight"]
+    layer.register_forward_pre_hook(lambda own, _: setattr(own, "weight", own.lower * 2))
+    layer.weight = layer.lower * 2
+
+
+COMPUTED = {
+    "pruned": lambda layer: prune.l1_unstructured(layer, "weight", 0.3),
+    "pruned in rows": lambda layer: prune.ln_structured(layer, "weight", 0.3, 2, 0),
+    "weights and biases": lambda layer: prune.random_unstructured(layer, "bias", 0.5),
+    "weight norm by hooks": weight_norm,
+    "weight norm": parametrizations.weight_norm,
+    "spectral norm": parametrizations.spectral_norm,
+    "of one's own": halved,
+}
+
+
+@pytest.mark.parametrize("place", ["attention.self.query", "attention.output.dense", "output.dense"])
+@pytest.mark.parametrize("change", COMPUTED.values(), ids=COMPUTED)
+def test_weights_that_each_pass_computes_are_refused_by_name(change, place):
+    """Wherever they are: the heads of layers that were pruned cannot be cut from what is computed."""
+    model = encoder("bert")
+    change(model.get_submodule(f"encoder.layer.1.{place}"))
+    expected = rf"'encoder.layer.1.{place}.(weight|bias)' is computed from [\w.]+.* in each pass"
+    with pytest.raises(ModelError, match=f"^heads of this bert cannot be removed: {expected}"):
+        remove_heads(model, SOME)
+
+
+def test_what_was_pruned_for_good_is_as_any_other():
+    model = encoder("bert")
+    layer = model.encoder.layer[1].attention.self.query
+    prune.l1_unstructured(layer, "weight", 0.3)
+    prune.remove(layer, "weight")
+    with torch.no_grad(), HeadGates(model).closed(SOME):
+        expected = model(IDS)[0]
+    torch.testing.assert_close(remove_heads(model, SOME)(IDS)[0], expected, rtol=0, atol=1e-5)
+
+
+def dynamic(model):
+    return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+
+
+def bytes_of_weights(model):
+    layer = model.encoder.layer[0].intermediate.dense
+    layer.weight = torch.nn.Parameter(layer.weight.detach().to(torch.int8), requires_grad=False)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("quantise", [dynamic, bytes_of_weights])
+def test_quantised_weights_are_refused_by_name(quantise):
+    expected = (
+        "heads of this bert cannot be removed: 'encoder.layer.0.*' is quantised .*; expected a model of"
+    )
+    with pytest.raises(ModelError, match=f"^{expected}"):
+        remove_heads(quantise(encoder("bert")), SOME)
+
+
+def test_adapters_pass_over_a_layer_without_heads_or_are_told_to():
+    peft = pytest.importorskip("peft")
+    emptied = np.arange(LAYERS)[:, None] == np.full(HEADS, 1)
+
+    def adapted(**settings):
+        config = peft.LoraConfig(target_modules=["query"], init_lora_weights=False, **settings)
+        return peft.get_peft_model(remove_heads(encoder("bert"), emptied), config).eval()
+
+    with pytest.raises(ValueError, match="layer without heads; adapters leave it out by exclude_modules"):
+        adapted()
+    made = adapted(exclude_modules=r".*layer\.1\..*")
+    with torch.no_grad(), HeadGates(made).closed(SOME & ~emptied):
+        expected = made(IDS)[0]
+    torch.testing.assert_close(remove_heads(made, SOME & ~emptied)(IDS)[0], expected, rtol=0, atol=1e-5)
 
 
 def test_another_grid_of_heads_is_refused():

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
+import headspec
 from headspec.config.loading import load as study
 from headspec.config.loading import strict_yaml
 from headspec.config.sections.model import Model
@@ -59,3 +61,17 @@ def test_it_predicts_words_and_its_query_heads_are_gated(model, encoder):
     assert HeadGates(encoder).exists.shape == (30, 9)
     pair = tokens("A fine film.", "A dull one.")["input_ids"]
     assert [i for i, token in enumerate(pair) if token == tokens.eos_token_id] == [4, len(pair) - 1]
+
+
+def test_what_is_loaded_from_it_is_saved_as_floats(model, tmp_path):
+    """Transformers takes it for quantised, though its weights are floats by now; the model stays as it is."""
+    path = folder(model, "m")
+    loaded = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    small = headspec.remove_heads(loaded, {0: [0, 1, 2]})
+    headspec.save(small, tmp_path)
+    assert loaded.hf_quantizer is not None and not hasattr(
+        headspec.load(tmp_path).config, "quantization_config"
+    )
+    ids = torch.arange(5, 12)[None]
+    with torch.no_grad():
+        assert torch.equal(headspec.load(tmp_path)(ids).logits, small(ids).logits)

@@ -31,13 +31,20 @@ def inputs_first(layer: nn.Module) -> torch.Tensor:
 class Zeros(nn.Module):
     """A projection to queries, keys or values that no head uses: zeros for every token, without weights."""
 
+    weight: torch.Tensor
+
     def __init__(self, projection: nn.Module, width: int) -> None:
         super().__init__()
         self.width = width
-        #: for code that initialises the weights of projections by name: there are none, and none are needed
-        self.weight = torch.empty(width)  # as long as a bias, which tying would cut or pad
+        # kept in files with another shape than the weights that are gone: loaders that do not know this layer
+        # fail, instead of drawing new weights; as long as a bias, which tying would cut or pad
+        self.register_buffer("weight", torch.zeros(width))
         vars(self.weight)["_is_hf_initialized"] = True
         self.bias: Any = None if getattr(projection, "bias", None) is None else self.weight
+
+    def extra_repr(self) -> str:
+        """Describe the layer, also where libraries of adapters refuse to change it."""
+        return "of a layer without heads; adapters leave it out by exclude_modules"
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return zeros for each token of states, (batch, tokens, width)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 
 from headspec.errors import ModelError
+from headspec.models.attention.plain_weights import is_plain, not_finite
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.export import structure
 from headspec.models.export.slicing import remove_heads
+from headspec.progress import log
 
 #: what transformers 4 wrote into a config after `prune_heads`: heads by layer
 PRUNED = "pruned_heads"
@@ -32,7 +35,8 @@ def save(
     """Write a model, whole or without some heads, as model.safetensors and config.json.
 
     `headspec.load` loads it; where the config's own numbers say which heads are left, ``from_pretrained`` of
-    transformers does, too.
+    transformers does, too. A warning says where it does not. A model from quantised files, such as GGUF, is
+    saved as floats if its weights are such by now.
 
     Parameters
     ----------
@@ -64,9 +68,25 @@ def save(
             raise ModelError(
                 f"this {model_type} is not as its config says: '{name}' is {got}, expected {expected}"
             )
-    model.save_pretrained(folder)
+    _without_quantizer(model).save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+    if structure.of(model.config).get("modules"):
+        log.warning(
+            "%s: headspec.load reads it, from_pretrained of transformers does not, because the config has no "
+            "numbers for the heads that are left", folder,
+        )  # fmt: skip
+
+
+def _without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a model, of the same weights, as not quantised if they are all floats; transformers saves it."""
+    quantizer = getattr(model, "hf_quantizer", None)
+    if quantizer is None or not all(map(is_plain, model.parameters())):
+        return model
+    plain = copy.copy(model)
+    plain.config = copy.copy(model.config)
+    quantizer.remove_quantization_config(plain)
+    return plain
 
 
 def _check_merged(model: PreTrainedModel) -> None:
@@ -102,7 +122,7 @@ def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
     Raises
     ------
     ModelError
-        The config names no class of transformers.
+        The config names no class of transformers, or weights are not finite.
 
     Examples
     --------
@@ -121,6 +141,8 @@ def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
         delattr(config, PRUNED)
     model = _class(model_class, config).from_pretrained(folder, config=config, use_safetensors=True, **kwargs)
     model.__class__ = model_class
+    if problem := not_finite(model):
+        raise ModelError(f"{folder}: {problem}")
     return model
 
 
@@ -134,6 +156,11 @@ def _class(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> type
         model_class.__init__(self, config, *args, **kwargs)
         own = structure.renamed(found, self)
         structure.apply(self, own["modules"])
+        emptied = [name for name, change in own["modules"].items() if change.keys() & {"constant", "zeros"}]
+        self._keys_to_ignore_on_load_missing = {  # which files of headspec 1.0 lack
+            *(self._keys_to_ignore_on_load_missing or ()),
+            *(rf"^{re.escape(name)}\.weight$" for name in emptied),
+        }
         structure.tie(self, own["tied"])
         setattr(self.config, structure.KEY, own)
 

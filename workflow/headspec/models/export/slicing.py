@@ -18,6 +18,7 @@ from headspec.models.attention.calls import KEPT
 from headspec.models.attention.gate_checks import first
 from headspec.models.attention.head_parameters import Slice, head_slices
 from headspec.models.attention.interface import evaluating, noted_types, unfused
+from headspec.models.attention.plain_weights import check_plain
 from headspec.models.attention.probe_inputs import check_model
 from headspec.models.attention.projections import Grouped, by_columns
 from headspec.models.attention.sites import Site
@@ -60,7 +61,8 @@ def remove_heads(
     Raises
     ------
     ModelError
-        A head cannot be computed without the others, or the smaller model would not compute the same.
+        A head cannot be computed without the others, the smaller model would not compute the same, or weights
+        are quantised, not finite, or computed from others in each pass, as by pruning of torch.
     ValueError
         `heads` has another form, or names heads that the model does not have.
 
@@ -69,6 +71,10 @@ def remove_heads(
     >>> small = headspec.remove_heads(model, headspec.top_heads(-scores, 0.3))
     """
     check_model(model)
+    try:
+        check_plain(model)
+    except ModelError as error:
+        raise ModelError(f"heads of this {model.config.model_type} cannot be removed: {error}") from None
     smaller = copy.deepcopy(model)
     gates = HeadGates(smaller, inputs)
     heads = head_arrays.mask(heads, gates.exists)

@@ -30,14 +30,21 @@ def silence() -> None:
 
 
 def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
-    """Load weights without remote code, with `keep_half` for "bf16"; return also names of missing ones."""
+    """Load weights without remote code, with `keep_half` for "bf16"; return also names of missing ones.
+
+    Raises ValueError if some are not finite.
+    """
     import torch
+
+    from headspec.models.attention.plain_weights import not_finite
 
     silence()
     model, info = loading.from_pretrained(
         **location(path), dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[dtype],
         use_safetensors=True, trust_remote_code=False, output_loading_info=True,
     )  # fmt: skip
+    if problem := not_finite(model):
+        raise ValueError(problem)
     if dtype == "bf16":
         keep_half(model)
     return model, set(info["missing_keys"])

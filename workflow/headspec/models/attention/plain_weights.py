@@ -1,0 +1,60 @@
+"""Whether the weights of a model are what they seem: finite floats, and parameters of their modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from headspec.errors import ModelError, listing
+from headspec.models.attention.projections import Zeros
+
+#: types of numbers that say by themselves what a weight is
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NAMES = ("weight", "bias")
+
+
+def check_plain(model: nn.Module) -> None:
+    """Raise ModelError if weights are quantised, computed from others in each pass, or not finite."""
+    registered = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    for name, value, module in _weights(model):
+        sources = [own for own, _ in module.named_parameters() if own not in NAMES]
+        unregistered = isinstance(value, torch.Tensor) and id(value) not in registered
+        if sources and (unregistered or parametrize.is_parametrized(module)):
+            raise ModelError(
+                f"'{name}' is computed from {listing(sources)} in each pass, as pruning and parametrisations "
+                "of torch do; make it a parameter again, such as by torch.nn.utils.prune.remove or "
+                "torch.nn.utils.parametrize.remove_parametrizations"
+            )
+        if not is_plain(value):
+            kind = value.dtype if isinstance(value, torch.Tensor) else type(module).__module__
+            raise ModelError(f"'{name}' is quantised ({kind}); expected a model of floats")
+    if problem := not_finite(model):
+        raise ModelError(problem)
+
+
+def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
+    """Yield names and values of the weights and biases of modules, and their modules.
+
+    A value is a tensor or, as in quantised modules of torch, a function.
+    """
+    for path, module in model.named_modules():
+        for name in NAMES:
+            value = getattr(module, name, None)
+            is_weight = isinstance(value, torch.Tensor) or callable(value)
+            if is_weight and not isinstance(value, nn.Module) and not isinstance(module, Zeros):
+                yield f"{path}.{name}", value, module
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a weight is a tensor of floats, of no class of its own, such as of quantised blocks."""
+    return type(value) in (torch.Tensor, nn.Parameter) and value.dtype in FLOATS
+
+
+def not_finite(model: nn.Module) -> str:
+    """Return which parameters are nan or infinite, as a part of a sentence; empty if none is."""
+    bad = [name for name, value in model.named_parameters() if is_plain(value) and not value.isfinite().all()]
+    return f"{len(bad)} of its weights are nan or infinite, such as '{bad[0]}'" if bad else ""
