@@ -105,7 +105,8 @@ def counted(
         jobs_at_once = f"{several(at_once, 'job')} at once"
         measured = f"measured here {when}with {jobs_at_once} (load before that: {load:.1f})"
     lines = [Plan(extent, jobs, speed, measured, cores, gpus).text()]
-    lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
+    warnings = [*planned.warnings(study), *memory.warnings(study)]
+    lines += [f"  {line}" for line in [*planned.facts(study), *warnings]]
     problems = []
     if extent.problems:
         left = [run for run in extent.study.runs if run not in extent.runs]

@@ -8,12 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
-from headspec.data import overlap, prepare, quality
+from headspec.data import account, overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_cache
 from headspec.errors import DataError
 from headspec.provenance.hashes import FOLDER
-from headspec.tasks.registry import kind
 
 
 @dataclass
@@ -34,14 +33,25 @@ class Planned:
     prepared: dict[str, Prepared] = field(default_factory=dict)
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
+    def facts(self, study: Study) -> list[str]:
+        """Return a line for each split of the tasks, with its rows, those left out, and its classes."""
+        found = []
+        for name, prepared in self.prepared.items():
+            task, source = study.tasks[name], self.sources.get(name)
+            further = source.further if source else {}
+            more = {
+                split: held.counts | {"examples": len(held.rows[: task.validation_examples])}
+                for split, held in further.items()
+            }
+            found += account.facts(name, task, prepared.counts | more, source)
+        return found
+
     def warnings(self, study: Study) -> list[str]:
         """Return a line for each warning about the splits, classes and rows of the tasks."""
-        lengths = {name: model.max_length for name, model in study.models.items()}
-        tasks = [(name, study.tasks[name], source) for name, source in self.sources.items()]
-        notes = [prepare.source_notes(*task) for task in tasks]
-        rows = quality.warnings({name: source.quality for name, _, source in tasks}, lengths)
-        kinds = [kind(task).notes(f"tasks.{name}", task, source.classes) for name, task, source in tasks]
-        return [*itertools.chain(*notes), *rows, *itertools.chain(*kinds)]
+        lines = [account.odd(name, study.tasks[name], source) for name, source in self.sources.items()]
+        qualities = {name: source.quality for name, source in self.sources.items()}
+        cut = [quality.cut(name, model.max_length, qualities) for name, model in study.models.items()]
+        return [*itertools.chain(*lines, *cut)]
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from headspec.data import overlap, quality, splits
+from headspec.data import odd, overlap, quality, splits
 from headspec.data.pairs import pair
-from headspec.data.sources import columns, readers
-from headspec.errors import DataError, listing
+from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
 from headspec.tasks import data
@@ -75,18 +74,29 @@ class Source:
     train : distinct rows whose texts are in no validation or further split of the task
     validation : all rows of the source's validation split, or rows held out of train
     further : all rows of each split in `task.further`
+    odd : what the rules of `headspec.data.odd` find
     """
 
     train: Split
     validation: Split
     further: dict[str, Split]
     classes: Classes
+    odd: list[str]
+
+    @property
+    def by_split(self) -> dict[str, Split]:
+        """The splits by name."""
+        return {"train": self.train, "validation": self.validation} | self.further
 
     @property
     def quality(self) -> dict[str, dict[str, Any]]:
-        """The `Split.quality` of rows, by their name in messages."""
-        further = {f"rows of {name}": split.quality for name, split in self.further.items()}
-        return {quality.TRAINING: self.train.quality, "validation rows": self.validation.quality} | further
+        """The `Split.quality` of each split."""
+        return {name: split.quality for name, split in self.by_split.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of classes, if there are any."""
+        return class_names(self.classes)
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,7 @@ class Prepared:
 
         - rows: read and kept by the filter; 0 for a held-out validation split
         - unlabelled: dropped, the label is one of the key `unlabelled`; only with this key
+        - same: dropped, no two different texts or answers; only of continuations
         - empty: dropped, a text is empty
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: duplicates whose label differs from that of the earlier row
@@ -142,17 +153,19 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         split: overlap.with_keys(frame, seed) for split, frame in splits.read_labelled(name, task).items()
     }
     classes = data.reader(task.type).classes(task, read["train"]["label"])
+    names = class_names(classes)
     normal = splits.normalised(read["train"])
     train, counts = _distinct(read["train"], normal)
     further = {}
     for other in task.further:
         frame = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
-        further[other] = _stored(task, frame)
+        further[other] = _stored(task, frame, names)
+        read[other] = frame
         seen = normal[train.index].isin(splits.normalised(frame))
         train = train[~seen]
         counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
     if "validation" in read:
-        validation = _stored(task, read["validation"])
+        validation = _stored(task, read["validation"], names)
         seen = normal[train.index].isin(splits.normalised(validation.rows))
         train = train[~seen]
         counts["in_validation"] = int(seen.sum())
@@ -163,33 +176,21 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
-    summary = quality.summary(read["train"], normal, data.reader(task.type))
-    return Source(Split(train, counts, summary), validation, further, classes)
+    summary = quality.summary(read["train"], normal, data.reader(task.type), names)
+    found = odd.odd(odd.Reading(f"tasks.{name}", task, names, read))
+    return Source(Split(train, counts, summary), validation, further, classes, found)
 
 
-def source_notes(name: str, task: Task, source: Source) -> list[str]:
-    """Return a line for each fact about the splits and classes of a source that the config does not state."""
-    key, kind = f"tasks.{name}", data.reader(task.type)
-    further = {f"rows of {split}": held for split, held in source.further.items()}
-    held_by_name = {quality.TRAINING: source.train, "validation rows": source.validation} | further
-    lines = [
-        f"{key}.unlabelled: {n} of {n + held.counts['rows']} {what} have no label and are left out"
-        for what, held in held_by_name.items()
-        if (n := held.counts.get("unlabelled"))
-    ]
-    classes = source.classes
-    names: list[str] = classes if isinstance(classes, list) else (classes or {}).get("labels", [])
-    if unused := sorted({*names} - kind.names(source.train.rows["label"])):
-        lines.append(f"{key}.label{'s' * bool(task.labels)}: no training row has {listing(unused)}")
-    if not task.labels:
-        lines += columns.class_notes(key, names)
-    return [*readers.notes(task, key), *lines, *kind.notes(key, task, source.classes)]
+def class_names(classes: Classes) -> list[str]:
+    """Return the names of classes, if there are any."""
+    return classes if isinstance(classes, list) else list((classes or {}).get("labels", []))
 
 
-def _stored(task: Task, frame: pd.DataFrame) -> Split:
+def _stored(task: Task, frame: pd.DataFrame, names: Sequence[str]) -> Split:
     """Return a split with all of its rows."""
     normal = splits.normalised(frame)
-    return Split(frame, _distinct(frame, normal)[1], quality.summary(frame, normal, data.reader(task.type)))
+    summary = quality.summary(frame, normal, data.reader(task.type), names)
+    return Split(frame, _distinct(frame, normal)[1], summary)
 
 
 def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,43 @@ MANY = 0.1
 #: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
 #: the other sets of GLUE, but nearly all of BBC News.
 MOST = 0.5
-TRAINING = "training rows"
 KINDS = {
     "empty": "have an empty text",
     "repeated": "repeat the text and label of another row",
     "contradictory": "contradict another row with the same text",
+    "otherwise": "repeat the text of another row with another label",
 }
+#: most classes of which the rows are counted
+CLASSES = 100
 
 
-def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any]:
+def rows_of(split: str) -> str:
+    """Return how messages call the rows of a split: train, validation, or a further one."""
+    return {"train": "training rows", "validation": "validation rows"}.get(split, f"rows of {split}")
+
+
+def summary(frame: pd.DataFrame, normal: pd.Series, task: Data, names: Iterable[str] = ()) -> dict[str, Any]:
     """Return numbers of useless rows of a split, as values for JSON; `normal` is `splits.normalised` of it.
 
     They are rows; for each of `KINDS` the number of rows and the first of them, from 1; words, 100 quantiles
-    of the number of words; and what `Data.row_quality` adds.
+    of the number of words; classes, the rows of the most frequent of `names`; and what `Data.row_quality`
+    adds.
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
-    contradictory = (label.groupby(full).transform("nunique") > 1) & (not task.several)
+    contradictory = task.claims(label).groupby(full).transform("nunique") > 1
     repeated = pd.DataFrame({"text": full, "label": label}).duplicated()
+    otherwise = full.duplicated() & ~repeated & ~contradictory
     words = np.sort([text.count(" ") + text.count("\t") + 1 for text in full])
     words = words[((np.arange(100) + 0.5) / 100 * len(words)).astype(int)] if len(words) else words
     counts: dict[str, Any] = {"rows": len(frame)}
     counts["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
     counts["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
     counts["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
+    counts["otherwise"] = [int(otherwise.sum()), _pair(otherwise, full, label, same=False)]
+    if names := {*names}:
+        usual = task.tally(frame["label"]).most_common()
+        counts["classes"] = dict([(name, n) for name, n in usual if name in names][:CLASSES])
     return counts | {"words": words.tolist()} | task.row_quality(frame[~empty])
 
 
@@ -57,15 +70,10 @@ def _numbers(rows: Any) -> list[int]:
     return [int(row) + 1 for row in rows]
 
 
-def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int]) -> list[str]:
-    """Return warnings about rows, from each task's `summary` by name of rows, and lengths of models."""
-    lines = [line for name, by_rows in tasks.items() for line in task_warnings(name, by_rows)]
-    return lines + [line for name, length in lengths.items() for line in _cut(name, length, tasks)]
-
-
-def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each warning about the rows of a task."""
-    for rows, counts in by_rows.items():
+def task_warnings(name: str, by_split: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each warning about the rows of a task, from the `summary` of each split."""
+    for split, counts in by_split.items():
+        rows = rows_of(split)
         usual = [(*counts.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
         for n, first, words, many in [*usual, *counts.get("more", ())]:
             if n and n >= many * counts["rows"]:
@@ -74,12 +82,12 @@ def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
                 yield f"tasks.{name}: {share} of {counts['rows']} {rows} {words}; first at {at}"
 
 
-def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield a line if most training rows of tasks have more words than a model takes tokens."""
-    shares = {name: _longer(by_rows[TRAINING].get("words", []), length) for name, by_rows in tasks.items()}
-    if cut := [f"{share} % of tasks.{name}" for name, share in shares.items() if share >= 100 * MOST]:
+    shares = {name: _longer(by_split["train"].get("words", []), length) for name, by_split in tasks.items()}
+    if long := [f"{share} % of tasks.{name}" for name, share in shares.items() if share >= 100 * MOST]:
         yield (
-            f"models.{model}.max_length: {length} tokens, but more words in {listing(cut)}; "
+            f"models.{model}.max_length: {length} tokens, but more words in {listing(long)}; "
             "the model sees only the beginning of these rows"
         )
 

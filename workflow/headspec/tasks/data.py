@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -46,9 +46,13 @@ class Data:
         """Return the different labels of a split, to check that there is something to learn."""
         return labels.unique().tolist()
 
-    def names(self, labels: pd.Series) -> set[str]:
-        """Return the names of the classes that labels have."""
-        return set(labels.unique())
+    def tally(self, labels: pd.Series) -> Counter[str]:
+        """Return how often labels have each class."""
+        return Counter(labels)
+
+    def claims(self, labels: pd.Series) -> pd.Series:
+        """Return the part of labels in which rows with the same text contradict each other if they differ."""
+        return pd.Series("", index=labels.index) if self.several else labels
 
     def classes(self, task: Task, labels: pd.Series) -> Classes:
         """Return the `Classes` that follow from the labels of the training split."""
@@ -68,10 +72,6 @@ class Data:
         1; what is wrong with them, in words; and the share that deserves a warning, 0 for any row.
         """
         return {}
-
-    def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """Yield a line for each fact about the classes that the config does not state."""
-        return iter(())
 
 
 def reader(kind: str) -> Data:

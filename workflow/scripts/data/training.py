@@ -6,7 +6,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.data import overlap, prepare, quality
+from headspec.data import account, overlap, prepare
 from headspec.progress import log, stage
 from headspec.tasks.parts import Classes
 
@@ -15,17 +15,14 @@ name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):
     task = TaskKeys.from_params(params.task)
     classes: Classes = prepare.PAIR_CLASSES
+    source = None
     if task.pairs_of:
         split = prepare.pair_split(name, "train", tables.read(snakemake.input.source[0]), params.seed)
     else:
         source = prepare.read_source(name, task, params.seed)
         split, classes = source.train, source.classes
-        if str(task.source).startswith("hub:"):  # planning reads the others
-            for line in [
-                *prepare.source_notes(name, task, source),
-                *quality.task_warnings(name, source.quality),
-            ]:
-                log.warning("%s", line)
+        for line in account.odd(name, task, source):
+            log.warning("%s", line)
     rows = overlap.row_keys(split.rows)
     seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
     evaluated: dict[str, list[pd.DataFrame]] = {}
@@ -38,6 +35,6 @@ with stage(snakemake, f"data {name}"):
         snakemake, task=name, classes=classes, counts=counts, leaks=leaks, source_version=params.version
     )
     tables.write(snakemake.output.train, prepare.DATA, frame, footer)
-    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))
+    log.info("%s", account.facts(name, task, {"train": counts}, source)[0])
     for other, n in leaks.items():
         log.info("left out: %d examples with texts that %s is evaluated on", n, other)

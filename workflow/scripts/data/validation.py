@@ -4,7 +4,7 @@ from snakemake.iocontainers import Snakemake
 
 from headspec import tables
 from headspec.config.sections.task_keys import TaskKeys
-from headspec.data import prepare
+from headspec.data import account, prepare
 from headspec.progress import log, stage
 from headspec.tasks.parts import Classes
 
@@ -13,6 +13,7 @@ name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"validation {name}"):
     task = TaskKeys.from_params(params.task)
     classes: Classes = prepare.PAIR_CLASSES
+    source = None
     if task.pairs_of:
         split = prepare.pair_split(name, "validation", tables.read(snakemake.input.source[0]), params.seed)
     else:
@@ -23,4 +24,4 @@ with stage(snakemake, f"validation {name}"):
         snakemake, task=name, classes=classes, counts=counts, source_version=params.version
     )
     tables.write(snakemake.output[0], prepare.DATA, frame, footer)
-    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))
+    log.info("%s", account.facts(name, task, {"validation": counts}, source)[0])

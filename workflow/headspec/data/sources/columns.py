@@ -7,8 +7,7 @@ import io
 import json
 import re
 import tokenize
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +24,11 @@ if TYPE_CHECKING:
 SPACES = re.compile(r"[ \t\r\n]+")
 #: Python tokens that are values
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
-#: names before the values that numpy writes
-NUMPY = {"array", "np", "numpy"}
+#: names before the values that numpy and Python write
+NAMED = {"array", "np", "numpy", "set", "frozenset", "tuple", "list", "dict", "Counter", "OrderedDict"}
+#: lists, and values of several items in cells
+LISTS = (list, tuple, np.ndarray)
+NESTED = (*LISTS, set, frozenset, dict)
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
@@ -34,7 +36,9 @@ def parse_lists(column: pd.Series) -> pd.Series:
     present = column.dropna()
     texts = [cell.strip() if isinstance(cell, str) else "" for cell in present]
     if not texts or not all(text.startswith("[") and text.endswith("]") for text in texts):
-        return column
+        tuples = present.map(lambda cell: nested(cell) if isinstance(cell, str) else None)
+        whole = len(tuples) and tuples.map(lambda value: isinstance(value, LISTS)).all()
+        return tuples.reindex(column.index) if whole else column
     written = {}
     for row, cell in present.items():
         try:
@@ -71,21 +75,31 @@ def _with_commas(text: str) -> Iterator[str]:
 
 
 class _Values(ast.NodeTransformer):
-    """Puts values in place of what numpy writes around them: ``array([3])``, ``np.int64(3)``."""
+    """Puts values in place of what is written around them: ``array([3])``, ``np.int64(3)``, ``set()``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        if not isinstance(called, ast.Name) or called.id not in NUMPY or len(node.args) != 1:
+        if not isinstance(called, ast.Name) or called.id not in NAMED or len(node.args) > 1:
             return node
-        value: ast.AST = self.visit(node.args[0])
+        value: ast.AST = self.visit(node.args[0]) if node.args else ast.List([])
         return value
+
+
+def nested(cell: Any) -> Any:
+    """Return the list, set or mapping that a cell is or is written as; None for other cells."""
+    if isinstance(cell, str) and cell.strip()[-1:] in ("]", ")", "}"):
+        try:
+            cell = literal(cell.strip())
+        except ValueError:
+            return None
+    return cell if isinstance(cell, NESTED) else None
 
 
 def list_items(cell: Any) -> list[Any]:
     """Return the items of a list, or the parts of a text between spaces."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
-    if isinstance(cell, (list, tuple, np.ndarray)):
+    if isinstance(cell, LISTS):
         return list(cell)
     raise ValueError(f"it has {cell!r}, expected a list")
 
@@ -101,10 +115,6 @@ def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str
     return [str(item) for item in items]
 
 
-#: what programs write for missing values
-MISSING = {"NaN", "nan", "NaT", "None", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "<NA>"}
-
-
 def to_text(column: pd.Series) -> pd.Series:
     """Apply `as_text` to every value; empty values become missing."""
     present = column.dropna()
@@ -112,25 +122,23 @@ def to_text(column: pd.Series) -> pd.Series:
     return text[text != ""].astype(object).reindex(column.index)
 
 
-def check_plain(stored: pd.Series, key: str, where: str) -> None:
-    """Raise DataError if a value of a column is bytes, a list or a mapping."""
+def check_plain(stored: pd.Series, key: str, where: str, hint: str = "") -> None:
+    """Raise DataError if a value of a column is bytes, or has several items; `hint` says what to do."""
     if stored.dtype != object:
         return
-    nested = stored.map(lambda value: isinstance(value, (bytes, list, tuple, dict, np.ndarray)))
-    if nested.any():
-        row: Any = nested.idxmax()
+    wrong = stored.map(lambda value: isinstance(value, (bytes, *NESTED)))
+    if wrong.any():
+        row: Any = wrong.idxmax()
         raise DataError(
             f"{key}: row {row + 1} of {where} has {shown(stored[row])} in column '{stored.name}', "
-            "expected text or a number"
+            f"expected text or a number{hint}"
         )
 
 
-def with_lists(stored: pd.Series) -> pd.Series:
-    """Apply `cells.parse_lists`, so that `check_plain` refuses lists; names in brackets stay text."""
-    try:
-        return parse_lists(stored)
-    except ValueError:
-        return stored
+def with_nested(stored: pd.Series) -> pd.Series:
+    """Return a column with the value in each cell that is `nested` if all are, so that they are refused."""
+    values = stored.dropna().map(nested)
+    return values.reindex(stored.index) if len(values) and values.notna().all() else stored
 
 
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
@@ -192,32 +200,9 @@ def check_unlabelled(frames: Mapping[str, pd.DataFrame], names: Sequence[str], t
 
 def _as_label(cell: Any) -> str | None:
     """Return a cell as text, or None for a list or a mapping."""
-    if isinstance(cell, (list, tuple, dict, np.ndarray)):
+    if isinstance(cell, NESTED):
         return None
     return "" if pd.isna(cell) else as_text(cell)
-
-
-def class_notes(key: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each sign that some names of classes are not meant as classes of their own."""
-    if missing := [name for name in names if name in MISSING]:
-        yield (
-            f"{key}.label: {listing(missing)} is taken as a class; if it says that a label is missing, name "
-            f"it in {key}.unlabelled"
-        )
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), []).append(name)
-    groups = [group for group in alike.values() if len(group) > 1]
-    if several := [" and ".join(map(_visibly(group), group)) for group in groups]:
-        yield (
-            f"{key}.label: {listing(several, 3)} are classes of their own; if they are the same, say so in "
-            f"{key}.labels"
-        )
-
-
-def _visibly(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that shows names so that they differ, also where only their composition does."""
-    return ascii if len({unicodedata.normalize("NFC", name) for name in names}) < len(names) else repr
 
 
 def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:

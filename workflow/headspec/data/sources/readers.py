@@ -176,6 +176,19 @@ def no_split(key: str, split: object, present: list[str]) -> str:
     return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
 
 
+def split_names(task: Task, key: str) -> dict[str, str]:
+    """Return names of labelled splits in messages (`name_of`): train, validation if stored, further ones."""
+    present = splits(task, key)
+    wanted = {"train": task.train_split, "validation": validation_split(task, key, present)}
+    names = {
+        split: name_of(task, split_files.match_split(stored, present) or stored)
+        for split, stored in wanted.items()
+        if stored
+    }
+    further = {split: with_subset(task, stored) for split, stored in task.further.items()}
+    return names | {split: name_of(*stored) for split, stored in further.items()}
+
+
 def notes(task: Task, key: str) -> list[str]:
     """Return a line for each fact about the splits of a source that the config does not state."""
     present = splits(task, key)

@@ -83,7 +83,7 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
     by_name |= {f"further/{name}": split for name, split in source.further.items()}
     frame = pd.concat(split.rows[COLUMNS].assign(split=name) for name, split in by_name.items())
     more = {"classes": source.classes, "counts": {name: split.counts for name, split in by_name.items()}}
-    more |= {"quality": {name: split.quality for name, split in by_name.items()}}
+    more |= {"quality": {name: split.quality for name, split in by_name.items()}, "odd": source.odd}
     schema = SCHEMA.with_metadata({"headspec": json.dumps(footer | more)})
     table = pa.Table.from_pandas(frame, schema, preserve_index=False)
     tables.save(path, table.replace_schema_metadata(schema.metadata))
@@ -108,6 +108,6 @@ def _read(path: Path, footer: dict[str, Any]) -> Source | None:
             splits[name] = Split(rows, counts, footer["quality"][name])
         train, validation = splits.pop("train"), splits.pop("validation")
         further = {name.removeprefix("further/"): split for name, split in splits.items()}
-        return Source(train, validation, further, footer["classes"])
+        return Source(train, validation, further, footer["classes"], footer["odd"])
     except (DataError, pa.ArrowException, OSError, KeyError, AttributeError):
         return None

@@ -35,17 +35,29 @@ class Pairs(Texts):
         return []
 
 
-def check(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> None:
-    """Raise DataError if a continuation is empty, or equal to the other of its pair."""
+#: largest share of pairs that are left out because they are no two texts; published sets have a few
+FEW = 0.1
+
+
+def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd.Series:
+    """Return which continuations are two texts that differ, (n,); DataError if more than `FEW` are not."""
     empty = (pairs.map(str.strip) == "").any(axis=1)
-    same = pairs.iloc[:, 0] == pairs.iloc[:, 1]
-    if (wrong := empty | same).any():
+    wrong = empty | (pairs.iloc[:, 0] == pairs.iloc[:, 1])
+    if wrong.sum() > FEW * len(wrong):
         row: Any = wrong.idxmax()
         what = "an empty text" if empty[row] else "the same text"
         raise DataError(
             f"{key}: row {row + 1} of {where} has {what} in {listing(names)}, expected two that differ "
-            f"({wrong.sum()} of {len(wrong)} rows)"
+            f"({wrong.sum()} of {len(wrong)} rows; up to {FEW:.0%} are left out)"
         )
+    return ~wrong
+
+
+def _kept(rows: pd.DataFrame, kept: pd.Series) -> pd.DataFrame:
+    """Return the rows of pairs that are kept; `attrs` counts the others."""
+    rows = rows[kept]
+    rows.attrs |= {"same": int((~kept).sum())} if not kept.all() else {}
+    return rows
 
 
 def answers(label: str) -> list[str]:
@@ -59,8 +71,8 @@ class MinimalPairs(Pairs):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
-        check(texts[["text_a", "text_b"]], [task.text_a, str(task.text_b)], key, where)
-        return texts.assign(label="")
+        kept = differing(texts[["text_a", "text_b"]], [task.text_a, str(task.text_b)], key, where)
+        return _kept(texts.assign(label=""), kept)
 
 
 MINIMAL_PAIRS_DATA = MinimalPairs()
@@ -75,9 +87,13 @@ class AnswerPairs(Pairs):
         # text stays unstripped, because spaces before an answer are part of it
         pairs = frame[names].map(lambda value: value if isinstance(value, str) else as_text(value))
         pairs = pairs.where(frame[names].notna(), "")
-        check(pairs, names, key, where)
+        kept = differing(pairs, names, key, where)
         written = [json.dumps(pair, ensure_ascii=False) for pair in pairs.to_numpy().tolist()]
-        return texts.assign(label=pd.Series(written, index=frame.index))
+        return _kept(texts.assign(label=pd.Series(written, index=frame.index)), kept)
+
+    def claims(self, labels: pd.Series) -> pd.Series:
+        """Return the right answers; wrong ones may be several."""
+        return labels.map(lambda label: answers(label)[0])
 
 
 ANSWER_PAIRS_DATA = AnswerPairs()

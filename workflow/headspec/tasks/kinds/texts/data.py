@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.values import as_text
+from headspec.data import joints
 from headspec.data.sources import columns
 from headspec.errors import DataError
 from headspec.tasks.data import Data, check_varied
@@ -38,15 +38,12 @@ class Texts(Data):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
-        stored = columns.with_lists(frame[str(task.label)])
-        columns.check_plain(stored, f"{key}.label", where)
+        stored = columns.with_nested(frame[str(task.label)])
+        hint = f"; for several labels of a text, set {key}.type to labels"
+        columns.check_plain(stored, f"{key}.label", where, hint)
         label = self.labels(stored, task, key, where)
         check_varied(label, task, key, where)
         return texts.assign(label=label)
-
-
-#: most numbers taken as classes, such as 77 intents, instead of scores
-MOST_NUMBERS = 100
 
 
 class Classification(Texts):
@@ -74,24 +71,26 @@ class Classification(Texts):
     def strata(self, rows: pd.DataFrame) -> pd.Series:
         return rows["label"]
 
-    def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
-        """Yield a line if the classes look like scores, or some of them like several others."""
-        names = list(classes or ())
-        if several := combinations(names):
-            yield (
-                f"{key}.label: {len(several)} of {len(names)} classes are others joined, such as "
-                f"{several[0]!r}; for several labels of a text, set {key}.type to labels"
-            )
-        numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
-        scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
-        if scores and not task.labels:
-            yield (
-                f"{key}.label: {len(numbers)} different numbers are taken as classes, from "
-                f"{numbers.min():g} to {numbers.max():g}; for scores, set {key}.type to regression"
-            )
-
 
 CLASSIFICATION_DATA = Classification()
+
+
+#: largest score, whose squared error float32 can hold, and smallest, which it can hold to all its digits
+LARGEST, SMALLEST = 1e18, float(np.finfo(np.float32).tiny)
+#: largest step of float32 relative to the standard deviation of scores
+COARSE = 0.01
+
+
+def _check_resolution(numbers: pd.Series, key: str, where: str) -> None:
+    """Raise DataError if scores are so far from 0 that float32 hardly tells them apart."""
+    row: Any = numbers.abs().idxmax()
+    step, spread = float(np.spacing(np.float32(abs(numbers[row])))), float(numbers.std())
+    if step > COARSE * spread > 0:
+        raise DataError(
+            f"{key}: row {row + 1} of {where} has {numbers[row]:.10g}, where float32 has steps of {step:g}, "
+            f"and the standard deviation of all scores is {spread:g}; expected scores nearer to 0, so "
+            "subtract a number from all"
+        )
 
 
 class Regression(Texts):
@@ -106,33 +105,28 @@ class Regression(Texts):
         if labels.isna().any():
             raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))
         numbers = pd.to_numeric(labels, errors="coerce").astype(float)
-        wrong = pd.Series(~np.isfinite(numbers), index=stored.index)
-        if wrong.any():
-            row: Any = wrong.idxmax()
-            raise DataError(
-                f"{key}.label: row {row + 1} of {where} has '{stored[row]}', but a regression task needs "
-                f"finite numbers. For classes, set {key}.type to classification."
-            )
+        size = numbers.abs()
+        wrong = {
+            "finite numbers": ~np.isfinite(numbers),
+            f"numbers up to {LARGEST:g}, whose squares float32 can hold": size > LARGEST,
+            f"0 or numbers from {SMALLEST:.1e} on, which float32 can hold": (size > 0) & (size < SMALLEST),
+        }
+        for needs, found in wrong.items():
+            if found.any():
+                row: Any = found.idxmax()
+                raise DataError(
+                    f"{key}.label: row {row + 1} of {where} has '{stored[row]}', but a regression task needs "
+                    f"{needs}. For classes, set {key}.type to classification."
+                )
+        _check_resolution(numbers, f"{key}.label", where)
         return pd.Series([repr(score) for score in numbers.tolist()], index=stored.index, dtype=object)
 
 
 REGRESSION_DATA = Regression()
 
 
-#: joins labels, and is hardly part of a name; some programs also write one after the last label
-JOINT = re.compile(r"\s*([,;|，；｜、])\s*")
-
-
-class Joined(ValueError):
-    """A `name` looks like several labels between a `separator`, one of which is not a label elsewhere."""
-
-    def __init__(self, name: str, separator: str) -> None:
-        super().__init__(name)
-        self.name, self.separator = name, separator
-
-
 def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
-    """Return the parts of each name that is several labels, all of which are labels elsewhere.
+    """Return the labels in each name that is several labels, all of which are labels elsewhere.
 
     Parameters
     ----------
@@ -141,46 +135,38 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
 
     Raises
     ------
-    Joined
-        A name has a `JOINT`, or spaces between words that other names have, too, but some parts are not
-        labels elsewhere. Other spaces belong to names.
+    joints.Unclear
+        A name has one of `joints.MARKS`, or what joins other labels, or spaces between words that other names
+        have, too; but some parts are not labels elsewhere.
     """
     whole = {*whole}
     names = {*names} - whole
-    jointed = {name: match[1] for name in names if (match := JOINT.search(name))}
-    parts = {name: _parts(name) for name in jointed}
-    single = whole | (names - {*jointed}) | {pieces[0] for pieces in parts.values() if len(pieces) == 1}
+    parts = {name: joints.marked(name) for name in names if joints.MARKS.search(name)}
+    single = whole | (names - {*parts}) | {pieces[0] for pieces in parts.values() if len(pieces) == 1}
     for name in sorted(parts):
         if not {*parts[name]} <= single:
-            raise Joined(name, jointed[name])
-    return parts | _at_spaces(single - whole, whole)
+            raise joints.Unclear(name, joints.whole_joint(names, name))
+    return parts | _at_other_joints(single - whole, whole)
 
 
-def combinations(names: Iterable[str]) -> list[str]:
-    """Return the names that are several of the others, joined."""
-    known = {*names}
-
-    def combined(pieces: list[str]) -> bool:
-        return len(pieces) > 1 and known.issuperset(pieces)
-
-    return sorted(name for name in known if combined(_parts(name)) or combined(name.split()))
-
-
-def _parts(name: str) -> list[str]:
-    pieces = JOINT.split(name)[::2]
-    return pieces if pieces[-1] else pieces[:-1]
-
-
-def _at_spaces(names: set[str], whole: set[str]) -> dict[str, list[str]]:
-    words = {name: pieces for name in names if len(pieces := name.split()) > 1}
-    single = whole | (names - {*words})
-    parts = {name: pieces for name, pieces in words.items() if {*pieces} <= single}
-    n = Counter(word for pieces in words.values() for word in {*pieces})
-    for name, pieces in sorted(words.items()):
-        elsewhere = [word in single or n[word] > 1 for word in pieces]
-        if name not in parts and (all(elsewhere) or (parts and not single.isdisjoint(pieces))):
-            raise Joined(name, " ")
-    return parts
+def _at_other_joints(names: set[str], whole: set[str]) -> dict[str, list[str]]:
+    """Return the labels in names between anything else."""
+    found = {name: one for name, one in joints.composed(names | whole).items() if name in names}
+    for name in joints.rarely_worded(found):
+        raise joints.Unclear(name, found[name].joint)
+    usual = dict.fromkeys(one.joint for one in found.values())
+    alone = (names | whole) - {*found}
+    for name in sorted(names - {*found}):
+        for joint in usual:
+            if len(pieces := joints.pieces(name, joint)) > 1 and not alone.isdisjoint(pieces):
+                raise joints.Unclear(name, joint)
+    spaced = {name: pieces for name in sorted(names - {*found}) if len(pieces := name.split()) > 1}
+    n = Counter(word for name in names for word in {*name.split()})
+    for name, pieces in spaced.items():
+        if all(word in alone - {*spaced} or n[word] > 1 for word in pieces):
+            several = joints.recurring(names)
+            raise joints.Unclear(name, several.joint if several and several.joint in name else " ")
+    return {name: one.parts for name, one in found.items()}
 
 
 def written(names: Iterable[str]) -> str:

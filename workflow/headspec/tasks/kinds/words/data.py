@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -79,8 +80,8 @@ class Sentences(Data):
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
         return {"type": task.type, "labels": label_names(labels)}
 
-    def names(self, labels: pd.Series) -> set[str]:
-        return {*label_names(labels)}
+    def tally(self, labels: pd.Series) -> Counter[str]:
+        return Counter(unit[-1] for annotation in labels for unit in parsed(annotation))
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Add sentences of one word, the sign of a file with a line for each."""

@@ -1,0 +1,214 @@
+"""What is odd about the classes and texts of a task: signs that data are not meant as they are read.
+
+A rule is a function in `RULES` that yields a sentence for what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import regex
+
+from headspec.data import joints, lookalikes
+from headspec.data.lookalikes import UNSEEN
+from headspec.data.quality import rows_of
+from headspec.data.sources.columns import literal
+from headspec.data.sources.split_files import SPLITS
+from headspec.errors import listing, shown
+from headspec.tasks import data
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: what programs write for missing values
+MISSING = {"NaN", "nan", "NaT", "None", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "<NA>"}
+#: controls other than white space, characters that replace others, and code points without a character
+UNPRINTED = regex.compile(r"(?V1)[[\p{Cc}--\s]\p{Cs}\p{Co}\p{Cn}\ufeff\ufffd]")
+#: what joins letters in Persian or Hindi, and parts of emoji
+JOINING = regex.compile(r"(?<=[^\x00-\x7f])[\p{Join_C}\p{VS}\U000e0020-\U000e007f]")
+#: share of the texts that are written like something else
+MOST = 0.5
+#: share of the rows with one label: usually, and where it is one of more than two classes
+SHARES = (0.9, 0.55)
+#: most numbers taken as classes, such as 77 intents, instead of scores
+NUMBERS = 100
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A task as it was read.
+
+    Attributes
+    ----------
+    key : key of the task in the config
+    names : names of classes, if it has any
+    rows : all rows read of each split, train first: text_a, text_b (null for single texts), label
+    """
+
+    key: str
+    task: Task
+    names: Sequence[str]
+    rows: Mapping[str, pd.DataFrame]
+
+    @property
+    def stored(self) -> Sequence[str]:
+        """The names of classes, unless the config names them."""
+        return () if self.task.labels else self.names
+
+    @property
+    def texts(self) -> Iterator[tuple[str, str, pd.Series]]:
+        """The texts of each split and column, with the names of both in messages."""
+        for split, rows in self.rows.items():
+            for column in ("text_a", "text_b"):
+                if len(texts := rows[column].dropna()):
+                    yield column, rows_of(split), texts
+
+
+def odd(reading: Reading) -> list[str]:
+    """Return what all rules find, each with the key of the config that it is about."""
+    return [f"{reading.key}{line}" for rule in RULES for line in rule(reading)]
+
+
+def missing(reading: Reading) -> Iterator[str]:
+    """Labels that say that there is none."""
+    if found := [name for name in reading.stored if name in MISSING]:
+        yield (
+            f".label: {listing(found)} is taken as a class; if it says that a label is missing, name "
+            f"it in {reading.key}.unlabelled"
+        )
+
+
+def alike(reading: Reading) -> Iterator[str]:
+    """Names that differ in case or punctuation, or not to the eye."""
+    if groups := [" and ".join(map(_visibly(group), group)) for group in lookalikes.alike(reading.stored)]:
+        yield (
+            f".label: {listing(groups, 3)} are classes of their own; if they are the same, say so in "
+            f"{reading.key}.labels"
+        )
+
+
+def _visibly(names: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that shows names so that they differ, also where they look the same."""
+    folded = {name.casefold() for name in names}
+    skeletons = {lookalikes.skeleton(name) for name in folded} if not "".join(names).isascii() else folded
+    return ascii if len(skeletons) < len(folded) else repr
+
+
+def joined(reading: Reading) -> Iterator[str]:
+    """Classes that are several others."""
+    if reading.task.type != "labels" and (several := sorted(joints.composed(reading.stored))):
+        yield (
+            f".label: {len(several)} of {len(reading.names)} classes are others joined, such as "
+            f"{several[0]!r}; for several labels of a text, set {reading.key}.type to labels"
+        )
+
+
+def recurring(reading: Reading) -> Iterator[str]:
+    """Labels that may be several, none of which stands alone."""
+    splits_cells = reading.task.type == "labels" and not getattr(reading.task, "separator", None)
+    if splits_cells and (found := joints.recurring(reading.stored)):
+        yield (
+            f".label: {len(found.parts)} of {len(reading.names)} labels are parts of others joined by "
+            f"'{found.joint}', such as {found.parts[0]!r}; to split them, set {reading.key}.separator "
+            f"to '{found.joint}'"
+        )
+
+
+def like_splits(reading: Reading) -> Iterator[str]:
+    """Classes that are named like splits, as of folders."""
+    if found := [name for name in reading.names if name.casefold() in SPLITS]:
+        yield f".label: {listing(found)} is taken as a class, but is named like a split"
+
+
+def numbers(reading: Reading) -> Iterator[str]:
+    """Classes that look like scores."""
+    values = pd.to_numeric(pd.Series(list(reading.stored), dtype=object), errors="coerce")
+    if len(values) and values.notna().all() and (len(values) > NUMBERS or (values % 1 != 0).any()):
+        yield (
+            f".label: {len(values)} different numbers are taken as classes, from {values.min():g} to "
+            f"{values.max():g}; for scores, set {reading.key}.type to regression"
+        )
+
+
+def mostly_one(reading: Reading) -> Iterator[str]:
+    """A class with most of the rows, which may be those without a label."""
+    if reading.task.type in ("classification", "labels"):
+        labels = reading.rows["train"]["label"]
+        name, n = data.reader(reading.task.type).tally(labels).most_common(1)[0]
+        exclusive = reading.task.type == "classification" and len(reading.names) > 2
+        if n > len(labels) * SHARES[exclusive]:
+            yield (
+                f".label: {n} of {len(labels)} training rows have the label {shown(name)}; if it says that "
+                f"there is none, name it in {reading.key}.unlabelled"
+            )
+
+
+def formatted(reading: Reading) -> Iterator[str]:
+    """Classes that are written like values of a program, or are parts of these."""
+    found = [name for name in reading.names if _value(name) not in (None, name) or _is_part(name)]
+    if found:
+        yield (
+            f".label: {len(found)} of {len(reading.names)} classes are written like values of a program, or "
+            f"parts of them, such as {shown(found[0])}; expected names"
+        )
+
+
+def formatted_texts(reading: Reading) -> Iterator[str]:
+    """Texts that are written like values of a program."""
+    for column, what, texts in reading.texts:
+        wrong = texts.map(lambda text: text[:1] in "[{(\"'" and _value(text) is not None)
+        if wrong.sum() > MOST * len(texts):
+            row: Any = wrong.idxmax()
+            yield (
+                f".{column}: {wrong.sum()} of {len(texts)} {what} are written like values of a program, "
+                f"such as row {row + 1}, {shown(texts[row])}; expected texts"
+            )
+
+
+def _value(text: str) -> Any:
+    """Return the value that a text is written as, if it is a text in quotes, a list or a mapping."""
+    try:
+        value = literal(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, (str, list, tuple, set, frozenset, dict)) else None
+
+
+def _is_part(name: str) -> bool:
+    """Return whether a name has only one of two quotes or brackets, at its beginning or end."""
+    alone = [quote for quote in "'\"" if name.startswith(quote) != name.endswith(quote)]
+    alone += [pair for pair in ("()", "[]", "{}") if name.count(pair[0]) != name.count(pair[1])]
+    return any(map(str.isalpha, name)) and any(name[0] in pair or name[-1] in pair for pair in alone)
+
+
+def unprinted(reading: Reading) -> Iterator[str]:
+    """Names and texts with characters that are not drawn."""
+    bare = {name: JOINING.sub("", name) for name in reading.names}
+    if hidden := [name for name, seen in bare.items() if UNPRINTED.search(seen) or UNSEEN.search(seen)]:
+        yield f".label: {listing(map(ascii, hidden), 3)}: classes with characters that are not printed"
+    for column, what, texts in reading.texts:
+        found = texts.map(lambda text: None if text.isprintable() else UNPRINTED.search(text)).dropna()
+        if len(found):
+            row, match = found.index[0], found.iloc[0]
+            yield (
+                f".{column}: {len(found)} of {len(texts)} {what} have characters that are not printed, such "
+                f"as {ascii(match[0])} in row {row + 1}"
+            )
+
+
+#: rules in the order of what they tell
+RULES: tuple[Callable[[Reading], Iterator[str]], ...] = (
+    missing,
+    alike,
+    joined,
+    recurring,
+    like_splits,
+    numbers,
+    mostly_one,
+    formatted,
+    formatted_texts,
+    unprinted,
+)
