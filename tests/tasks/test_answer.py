@@ -268,15 +268,24 @@ def test_moved_answers_are_counted_and_refused_where_they_are_many():
     said = (
         "4 of 100 training rows have an answer that is up to 2 characters from its answer_start, or composed"
     )
-    assert [line for line in quality.task_warnings("t", {"training rows": found}) if said in line]
+    assert [line for line in quality.task_warnings("t", {"train": found}) if said in line]
     right = data.DATA.rows(questions(0, 9), task, "tasks.t", "train.csv")
     found = quality.summary(right, splits.normalised(right), data.DATA)
-    assert not [*quality.task_warnings("t", {"training rows": found})]
+    assert not [*quality.task_warnings("t", {"train": found})]
     with pytest.raises(
         DataError, match=r"^tasks.t.label: 5 of 100 rows of train.csv have .* in row 1"
     ) as error:
         data.DATA.rows(questions(5, 100), task, "tasks.t", "train.csv")
     assert "'Denver Broncos' at 5 in row 1, where the context has 'Denver Broncos' at 4" in str(error.value)
+
+
+def test_answers_that_are_longer_than_predictions_are_counted():
+    long = " ".join(map(str, range(31)))
+    answers = [[(long, 0)], [(long[:-3], 0)], [(long, 0), ("0", 0)], []]
+    rows = pd.DataFrame({"text_a": "Who?", "text_b": long, "label": [*map(json.dumps, answers)], "moved": False})
+    found = quality.summary(rows, splits.normalised(rows), data.DATA)
+    said = "tasks.t: 1 of 4 training rows have gold answers of more than 30 words, and predictions have at most"
+    assert [line for line in quality.task_warnings("t", {"train": found}) if line.startswith(said)]
 
 
 def test_whether_a_question_may_have_no_answer_follows_from_training(tmp_path):

@@ -38,11 +38,14 @@ if TYPE_CHECKING:
 TEXT, START = "text", "answer_start"
 #: most characters between an answer and its place, as in scripts of transformers for SQuAD
 NEAR = 2
+#: most tokens of a predicted answer, as in the scripts of BERT
+LONGEST = 30
 #: column of rows with an answer that is not at its place, and the share of them from which data are refused
 MOVED, MANY = "moved", 0.05
 
 #: what is wrong with these answers
 _BESIDE = f"is up to {NEAR} characters from its {START}, or composed otherwise"
+_LONG = f"have gold answers of more than {LONGEST} words, and predictions have at most {LONGEST} tokens"
 LISTS = (list, tuple, np.ndarray)
 WHOLE = re.compile(r"[+-]?\d+")
 
@@ -138,6 +141,12 @@ def written(label: str) -> list[Answer]:
     return [(text, start) for text, start in json.loads(label)]
 
 
+def _is_long(label: str) -> bool:
+    """Return whether all gold answers have more words between spaces than predictions have tokens."""
+    answers = written(label)
+    return bool(answers) and all(len(text.split()) > LONGEST for text, _ in answers)
+
+
 class Questions(Texts):
     """Questions, their contexts, and gold answers as JSON, which `written` reads."""
 
@@ -161,12 +170,16 @@ class Questions(Texts):
         return rows
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return rows with moved answers, any of which deserves a warning.
+        """Return rows with moved answers, or only long ones, any of which deserves a warning.
 
         Leave out the numbers of words, since long contexts are read in windows.
         """
-        first = [int(row) + 1 for row in rows.index[rows[MOVED]][:1]]
-        return {"words": [], "more": [[int(rows[MOVED].sum()), first, f"have an answer that {_BESIDE}", 0]]}
+        found = {f"have an answer that {_BESIDE}": rows[MOVED], _LONG: rows["label"].map(_is_long)}
+        counts = [
+            [int(wrong.sum()), [int(row) + 1 for row in wrong.index[wrong][:1]], words, 0]
+            for words, wrong in found.items()
+        ]
+        return {"words": [], "more": counts}
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
         """Return whether there are questions without an answer, so that none may be predicted."""

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
 from headspec.tasks import task_heads
-from headspec.tasks.kinds.answer.data import Split, agreement, split_for
+from headspec.tasks.kinds.answer.data import LONGEST, Split, agreement, split_for
 from headspec.tasks.kinds.answer.tokens import NONE, Pair
 from headspec.tasks.task_heads import Gold, Predicted, TokenHead, small, unless_broken
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headspec.models.multitask import MultiTask
-
-#: most tokens of a predicted answer, as in the scripts of BERT
-LONGEST = 30
 
 
 @dataclass
