@@ -34,7 +34,7 @@ def planned(source: Path, keys: dict[str, Any]) -> tuple[Rows | None, list[str]]
 
 
 def _value(label: str, kind: str) -> Any:
-    value = label if kind == "classification" else json.loads(label)
+    value = label if kind in ("classification", "regression") else json.loads(label)
     return [tag for _, tag in value] if kind == "tags" else value
 
 

@@ -282,9 +282,13 @@ def test_moved_answers_are_counted_and_refused_where_they_are_many():
 def test_answers_that_are_longer_than_predictions_are_counted():
     long = " ".join(map(str, range(31)))
     answers = [[(long, 0)], [(long[:-3], 0)], [(long, 0), ("0", 0)], []]
-    rows = pd.DataFrame({"text_a": "Who?", "text_b": long, "label": [*map(json.dumps, answers)], "moved": False})
+    rows = pd.DataFrame(
+        {"text_a": "Who?", "text_b": long, "label": [*map(json.dumps, answers)], "moved": False}
+    )
     found = quality.summary(rows, splits.normalised(rows), data.DATA)
-    said = "tasks.t: 1 of 4 training rows have gold answers of more than 30 words, and predictions have at most"
+    said = (
+        "tasks.t: 1 of 4 training rows have gold answers of more than 30 words, and predictions have at most"
+    )
     assert [line for line in quality.task_warnings("t", {"train": found}) if line.startswith(said)]
 
 

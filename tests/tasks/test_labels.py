@@ -57,10 +57,24 @@ NAMED = {"27": "neutral", "4": "approval", "3": "anger"}
         # several labels between something else, which are labels elsewhere
         *(
             ([f"joy{joint}love", "fear", "[]", "joy", f"love{joint}fear", "love"], {}, [*JOY, *ALONE])
-            for joint in (";", "|", " ; ", "；", "、", " ", "\n", "  ")
+            for joint in (*";|#+_\\；、 \n", "::", "||", "  ", " ; ", " & ", "، ")
         ),
         (["joy;love;", "fear;", "[]", "joy;", "love;fear", "love"], {}, [*JOY, *ALONE]),
         ([["joy"], "joy;love", ["love"]], {}, [["joy"], ["joy", "love"], ["love"]]),
+        (
+            ["joy and love", "fear", "joy", "love", "joy and fear"],
+            {},
+            [*JOY[:2], ["joy"], ["love"], ["fear", "joy"]],
+        ),
+        # what programs write
+        ([{"joy": 1, "love": True, "fear": 0}, {"fear": 1.0}, {"joy": None}], {}, JOY),
+        (["{'joy': 1, 'love': 1}", '{"fear": true, "joy": false}', "{}"], {}, JOY),
+        (["('joy', 'love')", "('fear',)", "()"], {}, JOY),
+        (["{'joy', 'love'}", "{'fear'}", "set()"], {}, JOY),
+        (["frozenset({'joy', 'love'})", "frozenset({'fear'})", "frozenset()"], {}, JOY),
+        (["'joy', 'love'", '"fear"', "[]"], {}, JOY),
+        (["(joy, love)", "(fear)", "(joy)"], {}, [*JOY[:2], ["joy"]]),
+        ([[("joy", 1), ("love", 1)], [("fear", True), ("joy", False)], []], {}, JOY),
         (["joy;love", "joy,fear"], {"labels": EMOTIONS}, [["joy", "love"], ["fear", "joy"]]),
         (["4;27", "3", "[]"], {"labels": NAMED}, [["approval", "neutral"], ["anger"], []]),
         (["very happy; sad", "very happy", "sad"], {}, [["sad", "very happy"], ["very happy"], ["sad"]]),
@@ -111,8 +125,21 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
         (["joy,joy"], {}, "with 'joy' twice, expected each label once"),
         ([[0, 1, 0]], {}, "'0' twice, expected each label once; for 0 and 1, name a column for each label"),
         ([[["joy"], ["love"]]], {}, "has [['joy'], ['love']], expected a list of names"),
-        (["joy", "[joy love]"], {}, "row 2 has '[joy love]', which is not a list in column 'label'"),
-        *((["joy", cell], {}, f"row 2 has '{cell}', which is not a list") for cell in ("[(]", "[0 1 ... 9]")),
+        *((["joy", cell], {}, f"row 2 of x.csv has '{cell}', which is not a list")
+            for cell in ("[joy love]", "[(]", "[0 1 ... 9]")),
+        # values that are no names
+        *(([cell, ["joy"]], {}, "with the fraction 0.5, expected names")
+            for cell in ([1.0, 0.5], "(0.5, 1)")),
+        *(([cell, {"joy": 1}], {}, "with 2 for 'joy', expected 0 or 1")
+            for cell in ({"joy": 2}, "{'joy': 2}")),
+        *((cells, {}, "all rows have 2 times 0 or 1, expected names; for 0 and 1, name a column for each")
+            for cells in ([[0, 1], [1, 0]], ["[0, 1]", "[1, 0]"], ["0,1", "1,0"], [[True, False]] * 2)),
+        # a word that joins one name, and labels of which only some stand alone
+        (["joy", "fear", "joy and fear"], {}, "with ' and ' between them, but not all of them"),
+        (["joy", "fear", "joy#fear", "joy#love"], {},
+            "has 'joy#love', which looks like several labels with '#'"),
+        (["joy", "joy ، fear"], {}, "set tasks.t.separator to ' ، '"),
+        (["joy", "joy||fear"], {}, "set tasks.t.separator to '||'"),
         (["joy", '"[""joy"", ""love""]"'], {}, "which is not a list"),  # pandas' TSV, without quotes
         (["[]", "[joy, love"], {}, "row 2 of x.csv has '[joy, love', which is not a list"),
         *((["fear", f"joy{joint}fear", "love"], {}, f"row 2 of x.csv has 'joy{joint}fear', which looks like "
@@ -121,7 +148,6 @@ def test_classes_are_in_the_order_of_the_config_or_of_columns_else_sorted():
             for joint in ";|；、"),
         *((cells, {}, f"row {row} of x.csv has {cells[row - 1]!r}, which looks like several labels with ' '")
             for cells, row in ((["joy fear", "fear love", "love joy"], 2), (["a", "b", "a b", "b c"], 4))),
-        (["joy;;fear", "joy", "fear"], {}, "row 1 of x.csv has 'joy;;fear', which looks like several labels"),
         (["joy;;fear", "joy", "fear"], {"separator": ";"}, "of which a label is empty"),
         (["joy;joy", "joy", "fear"], {}, "with 'joy' twice"),
         (["joy;joi"], {"labels": EMOTIONS}, "row 1 of x.csv has 'joy;joi', which looks like several labels"),

@@ -9,8 +9,9 @@ import bz2
 import gzip
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from support.data import good_tables as good
 from support.data.good_tables import Table
@@ -115,3 +116,85 @@ def long_cells(rng: Random) -> Changed:
     table = good.classes(rng)
     table.rows[3] = (f"{'long ' * rng.choice([30_000, 300_000])}text", table.rows[3][1])
     return Changed(table, good.any_file(table, rng))
+
+
+# --- cells and names
+
+
+def _cells(table: Table, rng: Random) -> Files:
+    return good.any_file(table, rng, (".jsonl", ".json", ".parquet"))
+
+
+@mutation("label")
+def joints(rng: Random) -> Changed:
+    """Several labels in a cell, joined by any punctuation, or by a word."""
+    table = good.label_sets(rng)
+    mark = rng.choice(PUNCTUATION) * rng.choice([1, 1, 1, 2])
+    joint = rng.choice([mark, f" {mark} ", f"{mark} ", "\\\\", "+", "|", " and ", "_und_", " ", "\t"])
+    return Changed(table, _cells(table.with_cells(joint.join), rng))
+
+
+@mutation("label")
+def values_of_programs(rng: Random) -> Changed:
+    """Several labels as Python, pandas, numpy, JSON and Arrow write them."""
+    table = good.label_sets(rng)
+    number = rng.choice([1, 1.0, True, "1", "yes"])
+    written: list[Any] = [
+        lambda names: str(tuple(names)),
+        lambda names: str({*names}),
+        lambda names: f"frozenset({ {*names} })",
+        lambda names: str(dict.fromkeys(names, number)),
+        lambda names: dict.fromkeys(good.NAMES, 0) | dict.fromkeys(names, 1),
+        lambda names: {name: name in names for name in good.NAMES},
+        lambda names: f"array({names}, dtype=object)",
+        lambda names: f"({', '.join(names)})",
+        lambda names: ", ".join(map(repr, names)),
+        list,
+    ]
+    return Changed(table, _cells(table.with_cells(rng.choice(written)), rng))
+
+
+@mutation("0 and 1|fraction")
+def numbers_in_lists(rng: Random) -> Changed:
+    """A number for each label in place of names."""
+    table = good.label_sets(rng)
+    one = rng.choice([1, 1.0, 0.5, True])
+    return Changed(
+        table, _cells(table.with_cells(lambda names: [one * (name in names) for name in good.NAMES]), rng)
+    )
+
+
+@mutation("are classes of their own|not printed")
+def lookalikes(rng: Random) -> Changed:
+    """Some labels of a class are written otherwise, mostly invisibly."""
+    table = good.classes(rng)
+    name = rng.choice(good.NAMES[:3])
+    place = rng.randint(1, len(name) - 1)
+    other = rng.choice(
+        [
+            name[:place] + rng.choice(INVISIBLE) + name[place:],
+            name + rng.choice([*INVISIBLE, *filter(str.isprintable, PUNCTUATION)]),
+            name.upper(),
+            name.replace("a", "\u0430"),
+            name.replace("e", "\u0435").replace("o", "\u03bf"),
+            f"\u201c{name}\u201d",
+            "".join(chr(ord(letter) + 0xFEE0) for letter in name),
+        ]
+    )
+    places = [i for i, (_, label) in enumerate(table.rows) if label == name]
+    some = rng.sample(places, rng.randint(1, len(places) - 1))
+    cells = [other if i in some else label for i, (_, label) in enumerate(table.rows)]
+    return Changed(table, _cells(replace(table, cells=cells), rng))
+
+
+@mutation("float32|finite")
+def magnitudes(rng: Random) -> Changed:
+    """Scores that float32 cannot hold, or not to a step that tells them apart."""
+    numbers = [rng.uniform(0, 5) for _ in range(20)]
+    table = Table([(f"text {i}", repr(score)) for i, score in enumerate(numbers)], {"type": "regression"})
+    wrong = rng.choice([1, -1]) * 10.0 ** rng.choice([rng.randint(19, 300), -rng.randint(38, 300)])
+    cells = [*numbers[:-1], wrong]
+    if rng.random() < 0.5:
+        offset = 10.0 ** rng.randint(8, 17)
+        cells = [number + offset for number in numbers]
+    return Changed(table, _cells(replace(table, cells=cells), rng))

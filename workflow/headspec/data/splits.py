@@ -106,12 +106,12 @@ def read_unlabelled(
     index = pd.Series(example)
     if readers.INDEX in read:
         index = pd.to_numeric(read[readers.INDEX], errors="coerce")
-        invalid = index.isna() | (index % 1 != 0) | index.duplicated()
+        invalid = index.isna() | (index % 1 != 0) | index.duplicated() | (index.abs() >= 2**31)
         if invalid.any():
             row = int(np.argmax(invalid))
             raise DataError(
                 f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the "
-                f"column {readers.INDEX}; expected distinct integers."
+                f"column {readers.INDEX}; expected distinct integers of 32 bits."
             )
     frame = texts.assign(example=example, index=index.astype(np.int32))
     frame = frame[["example", "index", *TEXTS]]
