@@ -53,7 +53,7 @@ def test_labels_below_chance_after_a_short_training_say_what_helps():
         (found,) = warnings(rows, {"moods": metric})
         return found
 
-    nothing = "the model has learnt nothing of it, and counts in no finding"
+    nothing = "300 examples do not show that the model has learnt it, as more of them could, and counts in no finding"  # noqa: E501
     for metric in ("micro_f1", "macro_f1"):
         told = line(metric, ranked)
         assert told.startswith(f"moods: {metric} 0.000 without pruning is no better than chance (0.")
@@ -63,7 +63,17 @@ def test_labels_below_chance_after_a_short_training_say_what_helps():
             f"{chance('lrap', label):.3f}), shows learning first"
         )
         assert line(metric, np.ones_like(label)).endswith(nothing)  # at chance, not below
-    assert line("lrap", np.zeros_like(label)).endswith(nothing)
+    assert "is below chance" in line("lrap", np.zeros_like(label))
+
+
+@pytest.mark.parametrize(("right", "said"), [(3, "is below chance (0.500"), (19, "is no better than chance")])
+def test_what_is_far_below_chance_is_a_reversal(right, said):
+    """Of 40 pairs: 3 are far below a half, 19 could be chance."""
+    label = np.arange(40) % 2.0
+    rows = pd.DataFrame({"task": "pairs", "label": label})
+    rows["prediction"] = np.where(np.arange(40) < right, label, 1 - label)
+    (line,) = warnings(rows, {"pairs": "accuracy"})
+    assert said in line and "40 examples" in line and ("labels or sides are swapped" in line) == (right == 3)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "spearman"])

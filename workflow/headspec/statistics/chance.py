@@ -36,6 +36,13 @@ def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
     return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
+def below_chance(metric: str, label: Floats, prediction: Floats) -> bool:
+    """Whether predictions (n,) or (n, values) are worse than chance, at 95 %, as reversed ones are."""
+    weights = _weights(len(label))
+    scores = score(metric, label, prediction, weights)
+    return bool(np.quantile(scores - chance(metric, label, weights), 0.95) < 0)
+
+
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each task that the unpruned model has not learnt, by its metric."""
     for task, rows in evaluation.groupby("task", sort=False):
@@ -43,12 +50,19 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[s
         label, prediction = per_example.labels_and_predictions(rows)
         if learnt_nothing(by, label, prediction):
             value, blind = score(by, label, prediction), chance(by, label)
-            why, advice = "the model has learnt nothing of it", ""
+            than, advice = "no better than chance", ""
+            why = f"{len(label)} examples do not show that the model has learnt it, as more of them could"
             if value < blind and (early := metric(by).early):
                 why, advice = early[0], _advice(early[1], label, prediction)
+            elif below_chance(by, label, prediction):
+                than, why = (
+                    "below chance",
+                    f"one constant answer is right more often in {len(label)} examples",
+                )
+                advice = ". Look whether labels or sides are swapped"
             yield (
-                f"{task}: {by} {value:.3f} without pruning is no better than chance ({blind:.3f}, the best "
-                f"constant prediction): {why}, and counts in no finding{advice}"
+                f"{task}: {by} {value:.3f} without pruning is {than} ({blind:.3f}, the best constant "
+                f"prediction): {why}, and counts in no finding{advice}"
             )
 
 
