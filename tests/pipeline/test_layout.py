@@ -9,7 +9,7 @@ from headspec.errors import ConfigError
 from headspec.pipeline import files, pruned, settings
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
-from support.running.studies import CONFIG, study
+from support.running.studies import CONFIG, prompted, study
 
 PAIR = "results/tiny/runs/bert/tone+topic"
 IAT = {"methods": ["tuned", "frozen", "iat"], "iat": {"mixtures": ["tone+topic"]}}
@@ -42,6 +42,16 @@ def test_a_trait_of_a_rule_that_there_is_not_is_told_when_jobs_are_planned():
     study = layout(mixtures=mixtures, similarity={"measures": ["paradigm", "rsa"]})
     with pytest.raises(WorkflowError, match="Rule representations is not defined"):
         files.compared_tables(Job(study, Wildcards()), Rules())
+
+
+def test_a_preview_is_of_the_first_method_that_a_study_has():
+    first = [(run.mixture, run.method, run.seed) for run in layout().preview]
+    assert first == [("tone+topic", "tuned", 0), ("tone+topic", "tuned", 1)]
+    assert {run.method for run in layout(methods=["frozen"]).preview} == {"frozen"}
+    assert [run.path for run in Layout(prompted({})).preview] == [
+        f"llama/tone+other/prompted/seed{seed}" for seed in (0, 1)
+    ]
+    assert layout(mixtures={"single": ["tone"]}).preview == []
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():

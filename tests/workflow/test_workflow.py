@@ -127,8 +127,23 @@ def test_a_preview_is_the_first_mixture_alone(study):
     text, _ = summary.summarize(preview)
     assert "tone+topic" in text and "frozen" not in text
     assert study.plan().rules == {}
-    study.set("methods", ["frozen"])
-    assert "expected the method tuned in the config" in study.snakemake("preview", fails=True)
+    study.set("mixtures", {"single": ["tone", "topic"]})
+    refused = study.snakemake("preview", fails=True).split("Building DAG of jobs...\n")[1]
+    assert refused == "nothing to do for this target; expected a mixture of several tasks in the config\n"
+
+
+@pytest.mark.slow
+def test_a_dry_run_has_a_row_for_every_rule_with_what_it_waits_for(study):
+    """Jobs that are not shown are not pointed to, unless they are shown."""
+    study.set("pruning.fraction", 0.25)
+    shown = study.snakemake("--dry-run")
+    rows = shown.split("Job stats:\n")[1].split("\n\n")[0].splitlines()[2:]
+    rules = {row.split()[0]: row.split(maxsplit=2)[2:] for row in rows}
+    assert len(rules) == len(rows) and shown.count("dissociation ") == 2  # and figure_dissociation
+    assert rules["dissociation"] == ["params have changed since last execution"]
+    assert rules["correlation" if "correlation" in rules else "all"] == ["input files updated by another job"]
+    assert "Reasons:" not in shown and "individual jobs" not in shown
+    assert "check individual jobs above" in study.snakemake("--dry-run", "--quiet", "host")
 
 
 # --- errors
@@ -165,7 +180,7 @@ def test_errors_are_reported_together_before_any_job(study, change, messages):
     before = {path: path.stat().st_mtime_ns for path in study.results.rglob("*")}
     output = study.snakemake("--forceall", fails=True)
     errors = output.split("the study cannot be run:\n")[1].split("\n")
-    errors = [line for line in errors if line.strip() and not line.startswith("  File ")]
+    errors = [line for line in errors if line.strip()]
     assert len(errors) == len(messages), output
     for message in messages:
         assert any(message in error for error in errors), output

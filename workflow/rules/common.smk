@@ -48,11 +48,12 @@ from headspec.config.runs import ALL
 from headspec.config.study import plain
 from headspec.cost.requests import COMPARED, Requests, processes
 from headspec.errors import HeadspecError
-from headspec.live import starts, view
+from headspec.live import messages, starts, view
 from headspec.pipeline import files, machine, preflight, probing, pruned, settings, versions, warm
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, any_of, constraints
 from headspec.pipeline.pruned import PRUNED_RUN
+from headspec.pipeline.refused import Refused
 from headspec.provenance import code_hash
 
 # --configfile replaces config.yaml; by default, Snakemake would merge the two studies
@@ -65,6 +66,7 @@ if not workflow.overwrite_configfiles:
 code_hash.make_importable()
 os.environ.setdefault("TQDM_DISABLE", "1")  # otherwise bars of libraries overwrite the view
 os.environ.update(warm.tuned(os.environ))  # for jobs, also on a cluster
+logger.addFilter(messages.Messages(workflow))
 VIEW = view.attach(logger) if starts.wants_view(workflow) else None
 LAYOUT = starts.checked(workflow, config)
 STUDY, RESULTS = LAYOUT.study, Path(LAYOUT.result())
@@ -84,8 +86,8 @@ def job(function, *arguments):
     def called(wildcards):
         try:
             return function(Job(LAYOUT, wildcards), *arguments)
-        except HeadspecError as error:  # without a traceback
-            raise WorkflowError(str(error)) from None
+        except HeadspecError as error:
+            raise Refused(str(error)) from None
 
     return called
 
@@ -119,7 +121,9 @@ def require_configured(configured: bool, expected: str):
 
     def check(wildcards) -> list:
         if not configured:
-            raise WorkflowError(f"nothing to do for this target; expected {expected} in the config")
+            raise Refused(
+                f"nothing to do for this target; expected {expected} in the config"
+            )
         return []
 
     return check

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snakemake.common import dict_to_key_value_args
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
@@ -27,6 +26,7 @@ from headspec.pipeline.commands.report import opening
 from headspec.pipeline.current import DAMAGED, other_versions, restore
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
+from headspec.pipeline.refused import Refused
 from headspec.provenance import files
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
-    """Return the layout of the study; a WorkflowError with all its problems before any job starts.
+    """Return the layout of the study; a Refused with all its problems before any job starts.
 
     Only the main process checks data and models; jobs on a cluster rely on it.
     """
@@ -65,7 +65,7 @@ def _told(function: Any, argument: Any) -> Any:
     try:
         return function(argument)
     except HeadspecError as error:
-        raise WorkflowError(f"the study cannot be run:\n{error}") from None
+        raise Refused(f"the study cannot be run:\n{error}") from None
 
 
 def treebank_texts(job: Job) -> list[str]:
@@ -96,7 +96,7 @@ def lock_folder() -> None:
         for path, how in flags.items():
             fcntl.flock(os.open(path, how, 0o666), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise WorkflowError("another snakemake is running in this folder; wait for it or stop it") from None
+        raise Refused("another snakemake is running in this folder; wait for it or stop it") from None
 
 
 def _named_config(workflow: Workflow) -> list[str]:
@@ -146,11 +146,11 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
 def compare_results(workflow: Workflow, layout: Layout) -> None:
     """Restore missing records of results, and warn of damage and of other package versions.
 
-    WorkflowError for links among results that lead to themselves.
+    Refused for links among results that lead to themselves.
     """
     results = Path(layout.result())
     if loops := files.loops(results):
-        raise WorkflowError(f"{listing(loops)}: links that lead to themselves; remove them")
+        raise Refused(f"{listing(loops)}: links that lead to themselves; remove them")
     if not results.is_dir():
         return
     try:

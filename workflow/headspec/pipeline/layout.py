@@ -112,9 +112,9 @@ class Layout:
 
     @cached_property
     def preview(self) -> list[Run]:
-        """The fine-tuned runs of the first model and mixture that are pruned."""
-        tuned = [run for run in self.mixed if run.method == "tuned"]
-        return [run for run in tuned if (run.model, run.mixture) == (tuned[0].model, tuned[0].mixture)]
+        """The runs by the first method, of the first model and mixture, whose heads are pruned."""
+        own = [run for run in self.mixed if run.method == self.study.correlated]
+        return [run for run in own if (run.model, run.mixture) == (own[0].model, own[0].mixture)]
 
     @cached_property
     def before_and_after(self) -> list[Run]:

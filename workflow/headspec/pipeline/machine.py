@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
+from headspec.pipeline.refused import Refused
 from headspec.provenance import code_hash, hashes
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def model_resources(workflow: Workflow, layout: Layout) -> tuple[int, int]:
         return 0, 4
     if on_cluster(workflow) or devices.gpu_count():
         return 1, 2
-    return 0, devices.threads_per_job(layout.trainings, workflow.cores or 1)
+    return 0, devices.threads_per_job(layout.trainings, workflow.global_resources["_cores"].value or 1)
 
 
 def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:
     """Let jobs share a GPU, and turn the limit of GPUs (`--resources gpu=2`) into one of jobs.
 
     The limit applies to all local jobs together. Submitted jobs request what their models ask for. `gpu` is
-    what jobs request, 0 or 1. WorkflowError if training a model asks for more GPUs than there are.
+    what jobs request, 0 or 1. Refused if training a model asks for more GPUs than there are.
     """
     os.environ[devices.JOBS_PER_GPU] = str(study.jobs_per_gpu)
     limit = workflow.global_resources.get("gpu").value  # None without a limit, as in submitted jobs
@@ -59,7 +59,7 @@ def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:
         try:
             preflight.check_gpus(study, usable)
         except HeadspecError as error:
-            raise WorkflowError(f"the study cannot be run:\n{error}") from None
+            raise Refused(f"the study cannot be run:\n{error}") from None
     if limit is not None:
         workflow.global_resources["gpu"] = study.jobs_per_gpu * limit
 

@@ -10,7 +10,8 @@ function ticks(low, high, count = 5) {
 }
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 function extent(values, also = []) {
-  const all = [...values.filter((value) => !missing(value)), ...also];
+  const all = [...values, ...also].filter((value) => !missing(value));
+  if (!all.length) all.push(0);
   const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 1) * 0.05;
   return [low - pad, high + pad];
 }
@@ -59,17 +60,18 @@ function axis(x, values, top, bottom, label, words = (value) => number(100 * val
     text((x(values[0]) + x(values.at(-1))) / 2, bottom + 34, label, { "text-anchor": "middle", class: "label" }));
 }
 
-/** Points with intervals: rows of {name, detail, group, index, value, low, high, hollow, act, printed}.
+/** Points with intervals, under the name of each group: rows of {name, detail, group, index, value, low, high, hollow, act, printed}.
  *  Options: words for ticks; slim beside others; without 0 on the axis; a value to compare with; room for what is printed. */
 function forest(lines, label, { words, slim, free, compared, room } = {}) {
   const phone = PHONE.matches, narrow = phone || slim;
   const left = phone ? 158 : slim ? 168 : 230, right = room ?? (narrow ? 66 : 130), width = phone ? 430 : slim ? 500 : 760, row = 24;
+  const groups = unique(lines.map((line) => line.group)), ordered = groups.flatMap((name) => lines.filter((line) => line.group === name));
   let y = 14, group = null;
-  const height = 64 + row * (lines.length + unique(lines.map((line) => line.group)).length);
+  const height = 64 + row * (lines.length + groups.length);
   const ends = lines.flatMap((line) => [line.low, line.high, line.value]);
   const [low, high] = extent(ends, [...(free ? [] : [0]), ...(missing(compared) ? [] : [compared])]);
   const x = scale(low, high, left, width - right);
-  const marks = lines.map((line) => {
+  const marks = ordered.map((line) => {
     const parts = [];
     if (line.group !== group) {
       group = line.group;
@@ -102,9 +104,10 @@ function spread(wanted, bottom) {
 
 /** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` and `chance`, if given, are marked.
  *  The band of a single point is a box, left of the mark of `at`, which would hide it. */
-function curves(series, at, labels, chance) {
-  const all = series.flatMap((one) => one.points), most = Math.max(...all.map((point) => point[0]), at ?? 0);
-  const wide = Math.max(...series.map((one) => [...cut(one.name)].length));
+function curves(found, at, labels, chance) {
+  const series = found.map((one) => ({ ...one, points: one.points.filter((point) => !missing(point[1])) })).filter((one) => one.points.length);
+  const all = series.flatMap((one) => one.points), most = Math.max(0, ...all.map((point) => point[0]), at ?? 0);
+  const wide = Math.max(0, ...series.map((one) => [...cut(one.name)].length));
   const left = 52, top = 10, right = PHONE.matches ? 300 : 396, width = right + Math.max(124, 40 + 6.6 * wide);
   const bottom = Math.max(250, top + 15 * series.length), height = bottom + 50;
   const [low, high] = extent(all.flatMap((point) => point.slice(1)), missing(chance) ? [] : [chance]);
@@ -121,7 +124,7 @@ function curves(series, at, labels, chance) {
     series.map((one, i) => {
       const boxed = one.points.length === 1, across = (point) => x(point[0]) - (boxed ? 9 : 0);
       const to = (i) => one.points.map((point) => `${across(point)} ${y(point[i])}`);
-      const banded = one.points.length && !missing(one.points[0][2]), open = one.dash ? " hollow" : "";
+      const banded = !missing(one.points[0][2]), open = one.dash ? " hollow" : "";
       return s("g", { class: "series" },
         banded && !boxed ? s("path", { class: `band ${colour(one.index)}`,
           d: `M${to(2).join("L")}L${to(3).reverse().join("L")}z` }) : null,
@@ -252,11 +255,11 @@ const ofHead = (run) => (event) => {
 /** All heads from the largest value on, with intervals; those that include 0 are hollow. */
 function ordered({ value, low, high }, label, { act, hover, title }) {
   const width = 520, height = 236, left = 60, right = width - 8, top = 10, bottom = 196;
-  const order = value.map((_, i) => i).filter((i) => !missing(value[i])).sort((a, b) => value[b] - value[a]);
+  const order = value.map((_, i) => i).filter((i) => !missing(value[i])).sort(falling((i) => value[i]));
   const [least, most] = extent([...low, ...high], [0]);
   const x = scale(-1, order.length, left, right), y = scale(least, most, bottom, top);
   const r = Math.max(1.6, Math.min(4, 0.4 * (x(1) - x(0))));
-  const line = (i, k) => `M${x(k)} ${y(low[i])}V${y(high[i])}`;
+  const line = (i, k) => (missing(low[i]) ? "" : `M${x(k)} ${y(low[i])}V${y(high[i])}`);
   return picture(width, height, title,
     s("g", { class: "axis", "aria-hidden": "true" }, ticks(least, most, 4).map((at) => [
       s("line", { x1: left, x2: right, y1: y(at), y2: y(at), class: Math.abs(at) < 1e-12 ? "zero" : "grid" }),

@@ -30,11 +30,18 @@ function number(value, digits = 3) {
   if (missing(value)) return "–";
   return (Number(value.toFixed(digits)) + 0).toFixed(digits).replace("-", "−");
 }
+/** Order by a number, missing ones last. */
+const rising = (of) => (a, b) => {
+  const [x, y] = [of(a), of(b)];
+  return missing(x) || missing(y) ? missing(x) - missing(y) : x - y;
+};
+const falling = (of) => rising((row) => (missing(of(row)) ? null : -of(row)));
 /** Significant digits instead. */
 const short = (value) => (missing(value) ? "–" : String(Number(value.toPrecision(3))).replace("-", "−"));
 /** A difference of fractions in points, with its sign. */
 const points = (value, digits = 1) => (missing(value) ? "–" : `${Number((100 * value).toFixed(digits)) > 0 ? "+" : ""}${number(100 * value, digits)}`);
-const percent = (value, digits = 1) => (missing(value) ? "–" : `${number(100 * value, digits)} %`);
+const hundredths = (value, digits = 1) => number(missing(value) ? value : 100 * value, digits);
+const percent = (value, digits = 1) => (missing(value) ? "–" : `${hundredths(value, digits)} %`);
 const interval = (low, high, of = number) => (missing(low) ? "" : `[${of(low)}, ${of(high)}]`);
 /** A name that fits its place in a picture; the whole name is in the tables. */
 const cut = (name, length = 24) => ([...name].length > length ? `${[...name].slice(0, length - 1).join("")}…` : name);

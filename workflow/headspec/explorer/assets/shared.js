@@ -6,10 +6,11 @@ const present = unique([...combined, ...VIEWS.heads].map((row) => row.method));
 const methods = [...DATA.methods.filter((name) => present.includes(name)), ...present.filter((name) => !DATA.methods.includes(name))];
 const means = combined.filter((row) => row.task === "mean");
 // D of each mixture by the first method that it has: the largest comes first, as in the summary
-const largest = new Map([...means].sort((a, b) => methods.indexOf(b.method) - methods.indexOf(a.method)).map((row) => [`${row.model}\n${row.mixture}`, row.dissociation ?? -Infinity]));
-const ofMixture = (row) => largest.get(`${row.model}\n${row.mixture}`) ?? -Infinity;
-const byD = (found) => [...found].sort((a, b) => ofMixture(b) - ofMixture(a) || methods.indexOf(a.method) - methods.indexOf(b.method));
-const sorted = (values) => [...values].sort((a, b) => a - b);
+const largest = new Map([...means].sort((a, b) => methods.indexOf(b.method) - methods.indexOf(a.method)).map((row) => [`${row.model}\n${row.mixture}`, row.dissociation]));
+const mixtures = [...largest.keys()], keyOf = (row) => `${row.model}\n${row.mixture}`;
+const byD = (found) => [...found].sort((a, b) => falling((row) => largest.get(keyOf(row)))(a, b)
+  || mixtures.indexOf(keyOf(a)) - mixtures.indexOf(keyOf(b)) || methods.indexOf(a.method) - methods.indexOf(b.method));
+const sorted = (values) => [...values].sort(rising((value) => value));
 const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
 /** Whether a row is of the chosen model, mixture and method. */
 const ofRun = (row) => GROUP.every((name) => row[name] === state[name]);

@@ -21,7 +21,7 @@ function beliefView() {
 
 /** Every ranking by its area, its agreement with ablation and its dissociation, the best on top. */
 function beliefPanels(found) {
-  const sorted = [...found].sort((a, b) => a.area - b.area), random = found.find((row) => row.ranking === "random");
+  const sorted = [...found].sort(rising((row) => row.area)), random = found.find((row) => row.ranking === "random");
   const one = (name, heading, note, label, per, filled, more = {}) => {
     const there = sorted.filter((row) => !missing(row[name]));
     return there.length ? panel({ id: name, title: heading, note, picture: forest(there.map((row) => ({
@@ -42,7 +42,7 @@ function beliefPanels(found) {
 
 /** The metric of a task as heads are pruned in the order of every measure, from one end. */
 function rankedPanel(found, task, order, place) {
-  const of = found.filter((row) => row.task === task && row.order === order).sort((a, b) => a.fraction - b.fraction);
+  const of = found.filter((row) => row.task === task && row.order === order).sort(rising((row) => row.fraction));
   if (!of.length) return null;
   const points = (name) => of.filter((row) => row.ranking === name).map((row) => [row.fraction, row.value, row.draws_low, row.draws_high]);
   const series = rankings.map((name, index) => ({ name: worded(name), index, dash: index < 6 ? null : index < 12 ? "5 4" : "1 4", points: points(name) }));

@@ -28,12 +28,12 @@ function matrix(now) {
   const cells = whose.map((name, i) => [text(0, 60 + i * high, cut(name === "none" ? "no heads" : owner({ pruned_for: name }, draws), 19)),
     tasks.map((task, j) => {
       const row = at.find((each) => each.pruned_for === name && each.task === task);
-      const lost = base[task] ? Math.max(0, 1 - row.mean / base[task]) : 0;
+      const lost = base[task] && !missing(row.mean) ? Math.max(0, 1 - row.mean / base[task]) : 0;
       const words = `heads of ${isolated(name)} pruned, ${isolated(task)}: ${row.metric} ${percent(row.mean)}`;
       return [mark("rect", { x: left + j * wide + 1, y: 40 + i * high, width: wide - 2, height: high - 2, rx: 3,
         class: "cell above", "fill-opacity": (0.04 + Math.min(0.51, lost)).toFixed(3), "data-value": row.mean }, words),
       name === task ? s("rect", { x: left + j * wide + 3, y: 42 + i * high, width: wide - 6, height: high - 6, rx: 2, class: "own", "aria-hidden": "true" }) : null,
-      text(left + (j + 0.5) * wide, 59 + i * high, number(100 * row.mean, 1), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
+      text(left + (j + 0.5) * wide, 59 + i * high, hundredths(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
     note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads.",
@@ -54,7 +54,7 @@ function mixtureView() {
   const curved = unique(pruned.filter(ofRun).map((row) => row.task)).map((task, i) => {
     const of = pruned.filter((row) => ofRun(row) && row.task === task), base = of.find((row) => row.pruned_for === "none");
     const series = unique(of.filter((row) => row.order).map((row) => `${row.order} ${row.pruned_for}`)).map((name) => {
-      const line = of.filter((row) => `${row.order} ${row.pruned_for}` === name).sort((a, b) => a.fraction - b.fraction);
+      const line = of.filter((row) => `${row.order} ${row.pruned_for}` === name).sort(rising((row) => row.fraction));
       return { line, name: line[0].pruned_for === task ? `${line[0].order}, own` : `${line[0].order}, ${line[0].pruned_for}` };
     }).filter(({ line }) => line[0].order === "top" || line[0].pruned_for === task)
       .map(({ line, name }) => ({ name, index: taskLook(line[0].pruned_for), dash: line[0].order === "bottom" ? "5 4" : null,

@@ -30,7 +30,7 @@ function groupingView() {
     picture: pairs(tasks, at, title, (words) => hint.replaceChildren(h("p", {}, words))), ...lined(shown) }), hint,
   scores.some((row) => !missing(row.spearman)) ? panel({ id: "predictors", title: "How well gains are predicted",
     note: "Rank correlation of predicted and measured gains of tasks that were left out, with its interval. Filled: corrected p < 0.05 with tasks permuted.",
-    picture: forest(scores.filter((row) => !missing(row.spearman)).sort((a, b) => a.held_out - b.held_out || b.spearman - a.spearman).map((row) => ({ group: row.held_out === 1 ? "one task left out" : "two tasks left out", name: worded(row.predictor), index: 0,
+    picture: forest(scores.filter((row) => !missing(row.spearman)).sort((a, b) => a.held_out - b.held_out || falling((row) => row.spearman)(a, b)).map((row) => ({ group: row.held_out === 1 ? "one task left out" : "two tasks left out", name: worded(row.predictor), index: 0,
       value: row.spearman, low: row.spearman_low, high: row.spearman_high, hollow: missing(row.p_holm) || row.p_holm >= 0.05, printed: number(row.spearman, 2),
       detail: `${number(row.spearman, 2)} ${interval(row.spearman_low, row.spearman_high, (end) => number(end, 2))}, corrected p ${number(row.p_holm)}` })), "rank correlation", { words: (end) => number(end, 1) }),
     opened: true, ...lined(scores.map(({ model, ...row }) => row)) }) : null];

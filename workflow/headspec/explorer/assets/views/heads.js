@@ -174,7 +174,7 @@ function headsView() {
   const sortable = pair.filter((task) => measured(map, shown, task).low);
   const rowC = sortable.map((task, k) => {
     const of = measured(map, shown, task);
-    const strongest = of.value.map((_, i) => i).filter((i) => of.low[i] > 0).sort((a, b) => of.value[b] - of.value[a]).slice(0, 5);
+    const strongest = of.value.map((_, i) => i).filter((i) => of.low[i] > 0).sort(falling((i) => of.value[i])).slice(0, 5);
     const note = shown === "importance" ? "Mean and range over seeds." : "Increase of the loss without the head, and its interval over examples; hollow: it includes 0.";
     return panel({ id: `order-${"ab"[k]}`, title: `${title} for ${isolated(task)}, head by head`,
       note: note + (strongest.length ? ` The strongest: ${strongest.map((i) => named(map, i)).join(", ")}.` : ""),

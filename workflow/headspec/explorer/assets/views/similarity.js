@@ -13,7 +13,7 @@ function similarityView() {
   const mixtures = ofModel.filter((row) => row.method === state.method).flatMap((row) => {
     const tasks = combined.filter((each) => GROUP.every((name) => each[name] === row[name]) && each.task !== "mean").map((each) => each.task);
     const found = tasks.length === 2 && of.find((each) => tasks.includes(each.task_a) && tasks.includes(each.task_b) && each.task_a !== each.task_b);
-    return found && !missing(found.similarity) ? [{ ...row, similarity: found.similarity }] : [];
+    return found && !missing(found.similarity) && !missing(row.dissociation) ? [{ ...row, similarity: found.similarity }] : [];
   });
   const alike = (a, b, below) => {
     const row = below && of.find((each) => (each.task_a === a && each.task_b === b) || (each.task_a === b && each.task_b === a));
