@@ -78,7 +78,10 @@ def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monke
     row = dict(model="minilm", n_seeds=2, ci_over="examples", fraction=0.1)
     rows = [row | dict(zip(names, each, strict=True), distinct=each[-1] == "double") for each in values]
     lines = lines_of(frame("combined", rows))
-    assert lines[:2] == ["found      10 % of heads, 2 mixtures: tuned 1 double, 1 single; frozen 2 none", ""]
+    assert lines[:2] == [
+        "found      10 % of heads, 2 mixtures: tuned 1 distinct, 1 single; frozen 2 none",
+        "",
+    ]
     assert lines[2].split("10")[0].strip() == "minilm"
     assert [line.split() for line in lines[4:8]] == [  # the largest first
         ["c+d", "tuned", "20.0", "[", "8.0,", "25.0]", "0.042", "single"],

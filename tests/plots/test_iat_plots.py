@@ -7,7 +7,7 @@ import pytest
 
 from headspec.config.study import Study, plain
 from headspec.plots import dissociation
-from headspec.plots.drawing.marks import CROSS, DAGGER
+from headspec.plots.drawing.marks import MARKED
 from headspec.plots.drawing.style import interval_label
 from headspec.plots.iat import (
     POINT,
@@ -109,7 +109,7 @@ def test_specialization_bars_and_differences_equal_the_tables(case):
     dots = np.array([line.get_xdata() for line in labelled(right, "one seed")])
     np.testing.assert_allclose(dots, 100 * (by_run.loc["iat"] - by_run.loc["tuned"]))
     nothing = expected["unpruned_at_chance"]
-    for look, column in ((DAGGER, expected["at_chance"] & ~nothing), (CROSS, nothing)):
+    for look, column in ((MARKED["†"], expected["at_chance"] & ~nothing), (MARKED["×"], nothing)):
         drawn = [rows[int(y)] for line in labelled(right, look["label"]) for y in line.get_ydata()]
         assert drawn == [task for task in rows if column[task]]
 

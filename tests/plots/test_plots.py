@@ -215,7 +215,7 @@ def test_dissociation_has_bars_intervals_dots_and_marks_of_chance(mixtures):
             np.testing.assert_allclose(np.sort(dots.get_xdata()), np.sort(expected))
         assert labelled(axes, "distinct: 10 %")[0].get_xdata()[0] == pytest.approx(10)
         nothing = part["unpruned_at_chance"]
-        for look, marked in ((marks.DAGGER, part["at_chance"] & ~nothing), (marks.CROSS, nothing)):
+        for look, marked in ((marks.MARKED["†"], part["at_chance"] & ~nothing), (marks.MARKED["×"], nothing)):
             drawn = [x for line in labelled(axes, look["label"]) for x in line.get_xdata()]
             assert len(drawn) == marked.sum() and min(drawn, default=2) > 1  # outside
 

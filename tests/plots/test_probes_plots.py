@@ -45,8 +45,27 @@ def changes_table() -> pd.DataFrame:
     return frame("probe_changes", rows)
 
 
+def known_before() -> pd.DataFrame:
+    """Heads know half of the units of most labels, and nearly all of NOUN before training and alone."""
+    runs = [("none", "pretrained"), ("pos", "single"), ("all", "tuned")]
+    rows = [
+        {"task": "pos", "label": label, "heads": "best", "mixture": mixture, "method": method,
+         "accuracy": 0.97 if label == "NOUN" and method != "tuned" else 0.5}
+        for mixture, method in runs for label in UNITS
+    ]  # fmt: skip
+    return frame("probes", rows)
+
+
+def test_a_ceiling_is_drawn_where_no_rise_could_be_clear():
+    figure = probes.draw_probe_changes(changes_table(), known_before(), "all")
+    for axes, names in zip(figure.axes, (["NOUN"], ["NOUN"], []), strict=True):
+        (strokes,) = labelled(axes, probes.CEILING)
+        assert [[*UNITS][int(y)] for y in strokes.get_ydata()] == names
+        assert [*strokes.get_xdata()] == pytest.approx([3.0] * len(names))
+
+
 def test_changes_are_those_of_the_joint_mixture():
-    figure = probes.draw_probe_changes(changes_table(), "all")
+    figure = probes.draw_probe_changes(changes_table(), known_before(), "all")
     titles = [axes.get_title().split(",")[0] for axes in figure.axes]
     assert titles == ["single-task", "all", "all by IAT"]
     for axes, change in zip(figure.axes, (20, -10, 0), strict=True):
@@ -55,7 +74,7 @@ def test_changes_are_those_of_the_joint_mixture():
         assert [*clear, *unclear] == pytest.approx([change] * 4)
     assert words(figure.axes[0].get_yticklabels()) == ["all (504)", "NOUN (300)", "VERB (200)", "X (4)"]
     trained = changes_table().query("before != 'single' and method == 'tuned'")
-    (axes,) = probes.draw_probe_changes(trained, "all").axes
+    (axes,) = probes.draw_probe_changes(trained, known_before(), "all").axes
     assert axes.get_title() == "all,\nagainst before training", "there are no runs alone"
     assert labelled(axes, "interval without 0")[0].get_xdata() == pytest.approx([10] * 4)
 

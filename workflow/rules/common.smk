@@ -121,9 +121,7 @@ def require_configured(configured: bool, expected: str):
 
     def check(wildcards) -> list:
         if not configured:
-            raise Refused(
-                f"nothing to do for this target; expected {expected} in the config"
-            )
+            raise Refused(f"nothing to do for this target; expected {expected} in the config")
         return []
 
     return check

@@ -338,7 +338,10 @@ FIGURES = [
         "before and after",
         "Probes",
         ("model", "task"),
-        {"changes": rules.probe_tables.output.changes},
+        {
+            "changes": rules.probe_tables.output.changes,
+            "probes": rules.probe_tables.output.probes,
+        },
         {"joint": job(probing.joint)},
     ),
     Figure(

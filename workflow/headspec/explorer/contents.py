@@ -5,10 +5,13 @@ import pandas as pd
 from headspec.explorer.heads import GROUP
 from headspec.explorer.study_tables import Columns, StudyTables, json_columns
 from headspec.pipeline.commands import findings
+from headspec.statistics.chance import marks
 from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import decisive, of_seeds
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
+#: which rows have which mark
+MARKED = ["mark", "at_chance", "unpruned_at_chance"]
 
 
 def bounded(*names: str) -> list[str]:
@@ -17,7 +20,11 @@ def bounded(*names: str) -> list[str]:
 
 
 def decided(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `p`, the corrected p that decides, and `p_of`, what it is about: `other seeds` or `these runs`."""
+    """Add `mark`, of what is at chance; `p`, the corrected p that decides, and `p_of`, what it is about.
+
+    That is `other seeds` or `these runs`.
+    """
+    frame = frame.assign(mark=marks(frame))
     names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_seeds_holm" in frame]
     if not names:
         return frame
@@ -62,7 +69,7 @@ def improvement(study: StudyTables) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task."""
     frame = study.table("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
-    names.append("unpruned_at_chance")
+    names += MARKED
     return {} if frame is None else json_columns(decided(frame), names)
 
 
@@ -79,9 +86,7 @@ def gains(study: StudyTables) -> Columns:
     """What tasks gain in pairs."""
     frame = study.table("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
-    return (
-        {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, "unpruned_at_chance"])
-    )
+    return {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, *MARKED])
 
 
 def gain_predictions(study: StudyTables) -> Columns:

@@ -12,6 +12,7 @@ from headspec.config.methods import NAMED
 from headspec.explorer.study_tables import StudyTables, json_value
 from headspec.explorer.views import VIEWS, contents, load_tables
 from headspec.redaction import cleared
+from headspec.statistics.chance import SAYS
 
 #: in the order of the page
 GLOSSARY = {
@@ -71,6 +72,7 @@ def data(study: StudyTables, config: str = "") -> dict[str, Any]:
         "pages": {name: view.title for name, view in VIEWS.items()},
         "views": contents(study),
         "methods": list(NAMED),
+        "marks": SAYS,
         "glossary": GLOSSARY,
         "left_out": LEFT_OUT,
         "provenance": {

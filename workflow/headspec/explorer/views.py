@@ -13,6 +13,7 @@ from headspec import tables
 from headspec.errors import MissingError
 from headspec.explorer.contents import (
     INTERVAL,
+    MARKED,
     bounded,
     decided,
     found,
@@ -48,7 +49,7 @@ class View:
         return [*(name for name, content in self.shows.items() if not callable(content)), *self.reads]
 
 
-D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "unpruned_at_chance"]
+D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, *MARKED]
 D += ["case", "distinct"]
 #: in the order of the navigation
 VIEWS = {
@@ -61,7 +62,7 @@ VIEWS = {
         "belief": [
             *GROUP, "task", "ranking", "n_seeds",
             *bounded("ablation_spearman", "ablation_size_spearman", "area", "difference", "dissociation"),
-            "difference_p", "dissociation_p", "p_of", "at_chance", "unpruned_at_chance",
+            "difference_p", "dissociation_p", "p_of", *MARKED,
         ],
         "pruning_curves": [
             *GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high",
@@ -78,12 +79,12 @@ VIEWS = {
     "gates": View("Gates", "gates", {
         "budgets": [
             *GROUP, "scope", "way", "fraction", "penalty", "task", "metric", "against", "heads", "missed",
-            "n_seeds", *bounded("value"), "difference", *INTERVAL, "unpruned_at_chance",
+            "n_seeds", *bounded("value"), "difference", *INTERVAL, *MARKED,
         ],
     }, ("gates",)),
     "words": View("Words", "probes", {
         "sharing": [
-            *GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance",
+            *GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, *MARKED,
         ],
         "probes": probes,
     }, ("probes", "probe_changes")),

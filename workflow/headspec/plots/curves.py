@@ -14,6 +14,7 @@ from headspec.plots.drawing.marks import marked, name_mark, unlearnt
 from headspec.plots.drawing.style import (
     PAGE,
     at_fraction,
+    draw_upright,
     interval_label,
     key,
     legend,
@@ -170,8 +171,8 @@ def draw_fractions(
         axes.axhline(0, color="black", linewidth=0.6)
         axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
         for i, task in enumerate(members):
-            side = 0.6 * (i - (len(members) - 1) / 2)  # percentage points: intervals stand side by side
-            _fraction_curve(axes, panel[panel["task"] == task], task, task_style(tasks, task), side)
+            rows, look = panel[panel["task"] == task], task_style(tasks, task)
+            _fraction_curve(axes, rows, task, look, (i, len(members)))
         _plot_fractions(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
         if method != "frozen":
             frozen = in_mixture[in_mixture["method"] == "frozen"]
@@ -197,13 +198,15 @@ def _plot_fractions(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> 
         _cross_unlearnt(axes, rows, 100 * rows["fraction"], look)
 
 
-def _fraction_curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side: float) -> None:
+def _fraction_curve(
+    axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], lane: tuple[int, int]
+) -> None:
     """Draw the D of one task with its intervals; hollow where a pruned model is at chance."""
-    x = 100 * rows["fraction"] + side
+    x = 100 * rows["fraction"]
     axes.plot([0, *x], [0, *100 * rows["dissociation"]], label=task, linewidth=0.9, markevery=slice(1, None),
               **look)  # fmt: skip
-    line = {"color": look["color"], "linewidth": 0.9, "label": interval_label(rows)}
-    axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
+    ends = 100 * rows["ci_low"], 100 * rows["ci_high"]
+    draw_upright(axes, x, *ends, *lane, color=look["color"], label=interval_label(rows))
     at_chance = rows["at_chance"].to_numpy(dtype=bool)
     axes.plot(x[at_chance], 100 * rows["dissociation"][at_chance], **look | HOLLOW)
     if at_chance.any():

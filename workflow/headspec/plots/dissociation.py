@@ -12,18 +12,21 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.methods import METHODS
 from headspec.config.values import MEAN
-from headspec.plots.drawing.marks import DOT, SAYS, mark_chance, marked, unlearnt
+from headspec.plots.drawing.marks import DOT, mark_chance, marked, unlearnt
 from headspec.plots.drawing.style import (
     SHADES,
     at_fraction,
+    colour_bar,
     draw_intervals,
     heights,
     interval_label,
     legend,
     mixture_panels,
+    number,
     stacked,
     styled,
 )
+from headspec.statistics.chance import SAYS
 from headspec.statistics.dissociation.scores import relative
 from headspec.tasks.metrics import metric
 
@@ -53,7 +56,7 @@ def draw_matrix(
     lowest = min(0.9, np.floor(10 * max(0, np.nanmin(performance, initial=1))) / 10)
     image = axes.imshow(1 - performance, cmap=SHADES, vmin=0, vmax=1 - lowest, aspect="auto")
     for (row, column), value in np.ndenumerate(mean):
-        text = "–" if np.isnan(value) else f"{100 * value:.1f}"
+        text = number(100 * value, 1)
         if not np.isnan(spread[row, column]):
             text += f"\n±{100 * spread[row, column]:.1f}"
         axes.text(column, row, text, ha="center", va="center", fontsize="small", linespacing=1.05)
@@ -70,16 +73,15 @@ def draw_matrix(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     over = ["seeds"] * (len(pruning) > 1) + ["draws in random rows"] * (not np.isnan(spread[-2:]).all())
-    key = f"\n×: {SAYS}" if nothing else ""
+    key = f"\n×: {SAYS['×']}" if nothing else ""
     axes.set_xlabel(
         "evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")") + key
     )
     axes.set_ylabel(f"heads pruned ({100 * fraction:.3g} %)")
-    bar = figure.colorbar(image, ax=axes, aspect=14, pad=0.02)
-    bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    bar.ax.yaxis.set_major_formatter(lambda lost, _: f"{1 - lost:.2f}")
-    bar.ax.invert_yaxis()
-    bar.set_label("relative performance P")
+    if bar := colour_bar(figure, image, "relative performance P", ax=axes, aspect=14, pad=0.02):
+        bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        bar.ax.yaxis.set_major_formatter(lambda lost, _: f"{1 - lost:.2f}")
+        bar.ax.invert_yaxis()
     return figure
 
 

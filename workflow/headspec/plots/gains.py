@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from headspec.plots.drawing.heat_maps import shade_gaps
-from headspec.plots.drawing.style import SIGNED, in_order, number, points, styled
+from headspec.plots.drawing.style import SIGNED, colour_bar, in_order, number, points, styled
 from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
@@ -61,8 +61,7 @@ def draw_gains(
             axes.add_patch(outline).set_clip_on(False)
     if marks["×"].any():
         panels[0].set_xlabel("source\n×: no better than chance, nor is single-task")
-    bar = figure.colorbar(image, ax=panels, aspect=6 * figure.get_figheight(), pad=0.02)
-    bar.set_label("gain (points)")
+    colour_bar(figure, image, "gain (points)", ax=panels, aspect=6 * figure.get_figheight(), pad=0.02)
     return figure
 
 
@@ -130,9 +129,9 @@ def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     width = 1.6 + max(0.75, 0.058 * longest) * len(columns)
     figure = Figure(figsize=(width, 0.9 + 0.42 * len(tasks)), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(-100 * lost.fillna(0), cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto")
+    image = axes.imshow(-100 * lost.astype(float), cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto")
     for _, row in main.iterrows():
-        text = f"{100 * row['value']:.1f}{' ×' if row['nothing'] else ''}"
+        text = f"{number(100 * row['value'], 1)}{' ×' if row['nothing'] else ''}"
         if pd.notna(row["difference"]):
             star = "*" if row["clear"] and not row["nothing"] else ""
             text += f"\n{points(row['difference'])}{star}"
@@ -143,8 +142,9 @@ def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     key = "\n×: no better than chance, nor is single-task" if main["nothing"].any() else ""
-    axes.set_xlabel("trained (metric in %,\ndifference from single-task in points)" + key)
-    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points), below 0 gained")
+    compared = colour_bar(figure, image, "lost (points), below 0 gained", ax=axes, aspect=14, pad=0.02)
+    unit = "metric in %" + ",\ndifference from single-task in points" * bool(compared)
+    axes.set_xlabel(f"trained ({unit}){key}")
     return figure
 
 

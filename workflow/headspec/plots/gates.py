@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,7 +11,16 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.values import MEAN, WHOLE
 from headspec.plots.drawing.marks import marked, name_mark
-from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, in_order, key, legend, styled
+from headspec.plots.drawing.style import (
+    COLOURS,
+    MARKERS,
+    PAGE,
+    draw_upright,
+    in_order,
+    key,
+    legend,
+    styled,
+)
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.tasks.metrics import metric
 
@@ -47,8 +55,8 @@ def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
 #: panels per row, at most
 COLUMNS = 3
 #: gates that missed their target
-CROSS: dict[str, Any] = {"color": "black", "marker": "x", "linestyle": "none", "markersize": 7, "zorder": 3}
-CROSSED = "crossed: gates missed their target"
+PLUS: dict[str, Any] = {"color": "black", "marker": "+", "linestyle": "none", "markersize": 7, "zorder": 3}
+MISSED = "plus: gates missed their target"
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -101,14 +109,12 @@ def draw_budgets(
 def _draw_budget(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
-    """Draw the whole model and all pruning methods, side by side where they keep as many heads."""
+    """Draw the whole model and all pruning methods, at the numbers of heads that they keep."""
     _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
     pruning_methods = [method for method in labels if method != WHOLE and method in set(panel["way"])]
-    asked = panel.loc[panel["fraction"].notna() & (panel["way"] != WHOLE), "heads"]
-    gap = np.diff(sorted({0.0, *asked})).min(initial=panel["heads"].max())
     for i, method in enumerate(pruning_methods):
-        side = 0.25 * gap * (i - (len(pruning_methods) - 1) / 2) / len(pruning_methods)
-        _draw_method(axes, panel[panel["way"] == method], labels[method], method_style(places, method), side)
+        rows, look = panel[panel["way"] == method], method_style(places, method)
+        _draw_method(axes, rows, labels[method], look, (i, len(pruning_methods)))
     axes.set_ylim(*scale(panel, "value", 100))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.grid(axis="y")
@@ -121,30 +127,25 @@ def _draw_whole(axes: Axes, rows: pd.DataFrame, label: str) -> None:
         axes.axhline(100 * row["value"], color="black", linewidth=0.9, label=label, zorder=1)
 
 
-def _draw_method(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], side: float) -> None:
+def _draw_method(
+    axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], lane: tuple[int, int]
+) -> None:
     """Draw the metric of a method with its intervals; hollow where a penalty gave the number of heads.
 
-    A cross marks gates that missed their target, in any of the runs.
+    A plus marks gates that missed their target, in any of the runs.
     """
     own = rows["fraction"].isna()
-    rows = rows.assign(heads=rows["heads"] + np.where(own, 0, side))
     asked = rows[~own].sort_values("heads")
     axes.plot(asked["heads"], 100 * asked["value"], label=label, **look)
-    axes.vlines(
-        rows["heads"],
-        100 * rows["value_low"],
-        100 * rows["value_high"],
-        color=look["color"],
-        linewidth=0.5,
-        alpha=0.6,
-    )
+    ends = 100 * rows["value_low"], 100 * rows["value_high"]
+    draw_upright(axes, rows["heads"], *ends, *lane, color=look["color"])
     hollow = look | {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
     axes.plot(rows[own]["heads"], 100 * rows[own]["value"], **hollow)
     if own.any():
         key(axes, "hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"})
     missed = rows[rows["missed"] > 0]
     if len(missed):
-        axes.plot(missed["heads"], 100 * missed["value"], label=CROSSED, **CROSS)
+        axes.plot(missed["heads"], 100 * missed["value"], label=MISSED, **PLUS)
 
 
 @styled

@@ -13,7 +13,16 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
 from headspec.config.values import MEAN
-from headspec.plots.drawing.style import PAGE, SHADES, draw_intervals, interval_label, legend, number, styled
+from headspec.plots.drawing.style import (
+    PAGE,
+    SHADES,
+    colour_bar,
+    draw_intervals,
+    interval_label,
+    legend,
+    number,
+    styled,
+)
 from headspec.statistics.improvement import by_seed
 from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
@@ -240,5 +249,5 @@ def draw_alpha_delta(improvement: pd.DataFrame) -> Figure:
     axes.spines[:].set_visible(False)
     axes.set_xlabel("alpha (% of heads)")
     axes.set_ylabel("delta (%)")
-    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("points")
+    colour_bar(figure, image, "points", ax=axes, aspect=14, pad=0.02)
     return figure

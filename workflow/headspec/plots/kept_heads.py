@@ -15,7 +15,7 @@ from headspec.config.values import WHOLE
 from headspec.head_arrays import KINDS, SELF, Layers, as_array, existing
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.heat_maps import divide, shade_gaps
-from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, key, legend, styled
+from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, draw_upright, key, legend, styled
 from headspec.plots.gates import panels, scale
 from headspec.statistics.resampling import SIGNIFICANCE
 
@@ -146,17 +146,17 @@ def draw_kept_kinds(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Seque
 
 
 def _draw_kinds(axes: Axes, rows: pd.DataFrame, value: str, factor: float) -> None:
-    """Draw a line for each kind, with intervals side by side."""
+    """Draw a line for each kind, with intervals."""
     present = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
     for i, kind in enumerate(present):
         kind_rows = rows[rows["kind"] == kind].sort_values("heads")
-        heads = kind_rows["heads"] + (i - (len(present) - 1) / 2) * 0.008 * rows["heads"].max()
+        heads = kind_rows["heads"]
         axes.plot(
             heads, factor * kind_rows[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5,
             linewidth=1.0, label=kind,
         )  # fmt: skip
         low, high = factor * kind_rows[f"{value}_low"], factor * kind_rows[f"{value}_high"]
-        axes.vlines(heads, low, high, color=COLOURS[i], linewidth=0.6, alpha=0.6)
+        draw_upright(axes, heads, low, high, i, len(present), color=COLOURS[i])
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.grid(axis="y")
 
@@ -193,7 +193,7 @@ def draw_kept_roles(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequ
         axes.remove()
     key(grid[0], "kept at random within layers", linestyle=BY_LAYER, color="0.4")
     if counts["after"].notna().any():
-        key(grid[0], "after further training", linestyle=":", marker="x", color="0.4")
+        key(grid[0], "after further training", linestyle=":", marker="+", color="0.4")
     legend(figure)
     return figure
 
@@ -210,7 +210,7 @@ def _draw_roles(axes: Axes, rows: pd.DataFrame) -> None:
             heads, role_rows["kept_least"], role_rows["kept_most"], color=colour, linewidth=0.6, alpha=0.6
         )
         axes.plot(heads, role_rows["kept_by_layer"], color=colour, linestyle=BY_LAYER, linewidth=0.7)
-        axes.plot(trained["heads"], trained["after"], "x:", color=colour, markersize=4, linewidth=0.8)
+        axes.plot(trained["heads"], trained["after"], "+:", color=colour, markersize=4, linewidth=0.8)
         key(axes, role, marker=marker, color=colour)
         sure = role_rows["p_holm"] < SIGNIFICANCE
         for points, fill in ((role_rows[sure], colour), (role_rows[~sure], "white")):

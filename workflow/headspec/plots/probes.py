@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headspec.config.runs import NO_MIXTURE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, SHADES, key, legend, styled
 
 #: groups of runs in their order; others follow
@@ -46,7 +47,7 @@ def draw_known(probes: pd.DataFrame, joint: str | None) -> Figure:
         for i, name in enumerate(runs):
             _group(axes, rows[rows["runs"] == name].loc[order], column, i, len(runs), name)
         if column == "accuracy":
-            key(axes, "control", color="0.3", marker="x", markersize=3, linestyle="none")
+            key(axes, "control", color="0.3", marker="|", markersize=4, linestyle="none")
             axes.set_xlim(-2, 102)
         else:
             axes.axvline(0, color="0.6", linewidth=0.6)
@@ -60,14 +61,14 @@ def draw_known(probes: pd.DataFrame, joint: str | None) -> Figure:
 
 
 def _group(axes: Axes, rows: pd.DataFrame, column: str, lane: int, lanes: int, name: str) -> None:
-    """Draw the points of a group of runs, with intervals, and crosses for its control."""
+    """Draw the points of a group of runs, with intervals, and strokes for its control."""
     places = [y + 0.8 * ((lane + 0.5) / lanes - 0.5) for y in range(len(rows))]
     look: dict[str, Any] = {"color": COLOURS[lane % len(COLOURS)], "markersize": 3, "linestyle": "none"}
     low, high = (100 * rows[f"{column}_{end}"] for end in ("low", "high"))
     axes.hlines(places, low, high, color=look["color"], linewidth=0.7)
     axes.plot(100 * rows[column], places, marker=MARKERS[lane % len(MARKERS)], label=name, **look)
     if column == "accuracy":
-        axes.plot(100 * rows["control"], places, marker="x", alpha=0.7, **look)
+        axes.plot(100 * rows["control"], places, marker="|", alpha=0.7, **look)
 
 
 #: most labels that are drawn
@@ -127,6 +128,7 @@ COMPARED = {
     "iat": ("{} by IAT", ("tuned",)),
     "even": ("{} in equal shares", ("tuned",)),
 }
+CEILING = "ceiling: no rise could be clear"
 BEFORE = {
     "pretrained": "before training",
     "random": "before training",
@@ -136,10 +138,11 @@ BEFORE = {
 
 
 @styled
-def draw_probe_changes(changes: pd.DataFrame, joint: str | None) -> Figure:
+def draw_probe_changes(changes: pd.DataFrame, probes: pd.DataFrame, joint: str | None) -> Figure:
     """Change of the best head's accuracy: a row for each label, a panel for each comparison.
 
-    `joint` is the mixture that is shown.
+    `joint` is the mixture that is shown. A stroke is at the ceiling, all right, where `probes` say that less
+    is left to it than the interval reaches, so that no rise could be clear.
     """
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
@@ -149,7 +152,8 @@ def draw_probe_changes(changes: pd.DataFrame, joint: str | None) -> Figure:
         rows = best[best["method"] == method]
         if before := next((name for name in befores if name in {*rows["before"]}), None):
             title = f"{title.format(joint)},\nagainst {BEFORE[before]}"
-            parts[title] = rows[rows["before"] == before].set_index("label").loc[order.index]
+            rows = rows[rows["before"] == before].set_index("label").loc[order.index]
+            parts[title] = rows.assign(room=1 - _accuracy_before(rows, probes))
     figure = Figure(figsize=(PAGE, 1.1 + 0.2 * len(order)), layout="constrained")
     panels = figure.subplots(1, max(1, len(parts)), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, rows) in zip(panels, parts.items(), strict=False):
@@ -162,8 +166,17 @@ def draw_probe_changes(changes: pd.DataFrame, joint: str | None) -> Figure:
     return figure
 
 
+def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
+    """Accuracy, by label, of the best heads of the runs that `rows` are compared with."""
+    before, task, mixture = rows[["before", "task", "mixture"]].iloc[0]
+    of = {"single": task, "tuned": mixture}.get(before, NO_MIXTURE)
+    same = (probes["heads"] == "best") & (probes["method"] == before) & (probes["mixture"] == of)
+    known = probes[same & (probes["task"] == task)]
+    return known.set_index(known["label"].fillna("all"))["accuracy"].reindex(rows.index)
+
+
 def _comparison(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a point for each label, filled where its interval leaves out 0."""
+    """Draw a point for each label, filled where its interval leaves out 0, and its ceiling if it is near."""
     place = np.arange(len(rows))
     clear = ((rows["ci_low"] > 0) | (rows["ci_high"] < 0)).to_numpy()
     axes.axvline(0, color="0.5", linewidth=0.8)
@@ -173,4 +186,6 @@ def _comparison(axes: Axes, rows: pd.DataFrame) -> None:
             100 * rows["change"][chosen], place[chosen], "o", color=COLOURS[0], markerfacecolor=face,
             markersize=4, label=label,
         )  # fmt: skip
+    near = (rows["room"] < rows["change"] - rows["ci_low"]).to_numpy()
+    axes.plot(100 * rows["room"][near], place[near], "|", color="black", markersize=6, label=CEILING)
     axes.grid(axis="x")

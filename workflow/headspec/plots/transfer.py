@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from headspec.config.values import MEAN
-from headspec.plots.drawing.style import COLOURS, legend, styled
+from headspec.plots.drawing.style import COLOURS, draw_upright, legend, styled
 from headspec.tasks.metrics import metric
 
 #: tuning: title of its column
 TUNINGS = {"full": "full fine-tuning", "linear": "linear classifier"}
-#: method: (legend entry, look), in the order in which points stand side by side
+#: method: (legend entry, look)
 SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrained": ("pretrained", {"color": "0.45", "marker": "o", "markerfacecolor": "white"}),
     "single": ("single-task, mean", {"color": COLOURS[3], "marker": "D"}),
@@ -29,8 +29,6 @@ CONTROLS = [
 ]
 #: look of one single-task encoder
 SINGLE_TASK: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
-#: ratio of x between points that stand side by side
-APART = 1.035
 #: least distance between tick labels, relative to the length of the axis
 SPACE = 0.09
 
@@ -83,10 +81,10 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, sources: dict[str, tuple[str, d
                 axes.plot(one["samples"], 100 * one["value"], label="single-task, each", **SINGLE_TASK)
             points = points[points["source"] == MEAN]
         label, look = sources[method]
-        x = points["samples"] * APART ** (lane - (len(methods) - 1) / 2)
+        x = points["samples"]
         axes.plot(x, 100 * points["value"], label=label, **look)
-        interval = {"color": look["color"], "linewidth": 0.8, "zorder": look.get("zorder", 2)}
-        axes.vlines(x, 100 * points["ci_low"], 100 * points["ci_high"], **interval)
+        ends = 100 * points["ci_low"], 100 * points["ci_high"]
+        draw_upright(axes, x, *ends, lane, len(methods), color=look["color"], zorder=look.get("zorder", 2))
     axes.set_xticks(samples, _tick_labels(samples))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -15,6 +15,19 @@ Floats = NDArray[np.float64]
 
 #: few, as test sets may be large
 RESAMPLES = 300
+#: marks of numbers of models that are no better than chance, by the column that says so, the worst first
+MARKS = {"unpruned_at_chance": "×", "at_chance": "†"}
+#: what they say
+SAYS = {"×": "unpruned model at chance", "†": "at chance"}
+
+
+def marks(frame: pd.DataFrame) -> pd.Series:
+    """Return the mark of each row of a table, in text, figures and pages; empty without one."""
+    marked = pd.Series("", frame.index)
+    for column, mark in reversed(MARKS.items()):
+        if column in frame:
+            marked = marked.mask(frame[column].eq(True), mark)
+    return marked
 
 
 def at_chance(

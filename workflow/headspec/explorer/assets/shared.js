@@ -14,8 +14,8 @@ const sorted = (values) => [...values].sort(rising((value) => value));
 const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
 /** Whether a row is of the chosen model, mixture and method. */
 const ofRun = (row) => GROUP.every((name) => row[name] === state[name]);
-const chance = (row) => (row.unpruned_at_chance ? "×" : row.at_chance ? "†" : "");
-const chanceWords = (row) => (row.unpruned_at_chance ? ", unpruned model at chance" : row.at_chance ? ", at chance" : "");
+const chance = (row) => row.mark || "";
+const chanceWords = (row) => (row.mark ? `, ${DATA.marks[row.mark]}` : "");
 const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing.";
 /** A corrected p, and whether it is about other seeds; only then is a difference between ways of training clear. */
 const tested = (row, name = "p") => `corrected p ${row.p_of === "these runs" ? "of these runs " : ""}${number(row[name])}`;

@@ -7,12 +7,15 @@ import pandas as pd
 
 from headspec.config.methods import NAMED
 from headspec.config.values import MEAN
+from headspec.numbers import hundredths, plain
+from headspec.pipeline.commands.headless import headless
+from headspec.statistics.chance import marks
 from headspec.statistics.dissociation.scores import CHANCE
 from headspec.statistics.intervals import decisive, of_seeds
 from headspec.statistics.resampling import SIGNIFICANCE
 
-CASES = ("double", "single", "inverted", "none", CHANCE)
-AT_CHANCE = "†"
+DISTINCT = "distinct"
+CASES = (DISTINCT, "double", "single", "inverted", "none", CHANCE)
 UNLEARNT = "unpruned_at_chance"  # the column that says which models learnt nothing
 #: tables that a study may have beside 'combined': what its rows are
 OPTIONAL = {
@@ -23,6 +26,7 @@ OPTIONAL = {
     "improvement": "rows by method and task",
     "specialization": "rows of D before and after IAT",
     "belief": "rows by ranking of heads",
+    "pruning_curves": "",  # of which the end is shown
     "single_heads": "rows by ablated head",
     "head_roles": "rows by head",
     "budgets": "rows by pruning method and number of heads",
@@ -70,7 +74,10 @@ def describe(
         sentences += [_improved(row) for row in row_dicts(iat.assign(p=decisive(iat), p_name=p_name(iat)))]
     if (specialization := frames.get("specialization")) is not None:
         shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
-        sentences += [_specialized(row) for row in row_dicts(shown["specialization"])]
+        specialized = shown["specialization"].assign(mark=marks(shown["specialization"]))
+        sentences += [_specialized(row) for row in row_dicts(specialized)]
+    with_none = ("pruning_curves", "budgets")
+    sentences += headless({name: learnt(frames[name]) for name in with_none if name in frames})
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
         "sharing": _shared, "probes": _known, "probe_changes": _learnt,
@@ -155,7 +162,8 @@ def _cases(means: pd.DataFrame) -> str:
     """``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
     parts = []
     for method, rows in by_method(means):
-        counts = {case: int((rows["case"] == case).sum()) for case in CASES}
+        words = case_words(rows)
+        counts = {case: int((words == case).sum()) for case in CASES}
         parts.append(f"{method} " + ", ".join(f"{n} {case}" for case, n in counts.items() if n))
     n = len(means[["model", "mixture"]].drop_duplicates())
     return f"{share(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
@@ -175,7 +183,7 @@ def _contrasted(row: dict[str, Any]) -> str:
     pairs, other = f"{row['n_mixtures']} pairs", row["against"]
     if row["mixture"] == ACROSS:
         pairs, other = f"pairs {ACROSS}", f"pairs {row['against']}"
-    value = f"{100 * row['dissociation']:.1f} %, difference from {other} {_change(row)}"
+    value = f"{hundredths(row['dissociation'])} %, difference from {other} {_change(row)}"
     return f"{row['model']}, {row['method']}: mean D of {pairs} {value}"
 
 
@@ -191,8 +199,8 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
 
     if len(rows) == 1:
         r, p = rows[0]["pearson_r"], p_text(rows[0]["p_mantel"])
-        return [f"r of D and similarity {named(f'{r:.2f}', rows[0])}" + f", p {p}" * bool(p)]
-    low, high = (named(f"{row['pearson_r']:.2f}", row) for row in (rows[0], rows[-1]))
+        return [f"r of D and similarity {named(plain(r), rows[0])}" + f", p {p}" * bool(p)]
+    low, high = (named(plain(row["pearson_r"]), row) for row in (rows[0], rows[-1]))
     tested = [row for row in rows if pd.notna(row["p_mantel"])]
     line, more = f"r of D and similarity {low} to {high}", ""
     if tested:
@@ -203,14 +211,13 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
 
 def _improved(row: dict[str, Any]) -> str:
     """``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
-    value, p = f"{100 * row['value']:.1f} %", f"{row['p_name']} {p_text(row['p'])}"
+    value, p = f"{hundredths(row['value'])} %", f"{row['p_name']} {p_text(row['p'])}"
     return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, {p}"
 
 
 def _specialized(row: dict[str, Any]) -> str:
     """``minilm, all-three: D after IAT 14.2 %, change 4.2 [1.0, 7.0]``"""
-    mark = AT_CHANCE if row["at_chance"] else ""
-    return f"{_name(row)}: D after IAT {100 * row['after']:.1f} %{mark}, change {_change(row)}"
+    return f"{_name(row)}: D after IAT {hundredths(row['after'])} %{row['mark']}, change {_change(row)}"
 
 
 def _believed(belief: pd.DataFrame) -> list[str]:
@@ -228,9 +235,9 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     own = rows[rows["ranking"] == best]
     p = p_name(own)
     clear = int(((own["difference"] < 0) & (decisive(own, "difference_p") < SIGNIFICANCE)).sum())
-    area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
+    area = f"{best} {hundredths(measures['area'].min())} %, random {hundredths(random)} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
-    like = [f"{of} {values.idxmax()} {values.max():.2f}" for of, values in nearest.items() if len(values)]
+    like = [f"{of} {values.idxmax()} {plain(values.max())}" for of, values in nearest.items() if len(values)]
     return [
         f"smallest area ({method}): {area}, {p} < {SIGNIFICANCE} in {clear} of {len(own)}",
         *([f"most like {', like '.join(like)}"] if like else []),
@@ -307,6 +314,11 @@ def _name(row: dict[str, Any]) -> str:
     return f"{row['model']}, {row['mixture']}"
 
 
+def case_words(means: pd.DataFrame) -> pd.Series:
+    """Return the case of each row, `distinct` for a double one that is."""
+    return means["case"].mask(means["distinct"].eq(True), DISTINCT)
+
+
 def share(means: pd.DataFrame) -> str:
     """``10 % of heads``"""
     fractions = [f"{100 * each:.3g} %" for each in means["fraction"].dropna().unique()]
@@ -315,8 +327,8 @@ def share(means: pd.DataFrame) -> str:
 
 def _change(row: dict[str, Any]) -> str:
     """``0.8 [-0.1, 1.7]``"""
-    ends = f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if pd.notna(row["ci_low"]) else ""
-    return f"{100 * row['difference']:.1f}{ends}"
+    ends = f" [{hundredths(row['ci_low'])}, {hundredths(row['ci_high'])}]" if pd.notna(row["ci_low"]) else ""
+    return f"{hundredths(row['difference'])}{ends}"
 
 
 def p_name(rows: pd.DataFrame) -> str:

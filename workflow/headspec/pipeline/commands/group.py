@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headspec import tables
 from headspec.config.values import BASELINE
 from headspec.errors import HeadspecError, MissingError, listing, nearest
+from headspec.numbers import plain
 from headspec.plots.drawing.style import save
 from headspec.plots.gains import draw_gains
 from headspec.statistics.grouping import partition
@@ -199,18 +200,18 @@ def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
         return
     both, base = scores.loc[BOTH], scores.loc[BASELINE]
     if pd.notna(both["reliability"]):
-        yield f"{'reliability of gains':<{LABEL}}{both['reliability']:.2f} between seeds"
+        yield f"{'reliability of gains':<{LABEL}}{plain(both['reliability'])} between seeds"
     yield (
-        f"{'predictions':<{LABEL}}rank correlation {both['spearman']:.2f} "
-        f"[{both['spearman_low']:.2f}, {both['spearman_high']:.2f}] for a task left out;"
+        f"{'predictions':<{LABEL}}rank correlation {plain(both['spearman'])} "
+        f"[{plain(both['spearman_low'])}, {plain(both['spearman_high'])}] for a task left out;"
     )
-    yield f"{'':<{LABEL}}{base['spearman']:.2f} by the tasks' mean gains alone;"
+    yield f"{'':<{LABEL}}{plain(base['spearman'])} by the tasks' mean gains alone;"
     yield f"{'':<{LABEL}}p {both['p_value']:.3f} of what measures add"
     if both["p_value"] < SIGNIFICANCE:
         yield "Measures of tasks predict partners better than the tasks' mean gains alone."
     else:
         yield "Measures of tasks do not clearly predict partners better than the tasks' mean gains alone."
-        yield f"Do not trust predicted groups. Power is 0.8 at a correlation of {both['detectable']:.2f}."
+        yield f"Do not trust predicted groups. Power is 0.8 at a correlation of {plain(both['detectable'])}."
 
 
 def _snippet(pairs: Pairs, chosen: Partition) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The summary of a study: what was found, and where everything is."""
 
 import itertools
+import math
 import re
 import textwrap
 from collections.abc import Iterator
@@ -11,12 +12,13 @@ import pandas as pd
 
 from headspec import tables
 from headspec.errors import HeadspecError
+from headspec.numbers import hundredths
 from headspec.pipeline import state
 from headspec.pipeline.commands import findings
 from headspec.pipeline.commands.findings import (
-    AT_CHANCE,
     UNLEARNT,
     by_method,
+    case_words,
     p_text,
     row_dicts,
     run_key,
@@ -24,6 +26,7 @@ from headspec.pipeline.commands.findings import (
     shown_means,
 )
 from headspec.pipeline.current import Results, other_versions
+from headspec.statistics.chance import MARKS, marks
 from headspec.statistics.intervals import decisive, of_seeds
 
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
@@ -42,7 +45,8 @@ D          dissociation: how much more of its unpruned metric a task loses when 
            pruned than when the heads of other tasks are; mean over tasks and seeds, largest first
 {{interval}}
 {{p}}
-{AT_CHANCE}          a pruned model is no better than chance at some task, so D means little
+{MARKS["at_chance"]}          a pruned model is no better than chance at some task, so D means little
+{MARKS["unpruned_at_chance"]}          nor is the unpruned one, which learnt nothing, so D counts for nothing
 case       of the tasks one by one, whatever the p of their mean; double: every task clearly above
            0, distinct if the mean reaches the threshold; single: some task, all tested together;
            inverted: none above 0, some clearly below; chance: an unpruned model learnt nothing"""
@@ -103,12 +107,14 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
 def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
     """Yield two headings, and a line for each mixture and method, by falling D of the first method."""
     models = [str(model) for model in means["model"].unique()]
+    shown = means.assign(p=decisive(means), mark=marks(means), case=case_words(means))
     whole = {} if areas is None else {run_key(row): row for row in row_dicts(areas)}
     rows = []
-    for (model, mixture), own in means.assign(p=decisive(means)).groupby(["model", "mixture"]):
+    for (model, mixture), own in shown.groupby(["model", "mixture"]):
         name = f"{model}, {mixture}" if len(models) > 1 else str(mixture)
         lines = [(row["method"], _numbers(row, whole.get(run_key(row)))) for row in _in_order(own)]
-        rows.append((next(_in_order(own))["dissociation"], name, lines))
+        first_d = next(_in_order(own))["dissociation"]
+        rows.append((-math.inf if pd.isna(first_d) else first_d, name, lines))
     first = models[0] if len(models) == 1 else ""
     wide = max(NAME, *(len(each) + 1 for each in (first, *(name for _, name, _ in rows))))
     test = f"{'p' if of_seeds(means).all() else 'p runs':>6}  {'case':<9}"
@@ -127,10 +133,9 @@ def _in_order(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
     """``   3.0   [  0.2,    5.8]   0.348  none          4.6   [  2.5,    6.6]``"""
-    mark = AT_CHANCE if row["at_chance"] else " "
-    case = "distinct" if row["distinct"] else row["case"] or ""
-    text = f"{100 * row['dissociation']:6.1f}{mark}  {_range(row)}  {p_text(row['p']):>6}  {case:<9}"
-    return text if area is None else f"{text}{100 * area['area']:6.1f}   {_range(area)}"
+    d, case = hundredths(row["dissociation"]), row["case"] or ""
+    text = f"{d:>6}{row['mark'] or ' '}  {_range(row)}  {p_text(row['p']):>6}  {case:<9}"
+    return text if area is None else f"{text}{hundredths(area['area']):>6}   {_range(area)}"
 
 
 # --- words and lines
@@ -154,9 +159,9 @@ p runs     of that mean for these runs on other examples, by permutation of whos
 
 
 def _range(row: dict[str, Any]) -> str:
-    return (
-        f"[{100 * row['ci_low']:5.1f}, {100 * row['ci_high']:6.1f}]" if pd.notna(row["ci_low"]) else " " * 15
-    )
+    if pd.isna(row["ci_low"]):
+        return " " * 15
+    return f"[{hundredths(row['ci_low']):>5}, {hundredths(row['ci_high']):>6}]"
 
 
 def _labelled(label: str, lines: list[str]) -> list[str]:

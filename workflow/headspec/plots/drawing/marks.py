@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headspec.per_example import labels_and_predictions
 from headspec.plots.drawing.style import key, number
-from headspec.statistics.chance import learnt_nothing
+from headspec.statistics.chance import SAYS, learnt_nothing, marks
 
 #: a single seed
 DOT: dict[str, Any] = {
@@ -24,30 +24,30 @@ DOT: dict[str, Any] = {
     "markeredgecolor": "black",
     "markeredgewidth": 0.5,
 }
-#: a value at chance, outlined in white so that no line hides it
-DAGGER: dict[str, Any] = {
-    "label": "at chance: D means little",
+#: looks of a mark, outlined in white so that no line hides it
+_MARK: dict[str, Any] = {
     "linestyle": "none",
-    "marker": r"$\dagger$",
-    "markersize": 5,
     "color": "black",
-    "markeredgewidth": 0.3,
     "zorder": 5,
     "path_effects": [withStroke(linewidth=2.5, foreground="white")],
 }
-#: a model that learnt nothing
-CROSS: dict[str, Any] = DAGGER | {
-    "label": "unpruned model at chance: D counts for nothing",
-    "marker": "x",
-    "markersize": 4,
-    "markeredgewidth": 1,
-}
+#: by the mark
+MARKED: dict[str, dict[str, Any]] = {
+    "†": _MARK | {
+        "label": f"{SAYS['†']}: D means little", "marker": r"$\dagger$", "markersize": 5,
+        "markeredgewidth": 0.3,
+    },
+    "×": _MARK | {
+        "label": f"{SAYS['×']}: D counts for nothing", "marker": "x", "markersize": 4, "markeredgewidth": 1,
+    },
+}  # fmt: skip
 
 
 def mark_chance(axes: Axes, results: pd.DataFrame, ys: NDArray[Any]) -> None:
     """Mark the rows of a table (at `ys`) whose models are at chance, to the right of everything in `axes`."""
-    pruned, unpruned = (results[name].eq(True).to_numpy() for name in ("at_chance", "unpruned_at_chance"))
-    for marked, look in ((pruned & ~unpruned, DAGGER), (unpruned, CROSS)):
+    found = marks(results).to_numpy()
+    for mark, look in MARKED.items():
+        marked = found == mark
         if n := np.count_nonzero(marked):
             x = np.full(n, 1.03)
             axes.plot(x, ys[marked], transform=axes.get_yaxis_transform(), clip_on=False, **look)
@@ -152,9 +152,6 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats)
             axes.add_line(Line2D(*line.T, color="0.5", linewidth=0.4, zorder=1.5))
 
 
-SAYS = "unpruned model at chance"
-
-
 def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> set[str]:
     """The tasks of which the unpruned model of some seed has learnt nothing."""
     return {
@@ -173,4 +170,4 @@ def marked(task: str, nothing: Collection[str]) -> str:
 def name_mark(axes: Axes, nothing: Collection[str]) -> None:
     """Add the mark to the legend if any task has it."""
     if nothing:
-        key(axes, f"after a task: {SAYS}", linestyle="none", marker="x", color="black")
+        key(axes, f"after a task: {SAYS['×']}", linestyle="none", marker="x", color="black")

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap, same_color, to_hex, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headspec import tables
 from headspec.config.values import MEAN
+from headspec.numbers import number
 from headspec.provenance import files
 from headspec.provenance.files import atomic
 
@@ -83,11 +85,6 @@ def in_order(names: Iterable[str], order: Collection[str]) -> list[str]:
     return [*(name for name in order if name in names), *(name for name in names if name not in set(order))]
 
 
-def number(value: float, digits: int = 2) -> str:
-    """`value` as text, with a true minus sign and no negative zero."""
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
 def points(difference: float) -> str:
     """A difference of fractions in points, with its sign."""
     return ("+" if round(100 * difference, 1) > 0 else "") + number(100 * difference, 1)
@@ -146,6 +143,15 @@ def draw_intervals(axes: Axes, ys: ArrayLike, rows: pd.DataFrame, label: str = "
     axes.hlines(ys, low, high, color="black", label=label or interval_label(rows), **look)
 
 
+def draw_upright(axes: Axes, x: Any, low: Any, high: Any, lane: int = 0, lanes: int = 1, **look: Any) -> None:
+    """Draw intervals at `x`, of one of the `lanes` lines that share their x: the later, the narrower.
+
+    All stand at the number that they belong to, and none hides another.
+    """
+    width = 0.8 + (2.4 * (lanes - 1 - lane) / (lanes - 1) if lanes > 1 else 0)
+    axes.vlines(x, low, high, linewidth=width, alpha=0.5, **look)
+
+
 def key(axes: Axes, label: str, **look: Any) -> None:
     """Give the legend an entry for what several marks have in common, such as being hollow."""
     axes.plot([], label=label, **look)[0].set_gid(KEY)
@@ -202,6 +208,23 @@ def _entry(handles: Sequence[Any]) -> Any:
     return grey
 
 
+def keep_margins(figure: Figure) -> None:
+    """Leave a margin also beyond the foot of bars, where marks on the border would be cut."""
+    for axes in figure.axes:
+        if not axes.images and axes.get_label() != "<colorbar>":
+            axes.use_sticky_edges = False
+            axes.autoscale_view()
+
+
+def colour_bar(figure: Figure, image: Any, label: str, **place: Any) -> Colorbar | None:
+    """Draw a bar of the colours of `image`, unless nothing in it has one, and return it."""
+    if not np.isfinite(np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)).any():
+        return None
+    bar = figure.colorbar(image, **place)
+    bar.set_label(label)
+    return bar
+
+
 @styled
 def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str, Any] | None = None) -> None:
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
@@ -209,6 +232,7 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
     The same figure gives the same bytes: no date is written, and ids derive from the content. The metadata
     hold `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of the file.
     """
+    keep_margins(figure)
     for path in map(Path, paths):
         file_format = path.suffix.removeprefix(".")
         metadata: dict[str, Any] = {**UNDATED[file_format]}
