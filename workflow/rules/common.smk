@@ -56,6 +56,8 @@ from headspec.pipeline.pruned import PRUNED_RUN
 from headspec.pipeline.refused import Refused
 from headspec.provenance import code_hash
 
+logger.addFilter(messages.Messages(workflow))
+
 # --configfile replaces config.yaml; by default, Snakemake would merge the two studies
 if not workflow.overwrite_configfiles:
     starts.check_config("config.yaml")
@@ -66,7 +68,6 @@ if not workflow.overwrite_configfiles:
 code_hash.make_importable()
 os.environ.setdefault("TQDM_DISABLE", "1")  # otherwise bars of libraries overwrite the view
 os.environ.update(warm.tuned(os.environ))  # for jobs, also on a cluster
-logger.addFilter(messages.Messages(workflow))
 VIEW = view.attach(logger) if starts.wants_view(workflow) else None
 LAYOUT = starts.checked(workflow, config)
 STUDY, RESULTS = LAYOUT.study, Path(LAYOUT.result())

@@ -134,12 +134,41 @@ def _line(error: ErrorDetails) -> str:
     if isinstance(got, bool) and any(option.get("type") == "string" for option in options):
         hint = QUOTE
     if any("items" in option for option in options) and isinstance(got, (str, int, float)):
-        hint = f" Did you mean [{_bare(got)}]?"
+        hint = _listed(got, options)
+    elif any(_most(option) == 1 for option in options) and _per_cent(got):
+        hint = f" Did you mean {_per_cent(got):g}?"
     elif any("source" in option.get("properties", ()) for option in options) and isinstance(got, str):
         hint = f" Did you mean {{source: {_bare(got)}}}?"
     elif isinstance(got, list) and any(map(_names_lists, options)):
         hint = f" Did you mean {{<name>: {shown(got)}}}?"
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
+
+
+#: numbers in a list that stand for as many, at most; larger ones are entries
+COUNTED = 20
+
+
+def _listed(got: Any, options: Iterable[dict[str, Any]]) -> str:
+    """Return a hint to a list, of as many whole numbers if a small number may say how many there are."""
+    whole = any(option.get("items", {}).get("type") == "integer" for option in options)
+    if whole and isinstance(got, int) and 2 <= got <= COUNTED:
+        return f" Did you mean {list(range(got))}, or [{got}]?"
+    return f" Did you mean [{_bare(got)}]?"
+
+
+def _most(option: dict[str, Any]) -> float | None:
+    """Return the bound that numbers must not exceed, or reach."""
+    most: float | None = option.get("maximum", option.get("exclusiveMaximum"))
+    return most
+
+
+def _per_cent(got: Any) -> float:
+    """Return the fraction that a whole number in per cent stands for; 0 for what is none."""
+    try:
+        number = float(got)
+    except (TypeError, ValueError):
+        return 0
+    return number / 100 if 1 < number < 100 and number.is_integer() else 0
 
 
 def _bare(value: Any) -> str:

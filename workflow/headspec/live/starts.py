@@ -56,7 +56,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
 
 
 def check_config(path: str) -> None:
-    """WorkflowError for a config that Snakemake could not read, or that runs Python when it is read."""
+    """Refused for a config that Snakemake could not read, or that runs Python when it is read."""
     if os.path.exists(path):
         _told(loading.strict_yaml, path)
 

@@ -129,8 +129,9 @@ def check_plain(stored: pd.Series, key: str, where: str, hint: str = "") -> None
     wrong = stored.map(lambda value: isinstance(value, (bytes, *NESTED)))
     if wrong.any():
         row: Any = wrong.idxmax()
+        cell = stored[row].tolist() if isinstance(stored[row], np.ndarray) else stored[row]
         raise DataError(
-            f"{key}: row {row + 1} of {where} has {shown(stored[row])} in column '{stored.name}', "
+            f"{key}: row {row + 1} of {where} has {shown(cell)} in column '{stored.name}', "
             f"expected text or a number{hint}"
         )
 

@@ -57,6 +57,13 @@ def options(task: Task, key: str) -> Options:
     return Options(f"{key}.source", task.encoding, task.columns, task.delimiter, texts)
 
 
+def _numbered(columns: Sequence[str], where: str) -> str:
+    """Return what to do where a file names no columns, so that they are numbered from 1."""
+    if not columns or list(columns) != [str(place) for place in range(1, len(columns) + 1)]:
+        return ""
+    return f" Its columns have no names and are numbered: set {where} to a number, such as '{columns[0]}'."
+
+
 def needed_columns(
     task: Task,
     key: str,
@@ -79,8 +86,10 @@ def needed_columns(
     shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
     names = {column for _, column in wanted}
     hint = advice(present, names) if advice and not names & {*present} else ""
+    named = [column for column in present if not column.startswith("#")]
     missing = [
-        f"{where}: no column '{column}' in {name}; it has {listing(shown)}.{hint or nearest(column, present)}"
+        f"{where}: no column '{column}' in {name}; it has {listing(shown)}."
+        f"{hint or _numbered(named, where) or nearest(column, named)}"
         for where, column in wanted
         if column not in present
     ]
