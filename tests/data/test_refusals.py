@@ -238,7 +238,13 @@ COLUMNS: list[Case] = [
     (columns(), "only 1 in 2 rows", {"filter": {"label": 1}}),
     (columns(label=["1.5", "good", "1", "2"]),
         "tasks.t.label: row 2 of t.parquet has 'good', but a regression task needs finite numbers", SCORES),
-    (columns(label=[[1.0]] * 4), "expected text or a number", SCORES),
+    (columns(label=[[1.0]] * 4), ROW + "[1.0] in column 'label', expected text or a number", SCORES),
+    (columns(label=[["a"], ["b", "a"]] * 2),
+        "expected text or a number; for several labels of a text, set tasks.t.type to labels"),
+    *(({f"t.{name}": "a X\nb Y\n\nc X\n"}, f"no column '{column}' in t.{name}; it has 1, 2, #line, #name. "
+       f"Its columns have no names and are numbered: set tasks.t.{key} to a number, such as '1'.", settings)
+      for name in ("conll",) for key, column, settings in (("text_a", "words", TAGS),
+      ("label", "upos", TAGS | {"text_a": "1"}), ("label", "name", TAGS | {"text_a": "1", "label": "name"}))),
     (columns(label=[1.0, np.inf, 2, 3]), "row 2 of t.parquet has 'inf'", SCORES),
     (columns(label=[1.0, None, 2, 3]), "1 of 4 rows", SCORES),
     (columns(label=[3.0] * 4), "only 3.0 in 4 rows, but a task of type regression needs at least", SCORES),

@@ -1,8 +1,11 @@
 """The forecast of a run: sums by hand. No times are measured."""
 
+import random
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headspec.cost.passes import STARTS
 from headspec.live import jobs as forecasts
@@ -23,7 +26,7 @@ def computing(seconds: float, rule: str = "train", **more) -> LiveJob:
 
 def test_a_run_without_models_is_known_from_the_start():
     at_start = forecast([LiveJob("data", at_once=2) for _ in range(3)], 0)
-    assert (at_start.done, at_start.left, at_start.wall) == (0, 3 * LIGHT, 3 * LIGHT / 2)
+    assert (at_start.done, at_start.left, at_start.wall) == (0, 3 * LIGHT, 2 * LIGHT)
     assert at_start.share == 0
 
 
@@ -49,6 +52,7 @@ def test_jobs_correct_those_most_like_them():
         ({"wildcards": {"model": "a"}}, 2),
         ({"wildcards": {"model": "b"}}, 4),
         ({"wildcards": {"model": "c"}}, 4),  # as its rule
+        ({"wildcards": {"model": "a"}, "rule": "train_and_keep"}, 4),  # as those with its first word
         ({"wildcards": {"model": "a"}, "rule": "prune"}, 4),  # as all that compute
     ):
         assert forecast([*done, computing(5, **more)], 100).wall == pytest.approx(factor * (5 + MODEL))
@@ -61,6 +65,33 @@ def test_jobs_correct_those_most_like_them():
 def test_stages_follow_each_other_and_are_as_wide_as_they_can():
     jobs = [LiveJob("data", at_once=4) for _ in range(2)] + [LiveJob("figure", at_once=2) for _ in range(4)]
     assert forecast(jobs, 0).wall == LIGHT + 2 * LIGHT
+
+
+def test_jobs_of_different_rules_run_side_by_side():
+    """Twenty figures, each of a rule of its own, on two cores; they take what the first of them took."""
+    slow = [LiveJob(f"data_{i}", begun=0, taken=20 * LIGHT) for i in range(9)]
+    figures = [LiveJob(f"figure_{i}", at_once=2) for i in range(20)]
+    figures[0].begun, figures[0].taken = 180 * LIGHT, LIGHT / 2
+    assert forecast([*slow, *figures], 200 * LIGHT).wall == pytest.approx(10 * LIGHT / 2)
+
+
+@given(st.integers(0, 10**6))
+def test_the_time_left_is_that_of_the_longest_chain_and_of_all_work_at_least(seed):
+    """And at most that of one job after another. Random jobs need some of those before them."""
+    rng = random.Random(seed)
+    jobs = [
+        LiveJob(
+            f"r{rng.randrange(5)}", at_once=rng.choice([1, 2, 4]), begun=0 if i < 1 else None,
+            left=rng.uniform(0, 9), needs=tuple(rng.sample(range(i), min(i, rng.randrange(3)))),
+        )
+        for i in range(rng.randrange(1, 12))
+    ]  # fmt: skip
+    ends: list[float] = []
+    for job in jobs:
+        ends.append(job.left + max((ends[needed] for needed in job.needs), default=0))
+    work = sum(job.left / job.at_once for job in jobs)
+    wall = forecast(jobs, 0).wall
+    assert max(*ends, work) - 1e-6 <= wall <= sum(job.left for job in jobs) + 1e-6
 
 
 def test_a_run_lasts_as_long_as_its_longest_chain():

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -103,6 +104,34 @@ def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monke
     lines = lines_of(frame("combined", [row | seeds for row in rows]))
     assert lines[3].split()[-2:] == ["p", "case"] and {line.split()[-2] for line in lines[4:8]} == {"0.500"}
     assert "p          of that mean for other seeds and examples, Holm-corrected over the study" in lines
+
+
+def test_numbers_that_are_missing_or_at_chance_are_marked_as_in_figures():
+    """A dash for a missing number, † for a pruned model at chance, × for an unpruned one."""
+    combined = dissociation(dissociation=-0.0003, at_chance=True)
+    frozen = combined["method"] == "frozen"
+    combined.loc[frozen, ["dissociation", "ci_low", "ci_high"]] = np.nan
+    combined["unpruned_at_chance"] = frozen
+    lines = lines_of(combined)
+    tuned, other = (line.split() for line in lines[lines.index("") + 3 :][:2])
+    assert tuned[2] == "0.0†" and other[:2] == ["frozen", "–×"]
+    assert "nan" not in "\n".join(lines) and any(line.startswith("×  ") for line in lines)
+
+
+def test_models_without_any_head_are_told():
+    """Those of pruned runs, and of curves whose heads are all pruned; most left first."""
+    base = RUN | {"scope": "shared", "against": "whole", "difference": 0.0, "metric": "accuracy"}
+    values = [("l0", 0.0, "topic", 0.5), ("l0", 2.0, "tickets", 0.7), ("whole", 12.0, "topic", 0.8),
+              ("whole", 12.0, "tickets", 0.8)]  # fmt: skip
+    budgets = [base | dict(way=w, heads=n, task=t, value=v, fraction=n / 12) for w, n, t, v in values]
+    assert "without any head: topic 50.0 % (with all 80.0 %)" in found(lines_of(budgets=budgets))
+    ends = [("tickets", 0.0, 0.91), ("tickets", 0.5, 0.2), ("tickets", 1.0, 0.9)]
+    curves = [RUN | dict(metric="accuracy", ranking="random", order="top", task=t, fraction=f, value=v)
+              for t, f, v in ends]  # fmt: skip
+    names = SCHEMAS["pruning_curves"].columns
+    curves = [{name: row[name] for name in names if name in row} for row in curves]
+    (line,) = [line for line in found(lines_of(budgets=budgets, pruning_curves=curves)) if "without" in line]
+    assert line == ("without any head: tickets 90.0 % (with all 91.0 %), topic 50.0 % (with all 80.0 %)")
 
 
 def test_no_model_that_learnt_nothing_is_counted():

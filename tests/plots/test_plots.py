@@ -233,7 +233,7 @@ def test_fractions_show_every_value_of_the_table():
         for method, task, label in lines:
             (line,), rows = labelled(axes, label), at.loc[(method, task)]
             np.testing.assert_allclose(line.get_ydata(), [0, *100 * rows["dissociation"]])
-            np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]], atol=1)
+            np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]])
         (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
         title, mean = axes.get_title().split("\n")
         assert title == mixture and mean.startswith(f"mean D {number(100 * area, 1)} % [")
@@ -242,6 +242,25 @@ def test_fractions_show_every_value_of_the_table():
         shown = at.loc[[(method, task) for method, task, _ in lines]]
         crossed = 100 * shown[shown["unpruned_at_chance"]]["dissociation"]
         np.testing.assert_allclose(np.sort(np.concatenate(crosses)), np.sort(crossed))
+
+
+def test_marks_on_the_border_of_bars_are_whole():
+    """Bars would end the axes at their feet, and cut marks there, were they saved so."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.bar([1], [0.2], 0.1, 0.5)
+    axes.plot([0, 1], [0.5, 0.7], "o")
+    assert axes.get_ylim()[0] == 0.5
+    style.save(figure, [], 60)
+    assert axes.get_ylim()[0] < 0.5
+
+
+def test_nothing_to_colour_has_no_bar():
+    figure = Figure()
+    first, second = figure.subplots(1, 2)
+    nothing, some = (axes.imshow([[np.nan, value]]) for axes, value in ((first, np.nan), (second, 1)))
+    assert style.colour_bar(figure, nothing, "points", ax=first) is None and len(figure.axes) == 2
+    assert style.colour_bar(figure, some, "points", ax=second).ax.get_ylabel() == "points"
 
 
 def test_reliability_shows_every_correlation():

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -122,3 +123,5 @@ def test_cells_are_scores_and_differences_by_partner():
     shade = axes.images[0].get_array()
     assert shade[0, 2] == pytest.approx(2) and shade[1, 1] == pytest.approx(-1)  # lost, gained
     assert axes.images[0].get_clim() == pytest.approx((-2, 2))
+    (axes,) = gains.draw_sharing(table[table["method"] != "single"].assign(difference=np.nan), metrics).axes
+    assert "difference" not in axes.get_xlabel(), "nothing to compare with, and no bar of colours"

@@ -6,8 +6,16 @@ import pytest
 
 from headspec.per_example import columns
 from headspec.plots.drawing.marks import unlearnt
-from headspec.statistics.chance import learnt_nothing, task_chances, warnings
+from headspec.statistics.chance import MARKS, SAYS, learnt_nothing, marks, task_chances, warnings
 from headspec.tasks.metrics import chance
+
+
+def test_a_row_has_one_mark_that_of_the_unpruned_model_before_that_of_a_pruned_one():
+    both = pd.DataFrame(
+        {"at_chance": [True, True, False, None], "unpruned_at_chance": [True, False, None, True]}
+    )
+    assert marks(both).tolist() == ["×", "†", "", "×"]
+    assert marks(both[["at_chance"]]).tolist() == ["†", "†", "", ""] and {*MARKS.values()} == {*SAYS}
 
 
 def test_tasks_of_which_nothing_is_learnt_are_named():

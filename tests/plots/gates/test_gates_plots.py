@@ -5,14 +5,15 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 
 from headspec.config import pruning_methods
 from headspec.config.runs import PrunedRun, Run
 from headspec.plots import kept_heads
-from headspec.plots.gates import draw_budgets, draw_learning, draw_overlap
+from headspec.plots.gates import MISSED, draw_budgets, draw_learning, draw_overlap
 from headspec.statistics.kept_heads import gates_table
-from support.figures import words
+from support.figures import labelled, words
 
 LABELS = pruning_methods.PRUNING_METHODS.labels(["whole", "importance", "l0", "subset"])
 PLACES = pruning_methods.PRUNING_METHODS.places(LABELS)
@@ -63,29 +64,31 @@ def test_lines_have_the_values_of_the_main_metrics_and_marks_of_what_was_missed_
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert lines["whole model"].get_ydata()[0] == pytest.approx(80)
     line = lines["importance, at once"]
-    assert line.get_xdata() == pytest.approx([2, 4], abs=0.2) and line.get_ydata() == pytest.approx([50, 60])
+    assert [*line.get_xdata()] == [2, 4] and line.get_ydata() == pytest.approx([50, 60])
     drawn = [one for one in axes.get_lines() if len(one.get_xdata())]
     hollow = [one for one in drawn if one.get_markerfacecolor() == "white"]
     assert hollow[0].get_xdata() == [5] and hollow[0].get_ydata() == pytest.approx([65])
     assert not {"subset"} & lines.keys()
-    crosses = [[one for one in axes.get_lines() if one.get_marker() == "x" and len(one.get_xdata())]
-               for axes in figure.axes]  # fmt: skip
-    assert [len(of_panel) for of_panel in crosses] == [0, 0, 0, 1, 1, 1]
-    (cross,) = crosses[3]
-    assert cross.get_xdata() == pytest.approx([2], abs=0.2) and cross.get_ydata() == pytest.approx([50])
+    pluses = [labelled(axes, MISSED) for axes in figure.axes]
+    assert [len(of_panel) for of_panel in pluses] == [0, 0, 0, 1, 1, 1]
+    (plus,) = pluses[3]
+    assert plus.get_xdata() == [2] and plus.get_ydata() == pytest.approx([50])
     texts = words(figure.legends[0].get_texts())
-    assert "crossed: gates missed their target" in texts and "after a task: unpruned model at chance" in texts
+    assert MISSED in texts and "after a task: unpruned model at chance" in texts
 
 
-def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
+def test_ways_that_keep_one_number_stand_at_it_with_whole_intervals_of_their_own_width():
     table = budgets_table()
     own = table["fraction"].isin([0.25, 1.0]) & table["scope"].eq("per_task")
     figure = draw_budgets(table[own].assign(value_low=-0.2, value_high=0.99), METRICS, LABELS, PLACES)
     assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
     for axes in figure.axes:
         at_once, l0 = (line for line in axes.get_lines() if line.get_label() in ("importance, at once", "L0"))
-        apart = axes.transData.transform([(line.get_xdata()[0], 0) for line in (at_once, l0)])
-        assert abs(np.diff(apart[:, 0])[0]) > at_once.get_markersize()
+        assert at_once.get_xdata() == l0.get_xdata() == [2]
+        upright = [lines for lines in axes.collections if isinstance(lines, LineCollection)]
+        assert [lines.get_segments()[0][:, 0].tolist() for lines in upright] == [[2, 2]] * 2
+        first, second = (lines.get_linewidth()[0] for lines in upright)
+        assert first > second > 0, "neither hides the other"
         assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] > 99, "a share is not below 0"
 
 

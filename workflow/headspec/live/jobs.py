@@ -1,5 +1,6 @@
 """The jobs of a run of the workflow, and how long the rest takes, by the plan and similar jobs."""
 
+import heapq
 import itertools
 import os
 import re
@@ -38,9 +39,14 @@ class LiveJob:
 
     @property
     def groups(self) -> Iterator[tuple[object, ...]]:
-        """Keys of similar jobs, closest first: by rule and model, by rule, by whether they run a model."""
+        """Keys of similar jobs, closest first.
+
+        By rule and model, by rule, by the first word of a rule (as of all figures), by whether they run a
+        model.
+        """
         yield self.rule, self.wildcards.get("model")
         yield (self.rule,)
+        yield (self.rule.partition("_")[0], "first word")
         yield (None if self.operations is None else self.operations > 0,)
 
 
@@ -61,8 +67,8 @@ class Forecast:
 def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
     """Return what is done of `jobs`, by their ids, and what is left at the time `now`.
 
-    Stages follow each other, each with as many jobs at once as it can run; a run lasts at least as long as
-    its longest chain of jobs. A job that has outlasted its expectation takes as long again.
+    Jobs start as soon as what they need is done and the machine has room. A job that has outlasted its
+    expectation takes as long again.
     """
     shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
     for job in jobs.values():
@@ -72,7 +78,6 @@ def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
     factors = {group: _median(each) for group, each in shown.items()}
     done, known = 0.0, True
     left: dict[int, float] = {}
-    waits: dict[str, list[float]] = {}
     for id, job in jobs.items():
         if job.taken is not None:
             done += job.taken
@@ -83,23 +88,38 @@ def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
         expected = job.planned * (1.0 if factor is None else factor)
         left[id] = abs(expected - spent) if job.left is None else job.left
         done += spent
-        waits.setdefault(job.rule, []).append(left[id])
-    widths = {jobs[id].rule: jobs[id].at_once for id in left}
-    stages = (sum(each) / min(len(each), widths[rule]) for rule, each in waits.items())
-    wall = max(sum(stages), _longest_chain(jobs, left)) if known else None
-    return Forecast(done, sum(left.values()), wall)
+    return Forecast(done, sum(left.values()), _wall(jobs, left) if known else None)
 
 
-def _longest_chain(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
-    """Return the seconds of the longest chain of jobs that need each other."""
-    ends: dict[int, float] = {}
-
-    def end(id: int) -> float:
-        if id not in ends:
-            ends[id] = left[id] + max((end(needed) for needed in jobs[id].needs if needed in left), default=0)
-        return ends[id]
-
-    return max(map(end, left), default=0.0)
+def _wall(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
+    """Return the seconds until the last job ends, each taking the share of the machine that it needs."""
+    waits = {id: sum(needed in left for needed in jobs[id].needs) for id in left}
+    followers: dict[int, list[int]] = {}
+    ready: dict[float, list[int]] = {}  # by share, in their order
+    running: list[tuple[float, int]] = []
+    for id in left:
+        for needed in jobs[id].needs:
+            followers.setdefault(needed, []).append(id)
+        if jobs[id].begun is not None:
+            running.append((left[id], id))
+        elif not waits[id]:
+            ready.setdefault(1 / jobs[id].at_once, []).append(id)
+    heapq.heapify(running)
+    room = 1.0 - sum(1 / jobs[id].at_once for _, id in running)
+    now = 0.0
+    while running or any(ready.values()):
+        for share, ids in sorted(ready.items(), reverse=True):
+            while ids and (share <= room + 1e-9 or not running):
+                id = heapq.heappop(ids)
+                heapq.heappush(running, (now + left[id], id))
+                room -= share
+        now, id = heapq.heappop(running)
+        room += 1 / jobs[id].at_once
+        for follower in followers.get(id, ()):
+            waits[follower] -= 1
+            if not waits[follower] and jobs[follower].begun is None:
+                heapq.heappush(ready.setdefault(1 / jobs[follower].at_once, []), follower)
+    return now
 
 
 def _shown(job: LiveJob, now: float) -> float | None:
