@@ -213,7 +213,7 @@ COLUMNS: list[Case] = [
     (columns(text=["[PAD]"] * 4), "cannot be held out of 1 distinct rows"),
     # labels
     (columns(label=not_utf8()), "Invalid UTF8 sequence at string index 0"),
-    (columns(label=[["x"]] * 4), ROW + "array("),
+    (columns(label=[["x"]] * 4), ROW + "['x'] in column"),
     (columns(label=[{"x": "a"}] * 4), ROW + "{'x': 'a'} in column 'label'"),
     (columns(label=[b"a"] * 4), ROW + "b'a' in column 'label'"),
     ({"t.csv": "text,label\na,\"['x', 'y']\"\nb,\"['x']\"\n"}, "row 1 of t.csv has ['x', 'y'] in column"),

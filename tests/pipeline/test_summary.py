@@ -108,7 +108,7 @@ def test_it_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monke
 
 def test_numbers_that_are_missing_or_at_chance_are_marked_as_in_figures():
     """A dash for a missing number, † for a pruned model at chance, × for an unpruned one."""
-    combined = dissociation(dissociation=-0.0003, at_chance=True)
+    combined = dissociation().assign(dissociation=-0.0003, at_chance=True)
     frozen = combined["method"] == "frozen"
     combined.loc[frozen, ["dissociation", "ci_low", "ci_high"]] = np.nan
     combined["unpruned_at_chance"] = frozen

@@ -139,7 +139,7 @@ function curves(found, at, labels, chance) {
     }));
 }
 
-/** Points of {x, y, low, high, index, hollow, words, act}, each with the number `mark` of its `name` below. */
+/** Points of {x, y, low, high, index, hollow, chance, words, act}, each with the number `mark` of its `name` below. */
 function scatter(points, labels) {
   const phone = PHONE.matches, width = phone ? 400 : 620, left = phone ? 42 : 56, top = 26, bottom = 348;
   const [legend, end] = key(points, left, width, bottom + 58), height = end + 12;
@@ -155,7 +155,7 @@ function scatter(points, labels) {
     points.map((point) => [
       missing(point.low) ? null : s("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), class: `range ${colour(point.index)}` }),
       mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}${point.hollow ? " hollow" : ""}`, "data-value": point.y }, point.words, point.act),
-      text(x(point.x) + 9, y(point.y) - 5, point.mark, { "aria-hidden": "true" })]));
+      text(x(point.x) + 9, y(point.y) - 5, `${point.mark} ${point.chance}`.trim(), { "aria-hidden": "true" })]));
 }
 
 const absent = (size, i) => Boolean(size.absent?.includes(i));

@@ -19,6 +19,8 @@ function studyView() {
 }
 
 const owner = (row, draws) => (draws.includes(row.pruned_for) ? row.pruned_for.replaceAll("_", " ") : row.pruned_for);
+/** The mark of a task of which the unpruned model has learnt nothing. */
+const unlearnt = (task) => (combined.some((row) => ofRun(row) && row.task === task && row.mark === "×") ? " ×" : "");
 function matrix(now) {
   const tasks = unique(pruned.filter(ofRun).map((row) => row.task)), draws = ["random", "random_by_layer"];
   const at = pruned.filter((row) => ofRun(row) && (row.pruned_for === "none" || (row.order !== "bottom" && Math.abs(row.fraction - now) < 1e-9)));
@@ -36,10 +38,10 @@ function matrix(now) {
       text(left + (j + 0.5) * wide, 59 + i * high, hundredths(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
-    note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads.",
+    note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads; ×, a task that the unpruned model has not learnt.",
     picture: picture(left + wide * tasks.length + 4, 46 + high * whose.length, "Pruning matrix",
       text(0, 24, "heads pruned of", { class: "label" }),
-      tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });
+      tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13) + unlearnt(task), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });
 }
 function mixtureView() {
   const controls = h("div", { class: "controls" }, groupChoices(combined), slider());
@@ -62,7 +64,7 @@ function mixtureView() {
     const random = of.filter((row) => row.pruned_for === "random");
     if (random.length) series.push({ name: "random", index: 5, dash: "1 4", points: random.map((row) => [row.fraction, row.mean, row.min, row.max]) });
     const drawn = !random.length ? "" : `Box: mean and range of random draws and seeds${random[0].n < base.n ? `, each on ${random[0].n} of ${base.n} examples` : ""}. `;
-    return panel({ id: `curve-${i}`, title: `${isolated(task)}: ${worded(of[0].metric)} as heads are pruned`,
+    return panel({ id: `curve-${i}`, title: `${isolated(task)}${unlearnt(task)}: ${worded(of[0].metric)} as heads are pruned`,
       note: `Means over seeds, in per cent. ${drawn}A task's heads have its colour. The upright line is at the slider.`,
       picture: curves(series, now, { title: `${task} against the fraction of heads pruned`, x: "heads pruned, per cent" }, of[0].chance), ...lined(of) });
   });

@@ -25,9 +25,9 @@ function similarityView() {
     trained.length > 1 ? choice("choose-method", "method", trained, state.method, (value) => show({ method: value })) : null,
     choice("choose-measure", "measure of similarity", measures, state.measure, (value) => show({ measure: value }))),
   mixtures.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure}), ${state.method}`,
-    note: "Points are mixtures of two tasks, with the interval of D, and open them." +
+    note: "Points are mixtures of two tasks, with the interval of D, and open them. " + CHANCES +
       (fit ? ` r = ${number(fit.pearson_r, 2)} over ${fit.n_pairs} pairs, ${pValue(fit.p_mantel)} by the Mantel test.` : ""),
-    picture: scatter(byD(mixtures).map((row, i) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row), mark: i + 1, name: row.mixture, hollow: Boolean(chance(row)),
+    picture: scatter(byD(mixtures).map((row, i) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row), mark: i + 1, name: row.mixture, hollow: Boolean(chance(row)), chance: chance(row),
       words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}${chanceWords(row)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})` }), ...lined(mixtures) }) : null,
   panel({ id: "tasks-similarity", title: `Similarity of every two tasks (${state.measure})`, note: "At most 1; the stronger the colour, the more alike. Mean over seeds.",
     picture: pairs(unique(of.flatMap((row) => [row.task_a, row.task_b])), alike, "Similarity of every two tasks"), ...lined(of) })];
