@@ -19,6 +19,7 @@ from headspec.explorer.finished import write_explorer
 from headspec.explorer.views import VIEWS
 from support.data.explored import HOSTILE, study
 from support.paths import ROOT
+from support.schemas import SCHEMAS
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.thorough]
@@ -229,6 +230,38 @@ def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, b
         assert other.locator("h2").inner_text() == "Heads"
         cells = other.locator(".cell.chosen").all()
         assert [cell.get_attribute("data-head") for cell in cells] == ["4"] * 6
+
+
+WRONG = """() => [...document.querySelectorAll("main svg")].flatMap((svg) => {
+    const box = svg.viewBox.baseVal;
+    const groups = [...svg.querySelectorAll("text.group")].map((node) => node.textContent);
+    const inside = (node) => {
+        const at = node.getBBox();
+        return at.y >= -1 && at.y + at.height <= box.height + 1;
+    };
+    return [...(/NaN|Infinity|undefined/.test(svg.outerHTML) ? ["no number"] : []),
+        ...(new Set(groups).size < groups.length ? ["a heading twice"] : []),
+        ...([...svg.querySelectorAll(".printed, .group, .point")].every(inside) ? [] : ["outside"])];
+})"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_missing_numbers_leave_no_hole_and_no_mark_in_any_view(browser, tmp_path, seed):
+    """Of random mixtures, or of all; each heading is there once, and what is drawn is inside its picture."""
+    folder = study(tmp_path / "results" / "small", tasks=("a", "b", "c", "d"))
+    rng = np.random.default_rng(seed)
+    for path in (folder / "tables").glob("*.parquet"):
+        frame = tables.read(path)
+        lost = rng.random(len(frame)) < (0.4, 0.8, 1)[seed]
+        values = [name for name in frame.select_dtypes(float) if name not in ("fraction", "p_holm")]
+        frame.loc[lost, values] = np.nan
+        tables.write(path, SCHEMAS[path.stem], frame, tables.footer(path))
+    address = write_explorer(folder).as_uri()
+    with opened(browser, address) as page:
+        for view in page.locator("nav a").all():
+            view.click()
+            page.wait_for_timeout(300)
+            assert not page.evaluate(WRONG), view.inner_text()
 
 
 def test_a_task_has_one_colour_in_all_mixtures(browser, tmp_path):

@@ -172,7 +172,8 @@ def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
     of = {"single": task, "tuned": mixture}.get(before, NO_MIXTURE)
     same = (probes["heads"] == "best") & (probes["method"] == before) & (probes["mixture"] == of)
     known = probes[same & (probes["task"] == task)]
-    return known.set_index(known["label"].fillna("all"))["accuracy"].reindex(rows.index)
+    by_label = known.groupby(known["label"].fillna("all"))["accuracy"].mean()
+    return by_label.reindex(rows.index)
 
 
 def _comparison(axes: Axes, rows: pd.DataFrame) -> None:
