@@ -99,4 +99,4 @@ def _variance_of_sets(values: Floats) -> float:
     sets, n = values.shape
     apart = values - values.mean(axis=0)
     of_examples = apart.var(axis=1, ddof=1).sum() / (sets - 1) / n
-    return max(float(values.mean(axis=1).var(ddof=1)) - of_examples, 0.0)
+    return max(float(values.mean(axis=1).var(ddof=1) - of_examples), 0.0)

@@ -212,7 +212,8 @@ class Evaluation:
         used = np.arange(self.n) % groups != np.arange(-1, groups)[:, None]  # first all
         whole, *without = resampled_scores(self.metric, self._labels, by_set, used)
         apart: Floats = (1 - groups) * np.transpose(without)
-        return apart - apart.mean(axis=1, keepdims=True) + whole[:, None]
+        moved: Floats = apart - apart.mean(axis=1, keepdims=True) + whole[:, None]
+        return moved
 
     @property
     def bounds(self) -> tuple[float, float] | None:
