@@ -99,9 +99,10 @@ def whole_joint(names: Iterable[str], name: str) -> str:
     """Return the mark in a name; with the spaces around it if it has them in all `names`."""
     match = MARKS.search(name)
     assert match is not None
-    mark = match[0].strip() or match[0]
+    whole: str = match[0]
+    mark = whole.strip() or whole
     every = {joint for other in names for joint in MARKS.findall(other) if joint.strip() == mark}
-    return match[0] if len(every) == 1 else mark
+    return whole if len(every) == 1 else mark
 
 
 def _candidates(name: str) -> set[str]:

@@ -5,9 +5,11 @@ The skeleton is that of Unicode's technical standard 39, by its table of confusa
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
 
 import regex
 
@@ -17,19 +19,31 @@ UNSEEN = regex.compile(r"\p{DI}|\p{Cf}")
 BETWEEN = regex.compile(r"(?<!\p{N})[\p{P}\p{Z}\p{Cc}](?!\p{N})")
 
 
+class Group(NamedTuple):
+    """Names, and all of their forms."""
+
+    names: list[str]
+    forms: set[str]
+
+
 def alike(names: Iterable[str]) -> list[list[str]]:
     """Return groups of at least two names that have one of their `forms` in common, in order."""
     names = list(names)
-    groups: dict[str, list[str]] = {}
+    confusable = not "".join(names).isascii()
+    groups: dict[str, Group] = {}
     for name in names:
-        own = forms(name, confusable=not "".join(names).isascii())
-        merged = [group for group in {id(groups[one]): groups[one] for one in own if one in groups}.values()]
-        group = [*sum(merged, []), name]
-        groups |= dict.fromkeys([one for one, other in groups.items() if other in merged] + own, group)
-    return [group for group in {id(group): group for group in groups.values()}.values() if len(group) > 1]
+        own = forms(name, confusable)
+        met = {id(groups[one]): groups[one] for one in own if one in groups}.values()
+        group = Group(
+            [*itertools.chain(*(one.names for one in met)), name], own.union(*(one.forms for one in met))
+        )
+        groups |= dict.fromkeys(group.forms, group)
+    return [
+        group.names for group in {id(one): one for one in groups.values()}.values() if len(group.names) > 1
+    ]
 
 
-def forms(name: str, confusable: bool = True) -> list[str]:
+def forms(name: str, confusable: bool = True) -> set[str]:
     """Return the letters, digits and symbols of a name in one case, with one of those that look alike.
 
     Capitals look like others than small letters do. Without `confusable`, the form of ASCII names among
@@ -38,8 +52,8 @@ def forms(name: str, confusable: bool = True) -> list[str]:
     written = " ".join(_composed(name).split())
     letters = BETWEEN.sub("", written) or written
     if not confusable:
-        return [_folded(letters)]
-    return [_folded(skeleton(letters)), _folded(skeleton(_folded(letters)))]
+        return {_folded(letters)}
+    return {_folded(skeleton(letters)), _folded(skeleton(_folded(letters)))}
 
 
 def skeleton(text: str) -> str:

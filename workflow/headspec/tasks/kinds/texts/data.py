@@ -106,8 +106,8 @@ class Regression(Texts):
             raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))
         numbers = pd.to_numeric(labels, errors="coerce").astype(float)
         size = numbers.abs()
-        wrong = {
-            "finite numbers": ~np.isfinite(numbers),
+        wrong: dict[str, pd.Series] = {
+            "finite numbers": pd.Series(~np.isfinite(numbers), index=stored.index),
             f"numbers up to {LARGEST:g}, whose squares float32 can hold": size > LARGEST,
             f"0 or numbers from {SMALLEST:.1e} on, which float32 can hold": (size > 0) & (size < SMALLEST),
         }
