@@ -93,7 +93,7 @@ def test_pairs_that_are_no_two_texts_are_left_out_and_counted(here):
         "tasks.t: 52 of 60 training rows in t.jsonl (3 have no two different texts, 5 are"
     )
     frame.loc[::2, "sentence_bad"] = frame["sentence_good"]
-    with pytest.raises(DataError, match=r"row 1 of t.jsonl has the same text .* up to 10% are left out"):
+    with pytest.raises(DataError, match=r"row 1 of t.jsonl has the same text .* up to 10 % are left out"):
         read(frame, type="minimal_pairs")
 
 

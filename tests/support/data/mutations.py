@@ -195,6 +195,6 @@ def magnitudes(rng: Random) -> Changed:
     wrong = rng.choice([1, -1]) * 10.0 ** rng.choice([rng.randint(19, 300), -rng.randint(38, 300)])
     cells = [*numbers[:-1], wrong]
     if rng.random() < 0.5:
-        offset = 10.0 ** rng.randint(8, 17)
+        offset = 10.0 ** rng.randint(8, 15)
         cells = [number + offset for number in numbers]
     return Changed(table, _cells(replace(table, cells=cells), rng))

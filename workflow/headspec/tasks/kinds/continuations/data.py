@@ -48,7 +48,7 @@ def differing(pairs: pd.DataFrame, names: list[str], key: str, where: str) -> pd
         what = "an empty text" if empty[row] else "the same text"
         raise DataError(
             f"{key}: row {row + 1} of {where} has {what} in {listing(names)}, expected two that differ "
-            f"({wrong.sum()} of {len(wrong)} rows; up to {FEW:.0%} are left out)"
+            f"({wrong.sum()} of {len(wrong)} rows; up to {100 * FEW:g} % are left out)"
         )
     return ~wrong
 
