@@ -87,6 +87,24 @@ def test_classes_are_files_with_a_text_in_each_line_or_folders_with_a_text_in_ea
         assert rows("x")["train"][-1] == ("caf\ufffd", "pos")
 
 
+def test_folders_of_classes_may_be_in_folders_of_splits(here):
+    texts = {
+        "train/neg/1.txt": "bad",
+        "train/pos/1.txt": "good",
+        "test/neg/1.txt": "poor",
+        "test/pos/1.txt": "fine",
+    }
+    written("x", {**texts, "train/pos/README": "about", "train/urls.txt": "http"})
+    assert rows("x", validation_split="test") == {
+        "train": [("bad", "neg"), ("good", "pos")],
+        "validation": [("poor", "neg"), ("fine", "pos")],
+    }
+    assert readers.notes(Task(source="x", validation_split="test"), "tasks.t") == [
+        "tasks.t: left out, beside its classes: urls.txt",
+        "tasks.t: left out, beside its texts: pos/README",
+    ]
+
+
 def test_parallel_files_are_columns(here):
     files: Files = {"train.en": "a dog\nno\n", "train.de": "ein Hund\nnein\n", "val.en": "yes\nso\n"}
     written("x", files | {"val.de.gz": gzip.compress(b"ja\nso\n"), "README.md": ""})

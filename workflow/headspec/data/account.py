@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WHY = {
     "unlabelled": "have no label",
     "same": "have no two different texts",
+    "blank": "have a word of white space",
     "empty": "have an empty text",
     "duplicate": "repeat the text of another row",
     "in_further": "have texts of a further split",
@@ -27,7 +28,7 @@ WHY = {
     "held_out": "are held out for validation",
 }
 #: why they are left out of all splits; any number is told before a run, of others only many
-EVERYWHERE = ("unlabelled", "same")
+EVERYWHERE = ("unlabelled", "same", "blank")
 #: classes of a split in a line
 SHOWN = 12
 

@@ -16,7 +16,8 @@ from headspec.data import joints, lookalikes
 from headspec.data.lookalikes import UNSEEN
 from headspec.data.quality import rows_of
 from headspec.data.sources.columns import literal
-from headspec.data.sources.split_files import SPLITS
+from headspec.data.sources.entries import SPLITS
+from headspec.data.sources.formats.options import NOTES
 from headspec.errors import listing, shown
 from headspec.tasks import data
 
@@ -70,6 +71,12 @@ class Reading:
 def odd(reading: Reading) -> list[str]:
     """Return what all rules find, each with the key of the config that it is about."""
     return [f"{reading.key}{line}" for rule in RULES for line in rule(reading)]
+
+
+def read_otherwise(reading: Reading) -> Iterator[str]:
+    """How files are read if it is not as their endings say."""
+    for note in dict.fromkeys(note for rows in reading.rows.values() for note in rows.attrs.get(NOTES, ())):
+        yield f".source: {note}"
 
 
 def missing(reading: Reading) -> Iterator[str]:
@@ -201,6 +208,7 @@ def unprinted(reading: Reading) -> Iterator[str]:
 
 #: rules in the order of what they tell
 RULES: tuple[Callable[[Reading], Iterator[str]], ...] = (
+    read_otherwise,
     missing,
     alike,
     joined,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from headspec.data import odd, overlap, quality, splits
 from headspec.data.pairs import pair
+from headspec.data.sources.formats.options import NOTES
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
@@ -112,6 +113,7 @@ class Prepared:
         - rows: read and kept by the filter; 0 for a held-out validation split
         - unlabelled: dropped, the label is one of the key `unlabelled`; only with this key
         - same: dropped, no two different texts or answers; only of continuations
+        - blank: dropped, a word is white space; only of sentences
         - empty: dropped, a text is empty
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: duplicates whose label differs from that of the earlier row
@@ -268,7 +270,8 @@ def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dic
         "duplicate": int(duplicate.sum()),
         "conflicting": int((full["label"] != first_label).sum()),
     }
-    return full[~duplicate], counts | {str(name): n for name, n in frame.attrs.items()}
+    numbers = {str(name): n for name, n in frame.attrs.items() if name != NOTES}
+    return full[~duplicate], counts | numbers
 
 
 def _held_out(name: str, task: Task, n: int) -> int:

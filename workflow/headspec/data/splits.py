@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from headspec.data.sources import columns, readers
 from headspec.data.sources.formats import registry
+from headspec.data.sources.formats.options import NOTES
 from headspec.data.sources.split_files import match_split
 from headspec.errors import DataError
 from headspec.tasks import data
@@ -35,14 +35,14 @@ def text_columns(task: Task) -> dict[str, str]:
         train = held.get(match_split(task.train_split, held) or "")
         if train is None or train.layout != "tables":
             return {}
-        options = readers.options(task, "source")
+        options = readers.options(task, "source", train.part)
         present = registry.names(train.files[0], options)
         if task.text_a in present or "text_a" not in present:
             return {}
         if "text_b" in task.model_fields_set or "text_b" not in present:
             return {"text_a": "text_a"}
         second = registry.table(train.files, lambda _: ["text_b"], options)["text_b"]
-    except (DataError, KeyError, pa.ArrowException, OSError, ValueError, csv.Error):
+    except (DataError, KeyError, pa.ArrowException, OSError, ValueError):
         return {}
     return {"text_a": "text_a"} | ({"text_b": "text_b"} if columns.to_text(second).notna().any() else {})
 
@@ -130,13 +130,12 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 def _rows(task: Task, key: str, where: str, kept: pd.DataFrame) -> pd.DataFrame:
     """Return the checked rows of a split that have a label; `attrs` counts the others."""
     kind = data.reader(task.type)
-    if not task.unlabelled:
-        return kind.rows(kept, task, key, where)
-    without = columns.unlabelled(kept, kind.columns(task), task.unlabelled)
-    if without.all():
+    without = columns.unlabelled(kept, kind.columns(task), task.unlabelled) if task.unlabelled else None
+    if without is not None and without.all():
         raise DataError(f"{key}.unlabelled: none of {len(kept)} rows of {where} has a label")
-    rows = kind.rows(kept[~without], task, key, where)
-    rows.attrs["unlabelled"] = int(without.sum())
+    rows = kind.rows(kept if without is None else kept[~without], task, key, where)
+    rows.attrs |= {} if without is None else {"unlabelled": int(without.sum())}
+    rows.attrs[NOTES] = kept.attrs.get(NOTES, [])
     return rows
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: separates the items of a text; other kinds of spaces belong to them
 SPACES = re.compile(r"[ \t\r\n]+")
+WHOLE = re.compile(r"[+-]?\d+")
 #: Python tokens that are values
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
 #: names before the values that numpy and Python write
@@ -102,6 +103,13 @@ def list_items(cell: Any) -> list[Any]:
     if isinstance(cell, LISTS):
         return list(cell)
     raise ValueError(f"it has {cell!r}, expected a list")
+
+
+def whole(value: Any) -> int:
+    """Return a whole number, which may be written as 29.0 or "29"; ValueError for others."""
+    if isinstance(value, bool) or not WHOLE.fullmatch(text := as_text(value)):
+        raise ValueError(f"{shown(value)} is not a whole number")
+    return int(text)
 
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:

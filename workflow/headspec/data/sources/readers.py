@@ -8,6 +8,7 @@ A source is ``package:<import name>/<path>`` (data in an installed package),
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +17,10 @@ import pandas as pd
 
 from headspec.config.sources import distribution, locate
 from headspec.data.sources import split_files, text_files
+from headspec.data.sources.entries import VALIDATION, SplitFiles
 from headspec.data.sources.formats import conll, delimited, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.hub import hub_dataset
-from headspec.data.sources.split_files import VALIDATION, SplitFiles
 from headspec.errors import DataError, listing, nearest
 from headspec.provenance import user_files
 from headspec.tasks import data
@@ -37,7 +38,10 @@ LONGEST = 40  # characters of a name in a message; without a header line, the na
 def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     """Return the columns of a split that a task uses, as `readers.read_split`."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
-    return READERS[held.layout](task, key, held, labelled)
+    frame = READERS[held.layout](task, key, held, labelled)
+    present = list(frame)
+    wanted = {column: _matching(column, present) for _, column in _wanted(task, key, labelled, present)}
+    return frame.rename(columns={name: column for column, name in wanted.items() if name is not None})
 
 
 def check_options(task: Task, key: str, name: str, ending: str) -> None:
@@ -51,10 +55,10 @@ def check_options(task: Task, key: str, name: str, ending: str) -> None:
         raise DataError(f"{key}.encoding: has no effect on {name}, which is not text; expected none")
 
 
-def options(task: Task, key: str) -> Options:
-    """Return how to read the tables of a task."""
+def options(task: Task, key: str, part: str | None = None) -> Options:
+    """Return how to read the tables of a task; `part` is that of `SplitFiles`."""
     texts = tuple(column for column in (task.text_a, task.text_b) if column)
-    return Options(f"{key}.source", task.encoding, task.columns, task.delimiter, texts)
+    return Options(f"{key}.source", task.encoding, task.columns, task.delimiter, texts, part)
 
 
 def _numbered(columns: Sequence[str], where: str) -> str:
@@ -74,6 +78,24 @@ def needed_columns(
 ) -> list[str]:
     """Return the columns to read, which must be `present`; `advice` says why a first line lacks them."""
     present = list(present)
+    wanted = _wanted(task, key, labelled, present)
+    found = {column: _matching(column, present) for _, column in wanted}
+    shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
+    hint = advice(present, {*found}) if advice and not any(found.values()) else ""
+    named = [column for column in present if not column.startswith("#")]
+    missing = [
+        f"{where}: no column '{column}' in {name}; it has {listing(shown)}."
+        f"{hint or _numbered(named, where) or nearest(column, named)}"
+        for where, column in wanted
+        if found[column] is None
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
+    return [name for name in found.values() if name is not None]
+
+
+def _wanted(task: Task, key: str, labelled: bool, present: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the columns that a task uses, each with the key that names it."""
     wanted = [(f"{key}.text_a", task.text_a)]
     if task.text_b is not None:
         wanted.append((f"{key}.text_b", task.text_b))
@@ -83,23 +105,23 @@ def needed_columns(
         wanted += [(f"{key}.filter", column) for column in task.filter]
     elif INDEX in present:
         wanted.append((key, INDEX))
-    shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
-    names = {column for _, column in wanted}
-    hint = advice(present, names) if advice and not names & {*present} else ""
-    named = [column for column in present if not column.startswith("#")]
-    missing = [
-        f"{where}: no column '{column}' in {name}; it has {listing(shown)}."
-        f"{hint or _numbered(named, where) or nearest(column, named)}"
-        for where, column in wanted
-        if column not in present
-    ]
-    if missing:
-        raise DataError("\n".join(missing))
-    return list(dict.fromkeys(column for _, column in wanted))
+    return wanted
+
+
+def _matching(column: str, present: Sequence[str]) -> str | None:
+    """Return the name of a column, or the only one that differs by white space and invisible characters."""
+    alike = [name for name in present if _bare(name) == _bare(column)]
+    return column if column in present else alike[0] if len(alike) == 1 else None
+
+
+def _bare(name: str) -> str:
+    """Return a name without invisible characters, and white space around it."""
+    composed = unicodedata.normalize("NFC", name)
+    return "".join(character for character in composed if unicodedata.category(character) != "Cf").strip()
 
 
 def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    file, read_as = held.files[0], options(task, key)
+    file, read_as = held.files[0], options(task, key, held.part)
     header = text_files.ending(file) in HEADERS and not task.columns
     advice = functools.partial(delimited.advice, path=file, options=read_as) if header else None
     choice = functools.partial(needed_columns, task, key, name=held.name, labelled=labelled, advice=advice)
@@ -118,7 +140,8 @@ def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
 
 
 def _class_folders(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    names = needed_columns(task, key, ("text", "label"), held.name, labelled)
+    present = ("text", "label") if held.layout == "folders" else ("text",)
+    names = needed_columns(task, key, present, held.name, labelled)
     # a byte in another encoding in one of many files should not refuse all, unless the config names one
     errors = "strict" if task.encoding else "replace"
     texts = [_text(file, task, key, errors).replace("\r\n", "\n").strip() for file in held.files]
@@ -133,7 +156,8 @@ def _class_files(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.D
     return pd.DataFrame(rows, columns=["text", "label"], dtype="str")[names]
 
 
-READERS = {"tables": _tables, "columns": _parallel, "folders": _class_folders, "classes": _class_files}
+READERS = {"tables": _tables, "columns": _parallel, "classes": _class_files}
+READERS |= dict.fromkeys(("folders", "texts"), _class_folders)
 
 
 def _lines(file: Path, task: Task, key: str) -> list[str]:
@@ -212,10 +236,7 @@ def notes(task: Task, key: str) -> list[str]:
             f"{listing(others)}: to validate on one, name it in {key}.validation_split"
         )
     if not _is_hub(task):
-        path = locate(str(task.source), f"{key}.source")
-        held = local_splits(task, key).values()
-        beside = [name for files in held for name in split_files.unread_files(path, files)]
-        lines += [f"{key}: left out, beside its classes: {listing(beside)}"] if beside else []
+        lines += [f"{key}: {note}" for held in local_splits(task, key).values() for note in held.notes]
     return lines
 
 

@@ -2,41 +2,19 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from headspec.data.sources.formats import conll
+from headspec.data.sources import text_folders
+from headspec.data.sources.entries import SHOWN, SPLITS, TRAIN, VALIDATION, SplitFiles, inside, is_table
+from headspec.data.sources.formats import json_rows
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
 from headspec.errors import DataError, listing
 
-TRAIN = "train"
-#: names of validation splits, the default first
-VALIDATION = ("validation", "val", "valid", "dev", "development")
-#: folders with these names contain the files of one split
-SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
 #: name of a part of a table, as the hub stores it
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(-[0-9a-f]{16})?")
 #: name of a treebank or a part of one, as in Universal Dependencies
 TREEBANK = re.compile(r"(?P<bank>.+-ud)-(?P<split>train|dev|test)(-.+)?")
-#: files that describe the tables beside them
-METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
-DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
-SHOWN = 4  # names in a message
-
-
-@dataclass(frozen=True)
-class SplitFiles:
-    """The files of a split, sorted, and their name for messages.
-
-    Layouts are ``tables``: rows, one file after another; ``columns``: a column of lines in each, named by its
-    ending; ``folders``: a text in each, with the folder's name as class; ``classes``: a text in each line,
-    with the file's name as class.
-    """
-
-    layout: str
-    files: tuple[Path, ...]
-    name: str
 
 
 def find_splits(
@@ -48,8 +26,10 @@ def find_splits(
     something else, several tables of a split, or only some parts of one.
     """
     if not path.is_dir():
-        return {split: SplitFiles("tables", (path,), path.name)}
-    files, folders = _inside(path, key)
+        parts = json_rows.parts(path) if FORMATS.get(ending(path), ("", None))[1] is json_rows else ()
+        several = {part: SplitFiles("tables", (path,), f"{path.name} ({part})", part) for part in parts}
+        return several or {split: SplitFiles("tables", (path,), path.name)}
+    files, folders = inside(path, key)
     _check_not_saved(path, files, key)
     splits = _tables(path, files, key, columns)
     for folder in folders:
@@ -58,7 +38,7 @@ def find_splits(
             if other := match_split(split, splits):
                 raise _several(key, path, other, [splits[other].name, table.name])
             splits[split] = table
-    return splits or {split: _classes(path, files, folders, key)}
+    return splits or text_folders.find(path, files, folders, key, split)
 
 
 def match_split(split: str, present: Collection[str]) -> str | None:
@@ -79,33 +59,6 @@ def match_validation(
     return usual[0] if usual else None
 
 
-def unread_files(path: Path, held: SplitFiles) -> list[str]:
-    """Return names of files beside those of classes, which are not read."""
-    beside = _inside(path)[0] if held.layout in ("folders", "classes") else []
-    return [file.name for file in beside if file not in held.files]
-
-
-def _inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
-    """Return sorted visible files and folders in a folder; raise DataError for pipes and broken links."""
-    files: list[Path] = []
-    folders: list[Path] = []
-    for entry in sorted(path.iterdir()):
-        if entry.is_dir():
-            folders += [entry] if not entry.name.startswith((".", "_")) else []
-        elif not entry.name.startswith("."):
-            if not entry.is_file():
-                raise DataError(
-                    f"{key}: '{entry.name}' in {path}/ is neither a file nor a folder; expected files, and "
-                    "links to them"
-                )
-            files.append(entry)
-    return files, folders
-
-
-def _is_table(file: Path) -> bool:
-    return ending(file) in FORMATS and file.name not in METADATA
-
-
 def _part(file: Path) -> re.Match[str] | None:
     """Match the name of a part of a table, as the hub and Universal Dependencies name it."""
     stem = uncompressed(file).stem
@@ -114,7 +67,7 @@ def _part(file: Path) -> re.Match[str] | None:
 
 def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, SplitFiles]:
     """Return the table of each split, whole or in parts, or its parallel files."""
-    beside = {file for file in files if not _is_table(file)}
+    beside = {file for file in files if not is_table(file)}
     parallel = {uncompressed(file).stem for file in beside if ending(file)[1:] in columns}
     by_split: dict[str, list[Path]] = {}
     names: dict[str, str] = {}
@@ -162,9 +115,9 @@ def _documents(folder: Path, key: str) -> SplitFiles | None:
     """Return the tables in a folder named as a split or table, or None if it has other files."""
     if folder.name.casefold() not in SPLITS and ending(folder) not in FORMATS:
         return None
-    files, folders = _inside(folder, key)
+    files, folders = inside(folder, key)
     files = [file for file in files if not file.name.startswith("_")]  # such as _SUCCESS
-    if folders or not files or not all(_is_table(file) for file in files):
+    if folders or not files or not all(is_table(file) for file in files):
         return None
     stems = [uncompressed(file).stem for file in files]
     if len({ending(file) for file in files}) > 1 or len({*stems}) < len(stems):
@@ -175,46 +128,6 @@ def _documents(folder: Path, key: str) -> SplitFiles | None:
     _check_parts(key, files)
     what = f" ({len(files)} files)" if len(files) > 1 else files[0].name
     return SplitFiles("tables", tuple(files), f"{folder.name}/{what}")
-
-
-def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> SplitFiles:
-    """Return a folder per class with a file per text, or a file per class with a line per text."""
-    name = path.name or str(path)
-    by_class = {folder: _inside(folder, key) for folder in folders}
-    for folder, (texts, inner) in sorted(by_class.items(), key=lambda item: item[0].name != TRAIN):
-        _check_texts(folder, texts, inner, key)
-    if any(texts for texts, _ in by_class.values()):
-        inside = tuple(file for texts, _ in by_class.values() for file in texts)
-        return SplitFiles("folders", inside, f"{name}/ (a folder of text files per class)")
-    lines = [file for file in files if ending(file) == ".txt" and not DESCRIPTION.match(file.name)]
-    splits = [file.name for file in lines if uncompressed(file).stem.casefold() in SPLITS]
-    if len(lines) > 1 and not splits:
-        return SplitFiles("classes", tuple(lines), f"{name}/ (a file of texts per class)")
-    present = [*(f"{folder.name}/" for folder in folders), *(file.name for file in files)]
-    hint = f" If {splits[0]} has a line per word, end its name in {conll.COLUMNS}." if splits else ""
-    raise DataError(
-        f"{key}: {name}/ holds {listing(present)}, and has neither a table per split ({listing(FORMATS)}) "
-        f"nor a subfolder of text files, or a .txt file of lines, per class.{hint}"
-    )
-
-
-def _check_texts(folder: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> None:
-    """Raise DataError if a folder that should have the texts of a class holds tables, archives or folders."""
-    place = f"{folder.parent.name}/{folder.name}"
-    if tables := [file for file in files if _is_table(file)]:
-        title, names = FORMATS[ending(tables[0])][0], listing((table.name for table in tables), 1)
-        raise DataError(
-            f"{key}: {place} holds {title} files ({names}), not the texts of a class; for these tables, "
-            f"the source is {folder}"
-        )
-    if folders:
-        inner = listing((f"{each.name}/" for each in folders), SHOWN)
-        raise DataError(
-            f"{key}: {place} holds folders ({inner}), not the texts of a class; if these are classes, "
-            f"the source is {folder}"
-        )
-    if archive := next((file.name for file in files if file.suffix.lower() in ARCHIVES), None):
-        raise DataError(f"{key}: {place} holds {archive}, not the texts of a class; unpack it")
 
 
 def _check_not_saved(path: Path, files: Sequence[Path], key: str) -> None:

@@ -17,6 +17,11 @@ MARK = "\ufeff"
 #: a carriage return inside a line: no line feed follows it or the returns after it
 RETURN = re.compile(r"\r(?!\r*(?:\n|\Z))")
 START = 1 << 20  # bytes of a file's beginning, uncompressed
+#: what Git LFS and git-annex leave in place of large files, in a clone without these, by how to get them
+POINTERS = {
+    "git lfs pull": re.compile(rb"version https://git-lfs"),
+    "git annex get": re.compile(rb"\S*/annex/objects/"),
+}
 
 
 def uncompressed(path: Path) -> Path:
@@ -34,6 +39,7 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
 
     Raise DataError, which names `key`, at the first byte that does not fit the encoding, by default UTF-8.
     """
+    check_pointer(path, key)
     with _open(path) as file:
         data = file.read()
     try:
@@ -42,6 +48,16 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
         line = data.count(b"\n", 0, error.start) + 1
         problem = f"{key}: line {line} of {path.name} has the byte 0x{data[error.start]:02X}, which is no"
         raise DataError(f"{problem} {encoding or 'UTF-8'}{_advice(key, data)}") from None
+
+
+def check_pointer(path: Path, key: str) -> None:
+    """Raise DataError, which names `key`, for what is in place of a large file in a clone without it."""
+    with open(path, "rb") as file:
+        start = file.read(256)
+    for command, pointer in POINTERS.items():
+        if pointer.match(start):
+            called = "Git LFS" if "lfs" in command else "git-annex"
+            raise DataError(f"{key}: {path.name} is a pointer of {called}; expected its file, by {command}")
 
 
 def read_start(path: Path, encoding: str | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from headspec.data.sources import text_files
-from headspec.data.sources.formats.options import Choice, Options, filled
+from headspec.data.sources.formats.options import NOTES, Choice, Options, filled
 from headspec.errors import DataError
 
 CONLLU, COLUMNS = ".conllu", ".conll"
@@ -31,10 +31,11 @@ Line = tuple[int, list[str]]
 
 
 class Sentence(NamedTuple):
-    """Lines of words in a file, with their numbers from 1."""
+    """Lines of words in a file, with their numbers from 1; of column files, also lines before with ``# ``."""
 
     name: str | None
     lines: list[tuple[int, str]]
+    above: Sequence[tuple[int, str]] = ()
 
 
 def names(path: Path, options: Options) -> list[str]:
@@ -42,7 +43,7 @@ def names(path: Path, options: Options) -> list[str]:
     lines = text_files.lines(text_files.read_start(path, options.encoding), f"{options.key}: {path.name}")
     conllu = _holds_conllu(path, lines)
     first = next(sentences(lines, conllu), None)
-    return [*_places(path, conllu, len(_cells(first)[0][1])), LINE, NAME] if first else []
+    return [*_places(path, conllu, len(_cells(first.lines)[0][1])), LINE, NAME] if first else []
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
@@ -74,7 +75,9 @@ def read_sentences(
     lines = text_files.lines(text, f"{key}: {path.name}")
     conllu = _holds_conllu(path, lines)
     parsed = list(sentences(lines, conllu))
-    cells = [_cells(sentence, conllu or "\t" in parsed[0].lines[0][1]) for sentence in parsed]
+    tabs = conllu or (bool(parsed) and "\t" in parsed[0].lines[0][1])
+    cells = [_cells(sentence.lines, tabs) for sentence in parsed]
+    notes = [] if conllu else _with_signs(parsed, cells, tabs, path)
     widths = [WIDTH] * len(cells) if conllu else _widths(cells)
     file = f"{key}: line {{}} of {path.name} has"
     words = [_words(lines, width, conllu, file) for lines, width in zip(cells, widths, strict=True)]
@@ -87,31 +90,60 @@ def read_sentences(
     }
     first = [line[0] for lines in cells for _, line in lines] if conllu else []
     counts = {name: sum(map(bool, map(pattern.fullmatch, first))) for name, pattern in NO_WORDS.items()}
-    return pd.DataFrame({name: columns[name] for name in chosen}), counts if conllu else {}
+    frame = pd.DataFrame({name: columns[name] for name in chosen})
+    frame.attrs[NOTES] = notes
+    return frame, counts if conllu else {}
+
+
+def _with_signs(parsed: Sequence[Sentence], cells: list[list[Line]], tabs: bool, path: Path) -> list[str]:
+    """Add words that are a number sign to sentences that begin with them, and return notes.
+
+    Such a line is like a comment, but has the columns of its sentence, and other words end in the same cell.
+    """
+    known = {line[-1] for sentence in cells for _, line in sentence}
+    comments: list[tuple[int, str]] = []
+    for sentence, words in zip(parsed, cells, strict=True):
+        width = len(words[0][1])
+        for number, line in reversed(_cells(sentence.above, tabs)):
+            if line[0] != "#" or len(line) != width or width < 2:
+                break
+            if line[-1] not in known:
+                comments.append((number, " ".join(line)))
+                break
+            words.insert(0, (number, line))
+    if not comments:
+        return []
+    number, first = min(comments)
+    return [
+        f"{len(comments)} lines of {path.name} that begin with # are taken for comments, though they have as "
+        f"many columns as words; the first is line {number}, '{first}'"
+    ]
 
 
 def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
     """Yield sentences, which empty lines end; in column files, comments are only before the first word."""
     name: str | None = None
     words: list[tuple[int, str]] = []
+    above: list[tuple[int, str]] = []
     for number, line in enumerate(itertools.chain(lines, [""]), 1):
         if conllu and line.startswith("#"):
             label, _, value = line[1:].partition("=")
             name = value.strip() if label.strip() == "sent_id" else name
         elif not conllu and line.startswith("# ") and not words:
-            continue
+            above.append((number, line))
         elif line.strip() and (conllu or not DOCUMENT.match(line)):
             words.append((number, line))
-        elif words:
-            yield Sentence(name, words)
-            name, words = None, []
+        elif words or above:
+            if words:
+                yield Sentence(name, words, above)
+            name, words, above = None, [], []
 
 
 def _holds_conllu(path: Path, lines: Iterable[str]) -> bool:
     """Return whether a file has the ending of CoNLL-U, or words of its first sentence have its numbers."""
     if text_files.ending(path) == CONLLU:
         return True
-    cells = [line for _, line in _cells(next(sentences(lines, True), Sentence(None, [])), True)]
+    cells = [line for _, line in _cells(next(sentences(lines, True), Sentence(None, [])).lines, True)]
     numbers = [line[0] for line in cells if not any(p.fullmatch(line[0]) for p in NO_WORDS.values())]
     ten = all(len(line) >= WIDTH and not any(line[WIDTH:]) for line in cells)
     return ten and bool(numbers) and numbers == [str(i) for i in range(1, len(numbers) + 1)]
@@ -124,15 +156,15 @@ def _places(path: Path, conllu: bool, width: int) -> dict[str, int]:
     return fields | (numbers if text_files.ending(path) != CONLLU else {})
 
 
-def _cells(sentence: Sentence, tabs: bool | None = None) -> list[Line]:
-    """Return the cells of a sentence's lines, by default between tabs if its first line has one.
+def _cells(lines: Sequence[tuple[int, str]], tabs: bool | None = None) -> list[Line]:
+    """Return the cells of lines, by default between tabs if the first has one.
 
     Non-ASCII spaces belong to cells.
     """
-    tabs = "\t" in sentence.lines[0][1] if tabs is None else tabs
+    tabs = bool(lines) and "\t" in lines[0][1] if tabs is None else tabs
     return [
         (number, [cell.strip(" ") for cell in line.split("\t")] if tabs else re.split(" +", line.strip(" ")))
-        for number, line in sentence.lines
+        for number, line in lines
     ]
 
 

@@ -1,78 +1,63 @@
-"""CSV, quoted as in RFC 4180, and TSV without quotes; other delimiters if the config names them."""
+"""CSV and TSV, in the dialect of their quotes; other delimiters if the config names them."""
 
-import csv
-import functools
-import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from headspec.data.sources import text_files
-from headspec.data.sources.formats.options import BLOCK, Choice, Options, filled, frame
+from headspec.data.sources.formats import dialects
+from headspec.data.sources.formats.dialects import PLAIN, RFC4180, Quoted, Rows
+from headspec.data.sources.formats.options import NOTES, Choice, Options, filled
 from headspec.errors import DataError, listing, nearest
 
-TAB, QUOTE = "\t", '"'
-#: characters that no text has, for carriage returns inside texts, which pyarrow takes for ends of lines
-PRIVATE = range(0xE000, 0xF900)
+TAB = "\t"
 #: delimiters that a header line is searched for, beside the one it was read with
 USUAL = (",", ";", TAB, "|")
+#: a run of an odd number of backslashes
+SINGLE_BACKSLASH = re.compile(r"(?<!\\)\\(?:\\\\)*(?!\\)")
 
 
 def names(path: Path, options: Options) -> list[str]:
     if options.columns:
         return options.columns
-    return _first(text_files.read_start(path, options.encoding), path, options)
+    return dialects.first(text_files.read_start(path, options.encoding), _delimiter(path, options))
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
     text = text_files.read_text(path, options.key, options.encoding)
     text_files.check_line_ends(text, f"{options.key}: {path.name}")
-    mark = ""
-    if text_files.RETURN.search(text):
-        mark = next(character for character in map(chr, PRIVATE) if character not in text)
-        text = text_files.RETURN.sub(mark, text)
-    first = _first(text, path, options)
+    first = dialects.first(text, _delimiter(path, options))
+    if not first:
+        raise DataError(f"{options.key}: {path.name} is empty")
     if options.columns:
         _check_names(options, first, path)
-    chosen = choice(options.columns or first) if first else []
-    parse = functools.partial(_parsed, path, options)
-    try:
-        table = parse(data := text.encode(), chosen)
-    except pa.ArrowInvalid:
-        table = parse(data := _trimmed(text, path, options).encode(), chosen)
+    chosen = choice(options.columns or first)
+    width = len(options.columns) if options.columns else None
+    rows = dialects.rows(text, _delimiter(path, options), _quoted(path, options), width)
+    if rows.problem:
+        raise DataError(f"{options.key}: line {rows.line} of {path.name} {rows.problem}")
+    cells = rows.cells if options.columns else rows.cells[1:]
+    places = [(options.columns or first).index(name) for name in chosen]
+    columns = {name: [row[at] for row in cells] for name, at in zip(chosen, places, strict=True)}
     if not options.columns:
-        _check_header(table, path, options)
-    for name in chosen:
-        if name in options.texts and (numbers := _numbers(table[name])) is not None:
-            value = pc.filter(table[name], pc.not_equal(table[name], ""))[0].as_py()
-            # unlike an unquoted value, a quoted one cannot be null
-            if parse(data, [name], [value])[name].null_count:
-                table = table.set_column(table.column_names.index(name), name, numbers)
-    read = frame(table)
-    return (
-        read.map(lambda cell: cell.replace(mark, "\r") if isinstance(cell, str) else cell) if mark else read
-    )
+        _check_header(columns, path, options)
+    frame = pd.DataFrame({name: _column(column, name in options.texts) for name, column in columns.items()})
+    frame.attrs[NOTES] = [*_notes(rows, text, path, options)]
+    return frame
 
 
 def advice(present: list[str], wanted: set[str], path: Path, options: Options) -> str:
     """Say why a first line, read as the names `present`, has none of the `wanted` ones."""
     line = _delimiter(path, options).join(present)
-    if fitting := [other for other in USUAL if wanted & {*_unquoted(line.split(other))}]:
-        if fitting[0] != _delimiter(path, options):
-            return _other(fitting[0], options)
-        name = text_files.uncompressed(path).with_suffix(".csv").name
-        return rf' Its cells are in quotes: name it {name}, and set {_key("delimiter", options)} to "\t".'
+    fitting = [other for other in USUAL if wanted & {cell.strip(' "') for cell in line.split(other)}]
+    if fitting and fitting[0] != _delimiter(path, options):
+        return _other(fitting[0], options)
     meant = "".join(hint for name in sorted(wanted) if (hint := nearest(name, present)))
     return f"{meant} If it has no header line, name its columns in {_key('columns', options)}."
-
-
-def _unquoted(cells: Sequence[str]) -> list[str]:
-    return [cell.strip().strip(QUOTE) for cell in cells]
 
 
 def _key(name: str, options: Options) -> str:
@@ -101,20 +86,32 @@ def _check_names(options: Options, first: list[str], path: Path) -> None:
         )
 
 
-def _check_header(table: pa.Table, path: Path, options: Options) -> None:
+def _check_header(columns: dict[str, list[str]], path: Path, options: Options) -> None:
     """Raise DataError if a row repeats the names of columns, in any order, as in files joined by `cat`."""
-    names = sorted(table.column_names)
+    names = sorted(columns)
     if len(names) < 2:
         return  # a text may be the name of its column
-    same = (pc.is_in(column, pa.array(names)) for column in table.columns)
-    rows = pc.indices_nonzero(functools.reduce(pc.and_, same)).to_pylist()
-    repeated = [row for row in rows if sorted(column[row].as_py() for column in table.columns) == names]
+    rows = enumerate(zip(*columns.values(), strict=True), 1)
+    repeated = [number for number, row in rows if row[0] in columns and sorted(row) == names]
     if repeated:
         more = f", and {len(repeated) - 1} more do" if len(repeated) > 1 else ""
         raise DataError(
-            f"{options.key}: row {repeated[0] + 1} of {path.name} repeats the header line{more}, as in files "
+            f"{options.key}: row {repeated[0]} of {path.name} repeats the header line{more}, as in files "
             "joined by cat; expected one header"
         )
+
+
+def _notes(rows: Rows, text: str, path: Path, options: Options) -> Iterator[str]:
+    """Say how a file is read if it is quoted otherwise than its ending says, or may be."""
+    dialect, usual = rows.dialect, RFC4180 if _quoted(path, options) else PLAIN
+    if dialect.backslash:
+        yield f"a backslash before a quote or delimiter of {path.name} is taken for its escape character"
+    elif "\\" in text and not SINGLE_BACKSLASH.search(text):
+        yield f"all backslashes of {path.name} are in pairs, of which both are taken for characters"
+    if dialect == PLAIN != usual:
+        yield f"quotes of {path.name} are taken for characters, since some do not enclose a cell"
+    elif dialect.quote not in ("", usual.quote):
+        yield f"{dialect.quote} around cells of {path.name} are taken for quotes that enclose them"
 
 
 def _delimiter(path: Path, options: Options) -> str:
@@ -125,55 +122,14 @@ def _quoted(path: Path, options: Options) -> bool:
     return text_files.ending(path) != ".tsv" or _delimiter(path, options) != TAB
 
 
-def _first(text: str, path: Path, options: Options) -> list[str]:
-    """Return the cells of the first row of a text."""
-    dialect: dict[str, Any] = {} if _quoted(path, options) else {"quoting": csv.QUOTE_NONE}
-    rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=_delimiter(path, options), **dialect)
-    return next(rows, [])
-
-
-def _trimmed(text: str, path: Path, options: Options) -> str:
-    """Return a text without empty cells beyond the last column at ends of lines."""
-    delimiter = _delimiter(path, options)
-    width = len(options.columns or ()) or filled(_first(text, path, options))
-    rows = text.split("\n")
-    for number, row in enumerate(rows):
-        line = row.rstrip("\r")
-        empty = len(line) - len(line.rstrip(delimiter))
-        if empty and (surplus := min(len(_first(line, path, options)) - width, empty)) > 0:
-            rows[number] = line[: len(line) - surplus]
-    return "\n".join(rows)
-
-
-def _parsed(
-    path: Path, options: Options, data: bytes, columns: list[str], null: list[str] | None = None
-) -> pa.Table:
-    """Return columns as text; unquoted cells in `null` are missing."""
-    quoted = _quoted(path, options)
-    return pa_csv.read_csv(
-        pa.BufferReader(data),
-        pa_csv.ReadOptions(block_size=BLOCK, column_names=options.columns),
-        pa_csv.ParseOptions(
-            delimiter=_delimiter(path, options),
-            quote_char=QUOTE if quoted else False,
-            newlines_in_values=quoted,
-        ),
-        pa_csv.ConvertOptions(
-            include_columns=columns,
-            column_types=dict.fromkeys(columns, pa.string()),
-            null_values=null or [],
-            strings_can_be_null=bool(null),
-            quoted_strings_can_be_null=False,
-        ),
-    )
-
-
-def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a text column as numbers if all its non-empty cells are numbers, else None."""
-    values = pc.if_else(pc.equal(column, ""), None, column)
-    for data_type in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
-        try:
-            return values.cast(data_type)
-        except pa.ArrowInvalid:
-            continue
-    return None
+def _column(cells: list[str], text: bool) -> pd.Series:
+    """Return cells as text; as numbers if they should be text, but all with a value are unquoted numbers."""
+    if text and not any(isinstance(cell, Quoted) for cell in cells):
+        values = pa.array([cell or None for cell in cells], pa.string())
+        for data_type in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
+            try:
+                numbers: pd.Series = pc.cast(values, data_type).to_pandas()
+                return numbers
+            except pa.ArrowInvalid:
+                continue
+    return pd.Series([*map(str, cells)], dtype="str")

@@ -1,81 +1,192 @@
 """JSON: an object per row, on a line of its own, in an array, or in the lists of a document."""
 
-import io
+import functools
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.json as pa_json
 
 from headspec.data.sources import text_files
-from headspec.data.sources.formats.options import BLOCK, Choice, Options, frame
-from headspec.errors import DataError, shown
+from headspec.data.sources.formats.options import Choice, Options
+from headspec.errors import DataError, listing, shown
+from headspec.provenance.hashes import stat_key
 
 KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 KINDS |= {dict: "an object", type(None): "null"}
 #: nested lists of a document: SQuAD's articles, their paragraphs, and questions on these
 NESTED = ("data", "paragraphs", "qas")
-#: the beginning of a document up to its first list, after texts such as its version
-DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\{')
+#: half of a character, which no encoding has
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+Row = dict[str, Any]
 
 
 def names(path: Path, options: Options) -> list[str]:
     """Return the columns of all rows of an array or document, or of the first part of a file of lines."""
     start = text_files.read_start(path, options.encoding)
-    whole = not start or start.lstrip().startswith("[") or DOCUMENT.match(start)
-    text = text_files.read_text(path, options.key, options.encoding) if whole else start
-    return list(_table(_lines(text, path, options), path, options).column_names)
+    text = start if _of_lines(start) else text_files.read_text(path, options.key, options.encoding)
+    return _names(row for _, row in _rows(text, path, options))
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    text = text_files.read_text(path, options.key, options.encoding)
-    table = _table(_lines(text, path, options), path, options)
-    return frame(table.select(choice(table.column_names)))
+    numbered = _rows(text_files.read_text(path, options.key, options.encoding), path, options)
+    chosen = choice(_names(row for _, row in numbered))
+    _check_kinds(numbered, chosen, path, options)
+    return pd.DataFrame({name: pd.Series([row.get(name) for _, row in numbered]) for name in chosen})
 
 
-def _lines(text: str, path: Path, options: Options) -> str:
-    """Return a JSON array or document as lines, and other text unchanged."""
-    if not text.lstrip().startswith("[") and not DOCUMENT.match(text):
-        _check_rows(text, path, options)
-        return text
+def parts(path: Path) -> Sequence[str]:
+    """Return the names of lists of rows in a document with several, such as splits."""
     try:
-        rows = json.loads(text)
+        return _parts(path, *stat_key(path))
+    except (DataError, OSError, UnicodeError):
+        return ()  # reading the file says why
+
+
+@functools.lru_cache(maxsize=64)
+def _parts(path: Path, *_: int) -> Sequence[str]:
+    if _of_lines(text_files.read_start(path)):
+        return ()
+    try:
+        document = json.loads(text_files.read_text(path, "source"))
+    except (json.JSONDecodeError, RecursionError):
+        return ()
+    found = _lists(document) if isinstance(document, dict) else {}
+    return [*found] if len(found) > 1 and NESTED[0] not in found else ()
+
+
+def _names(rows: Iterator[Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _of_lines(text: str) -> bool:
+    """Return whether the first line of a text is an object, and others follow."""
+    first, _, others = text.lstrip().partition("\n")
+    if not first.startswith("{") or not others.strip():
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+
+
+def _rows(text: str, path: Path, options: Options) -> list[tuple[int, Row]]:
+    """Return the objects of rows, each with its line or its number in a list, from 1."""
+    document = text.lstrip()
+    if not document:
+        raise _wrong(path, options, "it is empty")
+    if not document.startswith(("[", "{")) or _of_lines(text):
+        return [*_lines(text, path, options)]
+    try:
+        rows = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        if DOCUMENT.match(text) and error.msg == "Extra data":
-            return text
+        if document.startswith("{") and error.msg == "Extra data":
+            return [*_lines(text, path, options)]
         raise _wrong(path, options, f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
         raise _wrong(path, options, "its lists are nested too deeply") from None
+    except ValueError as error:
+        raise _wrong(path, options, str(error)) from None
     if isinstance(rows, dict):
-        rows = _innermost(rows, path, options)
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise _wrong(path, options, f"item {number} is {shown(row)}, expected an object for each row")
-    return "\n".join(map(json.dumps, rows))
+        rows = _inside(rows, path, options)
+    half = HALF.search(text) is not None
+    places = enumerate(rows, 1)
+    return [(number, _checked(row, f"item {number}", half, path, options)) for number, row in places]
 
 
-def _check_rows(text: str, path: Path, options: Options) -> None:
-    """Raise DataError if a file is one object of columns or numbered rows, as pandas' `to_json` writes."""
-    text = text.strip()
+def _lines(text: str, path: Path, options: Options) -> Iterator[tuple[int, Row]]:
+    half = HALF.search(text) is not None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, object_pairs_hook=_object)
+        except json.JSONDecodeError as error:
+            raise _wrong(path, options, f"line {number}, column {error.colno}: {error.msg}") from None
+        except RecursionError:
+            raise _wrong(path, options, f"line {number} is nested too deeply") from None
+        except ValueError as error:
+            raise _wrong(path, options, f"line {number}: {error}") from None
+        yield number, _checked(row, f"line {number}", half, path, options)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    """Return an object; raise ValueError if it has a name twice."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is there twice")
+    return row
+
+
+def _checked(row: Any, place: str, half: bool, path: Path, options: Options) -> Row:
+    """Return a row; raise DataError if it is no object or, where `half` says so, has halves of characters."""
+    if not isinstance(row, dict):
+        raise _wrong(path, options, f"{place} is {shown(row)}, expected an object for each row")
     try:
-        row, end = json.JSONDecoder().raw_decode(text) if text.startswith("{") else ({}, 0)
-    except (json.JSONDecodeError, RecursionError):
-        return  # pyarrow says what is wrong, and where
-    if end < len(text):
-        return
-    mappings = [tuple(value) for value in row.values() if isinstance(value, dict)]
-    lists = [len(value) for value in row.values() if isinstance(value, list)]
+        if half:
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _wrong(path, options, f"{place} has half of a surrogate pair") from None
+    return row
+
+
+def _check_kinds(
+    numbered: Sequence[tuple[int, Row]], chosen: Sequence[str], path: Path, options: Options
+) -> None:
+    """Raise DataError if a column, or the items of its lists, hold several kinds of values; null is none."""
+    for name in chosen:
+        first: dict[str, str] = {}
+        for number, row in numbered:
+            value = row.get(name)
+            kinds = {("", KINDS[type(value)])}
+            if isinstance(value, list):
+                kinds |= {("a list with ", KINDS[type(item)]) for item in value}
+            for within, kind in sorted(kinds):
+                if kind != "null" and first.setdefault(within, kind) != kind:
+                    before = f"where lines before have {within}{first[within]}"
+                    raise _wrong(path, options, f"line {number} has {within}{kind} in '{name}', {before}")
+
+
+def _lists(document: Row) -> dict[str, list[Any]]:
+    """Return the lists of objects in a document by name."""
+    return {
+        name: value
+        for name, value in document.items()
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    }
+
+
+def _inside(document: Row, path: Path, options: Options) -> list[Any]:
+    """Return the rows of an object that is a whole file; raise DataError if it has them otherwise."""
+    lists = _lists(document)
+    if options.part in lists:
+        return lists[options.part]
+    _check_rows(document, path, options)
+    if NESTED[0] in lists:
+        return _innermost(document, path, options)
+    if len(lists) > 1:
+        said = f"it has rows under {listing(lists)}; expected a file for each, or this one as the source"
+        raise _wrong(path, options, said)
+    return next(iter(lists.values()), [document])
+
+
+def _check_rows(document: Row, path: Path, options: Options) -> None:
+    """Raise DataError if an object has columns or numbered rows, as pandas' `to_json` writes."""
+    mappings = [tuple(value) for value in document.values() if isinstance(value, dict)]
+    lists = [len(value) for value in document.values() if isinstance(value, list)]
     same = mappings or (lists if text_files.ending(path) == ".json" else [])
-    alike = len(same) == len(row) > 0 and len({*same}) == 1 and same[0] not in (0, 1, ())
-    if alike or {"columns", "data"} <= {*row} or {"schema", "data"} <= {*row}:
+    alike = len(same) == len(document) > 0 and len({*same}) == 1 and same[0] not in (0, 1, ())
+    columns = alike and not _lists(document)
+    if columns or {"columns", "data"} <= {*document} or {"schema", "data"} <= {*document}:
         what = "one object of columns or numbered rows, expected an object for each row"
         raise _wrong(path, options, f"it is {what}, as to_json(orient='records') of pandas writes")
 
 
-def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[Any]:
+def _innermost(document: Row, path: Path, options: Options) -> list[Any]:
     """Return the objects of a document's innermost lists, each with the values of its enclosing objects."""
     rows: list[Any] = [document]
     for name in NESTED:
@@ -90,55 +201,6 @@ def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[A
             flattened += [outer | item if isinstance(item, dict) else item for item in inner]
         rows = flattened
     return rows
-
-
-def _table(text: str, path: Path, options: Options) -> pa.Table:
-    """Return the rows of JSON lines; text that looks like a time stays text."""
-    settings = pa_json.ReadOptions(block_size=BLOCK)
-    data = pa.py_buffer(text.encode())
-    try:
-        table = pa_json.read_json(pa.BufferReader(data), settings)
-        times = pa.schema(
-            [(f.name, data_type) for f in table.schema if (data_type := _untimed(f.type)) != f.type]
-        )
-        if len(times):
-            as_text = pa_json.ParseOptions(explicit_schema=times)
-            table = pa_json.read_json(pa.BufferReader(data), settings, as_text)
-        return table
-    except pa.ArrowInvalid as error:
-        raise _wrong(path, options, _problem(text) or str(error).split("\n")[0][:200]) from None
-
-
-def _untimed(data_type: pa.DataType) -> pa.DataType:
-    """Return a type with text in place of times."""
-    if pa.types.is_timestamp(data_type):
-        return pa.string()
-    if pa.types.is_list(data_type):
-        return pa.list_(_untimed(data_type.value_type))
-    return (
-        pa.struct([(f.name, _untimed(f.type)) for f in data_type])
-        if pa.types.is_struct(data_type)
-        else data_type
-    )
-
-
-def _problem(text: str) -> str:
-    """Describe the first line that is not a JSON object, or has another kind of value than those before."""
-    first: dict[str, str] = {}
-    for number, line in enumerate(io.StringIO(text), 1):
-        try:
-            row: Any = json.loads(line.rstrip()) if line.strip() else {}
-        except json.JSONDecodeError as error:
-            return f"line {number}, column {error.colno}: {error.msg}"
-        except RecursionError:
-            return f"line {number} is nested too deeply"
-        if not isinstance(row, dict):
-            return f"line {number} is {shown(row)}, expected an object for each row"
-        for name, value in row.items():
-            kind = KINDS[type(value)]
-            if value is not None and first.setdefault(name, kind) != kind:
-                return f"line {number} has {kind} in '{name}', where lines before have {first[name]}"
-    return ""
 
 
 def _wrong(path: Path, options: Options, problem: str) -> DataError:

@@ -10,14 +10,16 @@ import pyarrow as pa
 
 #: function from the names of all columns to those to read; raises if one is missing
 Choice = Callable[[list[str]], list[str]]
-BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
+#: attribute of a table with a sentence for each choice of its reader that a user should know of
+NOTES = "notes"
 
 
 @dataclass(frozen=True)
 class Options:
     """How a table is read; `columns` names those of CSV and TSV without a header, `delimiter` separates them.
 
-    In columns `texts`, numbers of CSV and TSV stay numbers, so that checks find them.
+    In columns `texts`, numbers of CSV and TSV stay numbers, so that checks find them. `part` names the rows
+    to read from a JSON document.
     """
 
     key: str
@@ -25,6 +27,7 @@ class Options:
     columns: list[str] | None = None
     delimiter: str | None = None
     texts: tuple[str, ...] = ()
+    part: str | None = None
 
 
 class Format(Protocol):

@@ -1,6 +1,5 @@
 """Formats of tables by file name suffix."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec.data.sources.formats import conll, delimited, json_rows, parquet
-from headspec.data.sources.formats.options import Choice, Format, Options
+from headspec.data.sources.formats.options import NOTES, Choice, Format, Options
 from headspec.data.sources.text_files import ARCHIVES, COMPRESSED, ending
 from headspec.errors import DataError, listing
 
@@ -35,7 +34,9 @@ def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFra
     for path, frame in zip(paths, frames, strict=True) if len(paths) > 1 else ():
         if conll.LINE in frame:
             frame[conll.LINE] = frame[conll.LINE].astype("str") + f" of {path.name}"
-    return pd.concat(frames, ignore_index=True)
+    joined = pd.concat(frames, ignore_index=True)
+    joined.attrs[NOTES] = [note for frame in frames for note in frame.attrs.get(NOTES, ())]
+    return joined
 
 
 def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
@@ -53,7 +54,7 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
 
     try:
         return module.read(path, options, chosen)
-    except (pa.ArrowException, OSError, UnicodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).split("\n")[0][:200]
         raise DataError(f"{options.key}: {path.name} cannot be read as {title} ({reason})") from None
 

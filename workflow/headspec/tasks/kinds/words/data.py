@@ -27,8 +27,15 @@ UNSEEN = 0.05
 #: share of sentences of one word that deserves a warning
 SINGLE = 0.9
 
+#: largest share of sentences with a word of white space
+MANY = 0.05
+
 #: reads units from the cell of words, the words, and the cells of annotation
 Reader = Callable[..., Units]
+
+
+class BlankWord(ValueError):
+    """A word is only white space."""
 
 
 class Sentences(Data):
@@ -38,9 +45,12 @@ class Sentences(Data):
         return self.rows(frame, task, key, where).drop(columns="label")
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return sentences, words joined by spaces, with their units as labels (`units.written`)."""
+        """Return sentences, words joined by spaces, with their units as labels (`units.written`).
+
+        Sentences with a word of white space are left out (`attrs` counts them), if they are less than `MANY`.
+        """
         columns = self.columns(task)
-        texts, labels, problems = [], [], []
+        texts, labels, blank, problems = {}, {}, [], []
         lines = frame.get(conll.LINE)
         try:
             stored = [parse_lists(frame[column]) for column in [task.text_a, *columns]]
@@ -53,18 +63,20 @@ class Sentences(Data):
                 sentence = _words(words)
                 units = read_units(words, sentence, *annotation)
                 _check_annotated(units, columns[0])
-                labels.append(written(units))
-                texts.append(" ".join(sentence))
+                labels[row], texts[row] = written(units), " ".join(sentence)
             except ValueError as error:
                 place = f"row {row + 1}" if lines is None else f"the sentence at line {lines[row]}"
-                problems.append(f"{place}: {error}")
-        if problems:
+                (blank if isinstance(error, BlankWord) else problems).append(f"{place}: {error}")
+        if problems or len(blank) > MANY * len(frame):
+            problems += blank
             more = "; ..." if len(problems) > SHOWN else ""
             raise DataError(
                 f"{key}.label: {len(problems)} of {len(frame)} sentences of {where} have no {task.type} in "
                 f"{listing(columns)}: {'; '.join(problems[:SHOWN])}{more}"
             )
-        return pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=frame.index)
+        read = pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=[*texts])
+        read.attrs |= {"blank": len(blank)} if blank else {}
+        return read
 
     def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
         """Return what reads the units of a sentence; ValueError if columns can be read in several ways.
@@ -119,7 +131,8 @@ def _words(cell: Any) -> list[str]:
         raise ValueError("it has no words")
     for number, word in enumerate(words, 1):
         if not isinstance(word, str) or not word.strip():
-            raise ValueError(f"word {number} is {shown(word)}, expected text")
+            blank = all(isinstance(each, str) for each in words)
+            raise (BlankWord if blank else ValueError)(f"word {number} is {shown(word)}, expected text")
     return ["\u00a0".join(word.split()) for word in words]  # a space would end the word
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from headspec.data.sources.columns import list_items, one_per_word
+from headspec.data.sources.columns import list_items, one_per_word, whole
 from headspec.tasks.kinds.words.units import Units, matched
 
 
@@ -35,9 +35,11 @@ def _from_dicts(spans: list[Any], length: int) -> Units:
     units: Units = []
     for number, span in enumerate(spans, 1):
         try:
-            start, end, label = int(span["start"]), int(span["end"]), str(span["type"])
-        except (KeyError, TypeError, ValueError):
+            start, end, label = whole(span["start"]), whole(span["end"]), str(span["type"])
+        except (KeyError, TypeError):
             raise ValueError(f"span {number} is {span!r}, expected start, end and type") from None
+        except ValueError as error:
+            raise ValueError(f"span {number} is {span!r}, of which {error}") from None
         if not 0 <= start < end <= length:
             raise ValueError(f"span {number} has start {start} and end {end}, but there are {length} words")
         units.append((start, end - 1, label))

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headspec.data.sources.columns import SPACES, list_items
+from headspec.data.sources.columns import SPACES, list_items, whole
 from headspec.tasks import metrics
 from headspec.tasks.metrics import Metric
 from headspec.tasks.parts import load_part
@@ -136,7 +136,7 @@ def to_words(text: str, cell: Any) -> Any:
 def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:
     """Return start, end and mapping of the spans in a cell, or nothing if it has something else."""
     try:
-        return [(int(span["start"]), int(span["end"]), span) for span in list_items(cell)]
+        return [(whole(span["start"]), whole(span["end"]), span) for span in list_items(cell)]
     except (KeyError, TypeError, ValueError):
         return []
 

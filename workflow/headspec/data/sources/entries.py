@@ -1,0 +1,56 @@
+"""What the entries of a folder may be, by their names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headspec.data.sources.formats.registry import FORMATS
+from headspec.data.sources.text_files import ending
+from headspec.errors import DataError
+
+TRAIN = "train"
+#: names of validation splits, the default first
+VALIDATION = ("validation", "val", "valid", "dev", "development")
+#: folders with these names contain the files of one split
+SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
+#: files that describe the tables beside them
+METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
+SHOWN = 4  # names in a message
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """The files of a split, sorted, and their name for messages.
+
+    Layouts are ``tables``: rows, one file after another; ``columns``: a column of lines in each, named by its
+    ending; ``folders``: a text in each, with the folder's name as class; ``classes``: a text in each line,
+    with the file's name as class; ``texts``: a text in each, without a class. `part` is the name of the split
+    in a JSON document with several; `notes` says which files are left out, or may not be meant.
+    """
+
+    layout: str
+    files: tuple[Path, ...]
+    name: str
+    part: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
+    """Return sorted visible files and folders in a folder; raise DataError for pipes and broken links."""
+    files: list[Path] = []
+    folders: list[Path] = []
+    for entry in sorted(path.iterdir()):
+        if entry.is_dir():
+            folders += [entry] if not entry.name.startswith((".", "_")) else []
+        elif not entry.name.startswith("."):
+            if not entry.is_file():
+                raise DataError(
+                    f"{key}: '{entry.name}' in {path}/ is neither a file nor a folder; expected files, and "
+                    "links to them"
+                )
+            files.append(entry)
+    return files, folders
+
+
+def is_table(file: Path) -> bool:
+    """Return whether a file has the ending of a table."""
+    return ending(file) in FORMATS and file.name not in METADATA
