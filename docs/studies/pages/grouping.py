@@ -11,7 +11,7 @@ from headspec.statistics.correlation import mantel_p, matrix_correlations, relab
 from headspec.statistics.grouping import partition
 from headspec.statistics.grouping.gains import Gains, measured_gains
 from pages import kept
-from pages.kept import bullets, markdown, points, sides, table, without_p
+from pages.kept import bullets, markdown, points, sides, table
 
 STUDY, STEPS, MODEL = "grouping", "grouping-steps", "minilm"
 #: predictors of the second expectation
@@ -221,7 +221,7 @@ def figure() -> Figure:
     tasks, alone = _tasks(STUDY), _alone(STUDY)
     chosen = [[tasks[task] for task in group] for group in _chosen(STUDY, 3)[0]]
     metrics = {task: alone["metric"][task] for task in tasks}
-    return draw_gains(without_p(table(STUDY, "gains")), table(STUDY, "gain_predictions"), metrics, chosen)
+    return draw_gains(table(STUDY, "gains"), table(STUDY, "gain_predictions"), metrics, chosen)
 
 
 BLOCKS = {

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 
@@ -16,11 +15,6 @@ STUDIES = Path(__file__).parents[1]
 def table(study: str, name: str) -> pd.DataFrame:
     """A kept table of a study."""
     return tables.read(STUDIES / study / "tables" / f"{name}.parquet")
-
-
-def without_p(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table without its p for other seeds, which are of an older test, too lenient for three seeds."""
-    return frame.assign(**{name: np.nan for name in frame if str(name).startswith("p_")})
 
 
 def config(study: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from headspec.plots.gains import draw_sharing
-from pages.kept import bullets, markdown, points, sides, table, without_p
+from pages.kept import bullets, markdown, points, sides, table
 
 #: tasks of the study of words, and the metric by which each is judged
 WORDS = {"pos": "word_accuracy", "ner": "span_f1", "dep": "las", "con": "bracket_f1", "srl": "role_f1"}
@@ -140,7 +140,7 @@ def findings(study: str) -> str:
 
 def figure(study: str) -> Figure:
     """Every task alone, in pairs and all together."""
-    found = without_p(table(study, "sharing"))
+    found = table(study, "sharing")
     return draw_sharing(found[found["model"] == "minilm"], WORDS)
 
 
