@@ -9,7 +9,6 @@ from headspec.data import quality
 from headspec.data.sources import readers
 from headspec.errors import listing
 from headspec.tasks import data
-from headspec.tasks.registry import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -82,7 +81,6 @@ def odd(name: str, task: Task, source: Source) -> list[str]:
         *_unused(key, task, source),
         *source.odd,
         *quality.task_warnings(name, source.quality),
-        *kind(task).notes(key, task, source.classes),
     ]
 
 

@@ -1,7 +1,7 @@
 """The tasks of a study as jobs will prepare them, as far as planning can read them."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_cache
 from headspec.errors import DataError
 from headspec.provenance.hashes import FOLDER
+from headspec.tasks.registry import kind
 
 
 @dataclass
@@ -48,7 +49,11 @@ class Planned:
 
     def warnings(self, study: Study) -> list[str]:
         """Return a line for each warning about the splits, classes and rows of the tasks."""
-        lines = [account.odd(name, study.tasks[name], source) for name, source in self.sources.items()]
+        lines: list[Iterable[str]] = []
+        for name, source in self.sources.items():
+            task = study.tasks[name]
+            lines += [account.odd(name, task, source)]
+            lines += [kind(task).notes(f"tasks.{name}", task, source.classes)]  # which jobs do not load
         qualities = {name: source.quality for name, source in self.sources.items()}
         cut = [quality.cut(name, model.max_length, qualities) for name, model in study.models.items()]
         return [*itertools.chain(*lines, *cut)]
