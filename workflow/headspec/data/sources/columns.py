@@ -7,6 +7,7 @@ import io
 import json
 import re
 import tokenize
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,25 @@ def to_text(column: pd.Series) -> pd.Series:
     present = column.dropna()
     text = present.map({value: as_text(value) for value in present.unique()})
     return text[text != ""].astype(object).reindex(column.index)
+
+
+def matching(column: str, present: Sequence[str]) -> str | None:
+    """Return the name of a column, or the only one that differs by white space and invisible characters."""
+    alike = [name for name in present if _bare(name) == _bare(column)]
+    return column if column in present else alike[0] if len(alike) == 1 else None
+
+
+def _bare(name: str) -> str:
+    """Return a name without invisible characters, and white space around it."""
+    composed = unicodedata.normalize("NFC", name)
+    return "".join(character for character in composed if unicodedata.category(character) != "Cf").strip()
+
+
+def numbered(columns: Sequence[str], where: str) -> str:
+    """Return what to do where a file names no columns, so that they are numbered from 1."""
+    if not columns or list(columns) != [str(place) for place in range(1, len(columns) + 1)]:
+        return ""
+    return f" Its columns have no names and are numbered: set {where} to a number, such as '{columns[0]}'."
 
 
 def check_plain(stored: pd.Series, key: str, where: str, hint: str = "") -> None:

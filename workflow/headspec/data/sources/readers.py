@@ -8,7 +8,6 @@ A source is ``package:<import name>/<path>`` (data in an installed package),
 from __future__ import annotations
 
 import functools
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import pandas as pd
 
 from headspec.config.sources import distribution, locate
 from headspec.data.sources import split_files, text_files
+from headspec.data.sources.columns import matching, numbered
 from headspec.data.sources.entries import VALIDATION, SplitFiles
 from headspec.data.sources.formats import conll, delimited, registry
 from headspec.data.sources.formats.options import Options
@@ -40,7 +40,7 @@ def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
     check_options(task, key, held.name, text_files.ending(held.files[0]))
     frame = READERS[held.layout](task, key, held, labelled)
     present = list(frame)
-    wanted = {column: _matching(column, present) for _, column in _wanted(task, key, labelled, present)}
+    wanted = {column: matching(column, present) for _, column in _wanted(task, key, labelled, present)}
     return frame.rename(columns={name: column for column, name in wanted.items() if name is not None})
 
 
@@ -61,13 +61,6 @@ def options(task: Task, key: str, part: str | None = None) -> Options:
     return Options(f"{key}.source", task.encoding, task.columns, task.delimiter, texts, part)
 
 
-def _numbered(columns: Sequence[str], where: str) -> str:
-    """Return what to do where a file names no columns, so that they are numbered from 1."""
-    if not columns or list(columns) != [str(place) for place in range(1, len(columns) + 1)]:
-        return ""
-    return f" Its columns have no names and are numbered: set {where} to a number, such as '{columns[0]}'."
-
-
 def needed_columns(
     task: Task,
     key: str,
@@ -79,13 +72,13 @@ def needed_columns(
     """Return the columns to read, which must be `present`; `advice` says why a first line lacks them."""
     present = list(present)
     wanted = _wanted(task, key, labelled, present)
-    found = {column: _matching(column, present) for _, column in wanted}
+    found = {column: matching(column, present) for _, column in wanted}
     shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
     hint = advice(present, {*found}) if advice and not any(found.values()) else ""
     named = [column for column in present if not column.startswith("#")]
     missing = [
         f"{where}: no column '{column}' in {name}; it has {listing(shown)}."
-        f"{hint or _numbered(named, where) or nearest(column, named)}"
+        f"{hint or numbered(named, where) or nearest(column, named)}"
         for where, column in wanted
         if found[column] is None
     ]
@@ -106,18 +99,6 @@ def _wanted(task: Task, key: str, labelled: bool, present: Sequence[str]) -> lis
     elif INDEX in present:
         wanted.append((key, INDEX))
     return wanted
-
-
-def _matching(column: str, present: Sequence[str]) -> str | None:
-    """Return the name of a column, or the only one that differs by white space and invisible characters."""
-    alike = [name for name in present if _bare(name) == _bare(column)]
-    return column if column in present else alike[0] if len(alike) == 1 else None
-
-
-def _bare(name: str) -> str:
-    """Return a name without invisible characters, and white space around it."""
-    composed = unicodedata.normalize("NFC", name)
-    return "".join(character for character in composed if unicodedata.category(character) != "Cf").strip()
 
 
 def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
