@@ -359,6 +359,12 @@ def pointers(rng: Random) -> Changed:
 SPLITS = ["test", "valid", "dev", "val", "validation", "testing"]
 
 
+def _used(names: list[str]) -> list[str]:
+    """The splits to train and validate on."""
+    usual = [name for name in names if name.startswith(("val", "dev"))]
+    return ["train"] * ("train" in names) + (["validation"] if "validation" in usual else usual)
+
+
 @mutation("no column 'label'|no split|split|one of these|not the texts")
 def folders_of_splits(rng: Random) -> Changed:
     """Texts in folders named as splits, with and without folders of classes in them."""
@@ -372,7 +378,7 @@ def folders_of_splits(rng: Random) -> Changed:
         for row in rows:
             text, label = table.rows[row]
             files[f"{name}/{label}/{row}.txt" if classes else f"{name}/{row}.txt"] = text
-    kept = [row for name in names if not name.startswith("test") for row in held[name]]
+    kept = [row for name in _used(names) for row in held[name]]
     return Changed(Table([table.rows[row] for row in sorted(kept)]), files)
 
 
@@ -387,7 +393,7 @@ def lists_of_a_document(rng: Random) -> Changed:
     document = {name: [rows[row] for row in held[name]] for name in names}
     if rng.random() < 0.3:
         document = {"version": "1", **document}
-    used = [name for name in names if name in ("train", "validation", "dev")] if len(names) > 1 else names
+    used = _used(names) if len(names) > 1 else names
     kept = sorted(row for name in used for row in held[name])
     data = json.dumps(document, indent=rng.choice([None, 1]))
     return Changed(Table([table.rows[row] for row in kept]), {f"t{rng.choice(['.json', '.jsonl'])}": data})

@@ -16,6 +16,7 @@ ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 MARK = "\ufeff"
 #: a carriage return inside a line: no line feed follows it or the returns after it
 RETURN = re.compile(r"\r(?!\r*(?:\n|\Z))")
+NULS = 0.2  # share of NUL bytes, from which a text has characters of two or four bytes
 START = 1 << 20  # bytes of a file's beginning, uncompressed
 #: what Git LFS and git-annex leave in place of large files, in a clone without these, by how to get them
 POINTERS = {
@@ -42,6 +43,9 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
     check_pointer(path, key)
     with _open(path) as file:
         data = file.read()
+    if not encoding and data.count(0) > NULS * len(data):
+        problem = f"{key}: {path.name} has a NUL in many places, unlike UTF-8"
+        raise DataError(f"{problem}{_advice(key, codecs.BOM_UTF16_LE)}")
     try:
         return _decoded(data, encoding, errors)
     except UnicodeDecodeError as error:

@@ -98,6 +98,7 @@ def _rows(text: str, path: Path, options: Options) -> list[tuple[int, Row]]:
 
 
 def _lines(text: str, path: Path, options: Options) -> Iterator[tuple[int, Row]]:
+    text_files.check_line_ends(text, f"{options.key}: {path.name}")
     half = HALF.search(text) is not None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
