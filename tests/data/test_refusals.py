@@ -125,7 +125,7 @@ CONTENTS: list[Case] = [
         "t.parquet is a pointer of Git LFS; expected its file, by git lfs pull"),
     ({"t.parquet": "PAR1"}, "t.parquet cannot be read as Parquet"),
     ({"t.csv": b"text,label\na\xed\xa0\x80,x\n"}, "line 2 of t.csv has the byte 0xED"),
-    ({"t.csv": CSV.decode().encode("utf-16")}, "line 1 of t.csv has the byte 0xFF"),
+    ({"t.csv": CSV.decode().encode("utf-16")}, "t.csv has a NUL in many places, unlike UTF-8; name the encoding in"),
     ({"t.csv": "text,label\né,a\n"}, "which is no ascii", {"encoding": "ascii"}),
     ({"t.parquet": PARQUET}, "tasks.t.encoding: has no effect on t.parquet", {"encoding": "latin-1"}),
     ({"neg.txt": b"caf\xe9", "pos.txt": "good"}, "line 1 of neg.txt has the byte 0xE9, which is no UTF-8"),
