@@ -39,7 +39,7 @@ def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
     """Return the columns of a split that a task uses, as `readers.read_split`."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
     frame = READERS[held.layout](task, key, held, labelled)
-    present = list(frame)
+    present = [*map(str, frame)]
     wanted = {column: matching(column, present) for _, column in _wanted(task, key, labelled, present)}
     return frame.rename(columns={name: column for column, name in wanted.items() if name is not None})
 

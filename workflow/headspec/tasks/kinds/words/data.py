@@ -50,7 +50,10 @@ class Sentences(Data):
         Sentences with a word of white space are left out (`attrs` counts them), if they are less than `MANY`.
         """
         columns = self.columns(task)
-        texts, labels, blank, problems = {}, {}, [], []
+        texts: dict[Any, str] = {}
+        labels: dict[Any, str] = {}
+        blank: list[str] = []
+        problems: list[str] = []
         lines = frame.get(conll.LINE)
         try:
             stored = [parse_lists(frame[column]) for column in [task.text_a, *columns]]
