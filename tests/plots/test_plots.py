@@ -128,6 +128,9 @@ def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are(dra
     texts, without = ("\n".join(words(figure.findobj(Text))) for figure in figures)
     assert f"{SMALL[0]} ×" in texts and f"{SMALL[1]} ×" not in texts
     assert texts.count("unpruned model at chance") == 1 and "×" not in without
+    swapped = {s: table.assign(prediction=1 - table["label"]) for s, table in predictions(0).items()}
+    below = "\n".join(words(draw(pruning, swapped, SMALL, FRACTION, METRICS).findobj(Text)))
+    assert f"{SMALL[0]} ↓" in below and below.count("unpruned model below chance") == 1 and "×" not in below
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -224,6 +227,7 @@ def test_fractions_show_every_value_of_the_table():
     mixtures = PAIR | {"all": SMALL}
     table = by_mixture("fractions", mixtures, fraction=FRACTIONS)
     table.loc[table["fraction"] == FRACTIONS[-1], ["at_chance", "unpruned_at_chance"]] = True, False
+    table["below_chance"] = table["unpruned_at_chance"] & (table["task"] == SMALL[0])
     areas = by_mixture("areas", mixtures)
     figure = curves.draw_fractions(table, areas, mixtures, FRACTION, "tuned")
     for axes, mixture in zip(figure.axes, mixtures, strict=True):
@@ -238,10 +242,12 @@ def test_fractions_show_every_value_of_the_table():
         title, mean = axes.get_title().split("\n")
         assert title == mixture and mean.startswith(f"mean D {number(100 * area, 1)} % [")
         assert labelled(axes, "hollow: at chance") and labelled(axes, "crossed: unpruned model at chance")
-        crosses = [line.get_ydata() for line in axes.lines if line.get_marker() == "x"]
         shown = at.loc[[(method, task) for method, task, _ in lines]]
-        crossed = 100 * shown[shown["unpruned_at_chance"]]["dissociation"]
-        np.testing.assert_allclose(np.sort(np.concatenate(crosses)), np.sort(crossed))
+        below, nothing = shown["below_chance"], shown["unpruned_at_chance"]
+        for mark, own in {"×": nothing & ~below, "↓": below}.items():
+            look = marks.MARKED[mark]["marker"]
+            drawn = [y for line in axes.lines if line.get_marker() == look for y in line.get_ydata()]
+            np.testing.assert_allclose(np.sort(drawn), np.sort(100 * shown[own]["dissociation"]))
 
 
 def test_marks_on_the_border_of_bars_are_whole():

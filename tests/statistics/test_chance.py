@@ -6,16 +6,27 @@ import pytest
 
 from headspec.per_example import columns
 from headspec.plots.drawing.marks import unlearnt
-from headspec.statistics.chance import MARKS, SAYS, learnt_nothing, marks, task_chances, warnings
+from headspec.statistics.chance import (
+    MARKS,
+    SAYS,
+    learnt_nothing,
+    marks,
+    reversed_labels,
+    task_chances,
+    warnings,
+)
 from headspec.tasks.metrics import chance
 
 
-def test_a_row_has_one_mark_that_of_the_unpruned_model_before_that_of_a_pruned_one():
-    both = pd.DataFrame(
-        {"at_chance": [True, True, False, None], "unpruned_at_chance": [True, False, None, True]}
-    )
-    assert marks(both).tolist() == ["×", "†", "", "×"]
-    assert marks(both[["at_chance"]]).tolist() == ["†", "†", "", ""] and {*MARKS.values()} == {*SAYS}
+def test_a_row_has_one_mark_the_worst():
+    """That of a table without a column, as one of an earlier version, is that of the others."""
+    every = pd.DataFrame(
+        {"at_chance": [True, True, False, None, True], "unpruned_at_chance": [True, False, None, True, True],
+         "below_chance": [False, None, False, True, True]}
+    )  # fmt: skip
+    assert marks(every).tolist() == ["×", "†", "", "↓", "↓"] and {*MARKS.values()} == {*SAYS}
+    assert marks(every.drop(columns="below_chance")).tolist() == ["×", "†", "", "×", "×"]
+    assert marks(every[["at_chance"]]).tolist() == ["†", "†", "", "", "†"]
 
 
 def test_tasks_of_which_nothing_is_learnt_are_named():
@@ -45,7 +56,7 @@ def test_tasks_of_which_nothing_is_learnt_are_named():
     assert frequent.startswith("frequent: accuracy 0.635 without pruning is no better than chance (0.635, ")
     assert unrelated.startswith("unrelated: spearman ") and "(0.000, " in unrelated
     assert guessed.startswith("guessed: word_accuracy 0.4")
-    assert unlearnt({0: table}, metrics) == {"frequent", "unrelated", "guessed"}
+    assert unlearnt({0: table}, metrics) == dict.fromkeys(("frequent", "unrelated", "guessed"), "×")
     assert task_chances(table, metrics)["read"] == (units // 2).sum() / units.sum()
 
 
@@ -71,7 +82,7 @@ def test_labels_below_chance_after_a_short_training_say_what_helps():
             f"{chance('lrap', label):.3f}), shows learning first"
         )
         assert line(metric, np.ones_like(label)).endswith(nothing)  # at chance, not below
-    assert "is below chance" in line("lrap", np.zeros_like(label))
+    assert line("lrap", np.zeros_like(label)).endswith(nothing)
 
 
 @pytest.mark.parametrize(("right", "said"), [(3, "is below chance (0.500"), (19, "is no better than chance")])
@@ -82,6 +93,21 @@ def test_what_is_far_below_chance_is_a_reversal(right, said):
     rows["prediction"] = np.where(np.arange(40) < right, label, 1 - label)
     (line,) = warnings(rows, {"pairs": "accuracy"})
     assert said in line and "40 examples" in line and ("labels or sides are swapped" in line) == (right == 3)
+    seeds = {seed: rows.assign(pruned_for="none") for seed in (0, 1)}
+    assert unlearnt(seeds, {"pairs": "accuracy"}) == {"pairs": "↓" if right == 3 else "×"}
+    guess = rows.assign(pruned_for="none", prediction=label[::2].repeat(2))  # of one seed alone
+    assert unlearnt(seeds | {2: guess}, {"pairs": "accuracy"}) == {"pairs": "×"}
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "pearson", "spearman"])
+def test_a_coin_is_no_reversal(metric):
+    """It is worse than the best constant by F1, and by accuracy where one class has most examples."""
+    rng, found = np.random.default_rng(4), []
+    for share in np.repeat([0.5, 0.8], 20):
+        label, coin = (rng.random((2, 150)) < [[share], [0.5]]).astype(float)
+        found.append(reversed_labels(metric, label, coin))
+        assert reversed_labels(metric, label, 1 - label) == (metric != "f1")  # which is never below all 0
+    assert np.mean(found) <= 0.15
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "spearman"])

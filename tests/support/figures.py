@@ -48,6 +48,8 @@ def made(name: str, seed: int = 0, /, **columns: object) -> pd.DataFrame:
             rows[column] = rows[value if value in rows else before] + (0.05 if end == "high" else -0.05)
         elif kind == FLOAT:
             rows[before := column] = rng.random(len(rows)) ** (3 if column.startswith("p_") else 1)
+        elif column == "below_chance":  # of few models, and only of those at chance
+            rows[column] = False
         else:
             rows[column] = rng.random(len(rows)) < 0.3 if kind == FLAG else None
     return pa.Table.from_pandas(rows, pa.schema(schema), preserve_index=False).to_pandas()

@@ -10,6 +10,7 @@ from scipy import stats
 
 from headspec import tables
 from headspec.errors import DataError
+from headspec.statistics.chance import marks
 from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
 from headspec.statistics.dissociation.resampled import (
     PrunedPredictions,
@@ -120,7 +121,7 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     d = np.array([[shift, 1.9]])
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
     run, no = pair(rng=np.random.default_rng(0)).run, np.zeros(2, dtype=bool)
-    sampled = ResampledDissociation(run, "", d[0], d[0], d, bootstrap, d, d, bootstrap, no, no)
+    sampled = ResampledDissociation(run, "", d[0], d[0], d, bootstrap, d, d, bootstrap, no, no, no)
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
@@ -174,6 +175,27 @@ def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
     assert mixtures["unpruned_at_chance"].to_dict() == {0: True, 1: False}
     assert mixtures["case"].to_dict() == {0: "chance", 1: "none"} and not mixtures["distinct"].any()
     assert found["combined"].set_index("task").loc["mean", "case"] == "chance"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "matthews", "spearman"])
+def test_models_far_below_chance_have_a_mark_of_their_own(metric):
+    """Three of 40 are right; in the mean over tasks, and over seeds only if all are there."""
+    label = np.arange(40) % 2.0
+    tasks = {}
+    for task, right in {"reversed": 3, "guessed": 19, "learnt": 38}.items():
+        values = np.where(np.arange(40) < right, label, 1 - label)
+        tasks |= {(task, mask): values for mask in ("none", "reversed", "guessed", "learnt")}
+    runs = [pruned(tasks, label, metric, seed=seed) for seed in (0, 1)]
+    found = study(*runs, resamples=100)
+    expected = {"reversed": "↓", "guessed": "×", "learnt": "", "mean": "↓"}
+    for name in ("combined", "fractions"):
+        assert dict(zip(found[name]["task"], marks(found[name]), strict=True)) == expected
+    assert marks(found["mixtures"]).tolist() == ["↓", "↓"] and set(found["mixtures"]["case"]) == {"chance"}
+    assert marks(found["dissociation"]).tolist() == ["↓", "×", ""] * 2
+    right = {(task, mask): tasks["learnt", mask] for task, mask in tasks}
+    once = study(runs[0], pruned(right, label, metric, seed=1), resamples=100)
+    assert marks(once["combined"]).tolist() == ["×", "×", "", "×"]
+    assert marks(once["dissociation"]).tolist() == ["↓", "×", "", "", "", ""]
 
 
 @pytest.mark.thorough

@@ -5,13 +5,13 @@ import pandas as pd
 from headspec.explorer.heads import GROUP
 from headspec.explorer.study_tables import Columns, StudyTables, json_columns
 from headspec.pipeline.commands import findings
-from headspec.statistics.chance import marks
+from headspec.statistics.chance import MARKS, marks
 from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import decisive, of_seeds
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
 #: which rows have which mark
-MARKED = ["mark", "at_chance", "unpruned_at_chance"]
+MARKED = ["mark", *MARKS]
 
 
 def bounded(*names: str) -> list[str]:

@@ -43,6 +43,8 @@ COLUMNS = {
     "prediction: D means little (†)",
     "base": "unpruned metric",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
+    "below_chance": "the unpruned models of all seeds are worse than every constant prediction, as where "
+    "labels are swapped (↓); never by [some metrics](statistics.md#at-chance)",
     "between_seeds": "standard deviation over seeds; null without several",
     "case": "of task `mean`: `double`, `single`, `inverted`, `none`, or `chance` (an unpruned model "
     "is at chance)",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from headspec.config.values import MEAN
-from headspec.plots.drawing.marks import marked, name_mark, unlearnt
+from headspec.plots.drawing.marks import MARKED, marked, name_mark, unlearnt
 from headspec.plots.drawing.style import (
     PAGE,
     at_fraction,
@@ -23,7 +23,7 @@ from headspec.plots.drawing.style import (
     styled,
     task_style,
 )
-from headspec.statistics.chance import task_chances
+from headspec.statistics.chance import SAYS, marks, task_chances
 from headspec.tasks.metrics import metric
 
 #: random heads: (side of the main fraction, look of the box)
@@ -142,8 +142,11 @@ CONTROL_LINE: dict[str, Any] = {
 }
 #: look of a value at chance
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
-#: of values of a model that learnt nothing
-CROSSED: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 5, "zorder": 6}
+#: of values of an unpruned model that is no better than chance, by its mark: word in the legend, look
+CROSSED: dict[str, tuple[str, dict[str, Any]]] = {
+    mark: (word, {"marker": MARKED[mark]["marker"], "linestyle": "none", "markersize": size, "zorder": 6})
+    for mark, word, size in (("×", "crossed", 5), ("↓", "arrow", 7))
+}
 
 
 @styled
@@ -215,11 +218,12 @@ def _fraction_curve(
 
 
 def _cross_unlearnt(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]) -> None:
-    """Cross the values of a model that learnt nothing."""
-    nothing = rows["unpruned_at_chance"].eq(True)
-    if nothing.any():
-        axes.plot(x[nothing], 100 * rows["dissociation"][nothing], color=look["color"], **CROSSED)
-        key(axes, "crossed: unpruned model at chance", color="0.3", **CROSSED)
+    """Cross the values of a model that learnt nothing, and mark those of one below chance."""
+    found = marks(rows)
+    for mark, (word, crossed) in CROSSED.items():
+        if (own := found == mark).any():
+            axes.plot(x[own], 100 * rows["dissociation"][own], color=look["color"], **crossed)
+            key(axes, f"{word}: {SAYS[mark]}", color="0.3", **crossed)
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:

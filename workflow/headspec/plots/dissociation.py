@@ -73,7 +73,7 @@ def draw_matrix(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     over = ["seeds"] * (len(pruning) > 1) + ["draws in random rows"] * (not np.isnan(spread[-2:]).all())
-    key = f"\n×: {SAYS['×']}" if nothing else ""
+    key = "".join(f"\n{mark}: {SAYS[mark]}" for mark in sorted({*nothing.values()}))
     axes.set_xlabel(
         "evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")") + key
     )

@@ -21,6 +21,7 @@ from headspec.plots.drawing.style import (
     legend,
     styled,
 )
+from headspec.statistics.chance import marks
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.tasks.metrics import metric
 
@@ -93,8 +94,8 @@ def draw_budgets(
         for axes, task in zip(panels, tasks, strict=False):
             panel = rows[(rows["scope"] == scope) & (rows["task"] == task)]
             _draw_budget(axes, panel, labels, places)
-            whole = panel[panel["way"] == WHOLE]
-            nothing = {*whole.loc[whole["unpruned_at_chance"].eq(True), "task"]}
+            whole = panel[panel["way"] == WHOLE].drop_duplicates("task").set_index("task")
+            nothing = {str(task): mark for task, mark in marks(whole).items() if mark}
             name_mark(axes, nothing)
             axes.set_title(marked(task, nothing) + (f", {SCOPES[scope]}" if len(kinds) > 1 else ""))
             axes.set_ylabel("mean (%)" if task == MEAN else f"{metric(metrics[task]).name} (%)")

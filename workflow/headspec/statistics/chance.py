@@ -15,10 +15,10 @@ Floats = NDArray[np.float64]
 
 #: few, as test sets may be large
 RESAMPLES = 300
-#: marks of numbers of models that are no better than chance, by the column that says so, the worst first
-MARKS = {"unpruned_at_chance": "×", "at_chance": "†"}
+#: marks of models that are no better than chance, by the column that says so, the worst first
+MARKS = {"below_chance": "↓", "unpruned_at_chance": "×", "at_chance": "†"}
 #: what they say
-SAYS = {"×": "unpruned model at chance", "†": "at chance"}
+SAYS = {"↓": "unpruned model below chance", "×": "unpruned model at chance", "†": "at chance"}
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
@@ -38,8 +38,28 @@ def at_chance(
     `label` is (n,) or (n, values), `weights` (resamples, n), and `scores` (resamples, ...) are metrics of
     models in samples with these weights.
     """
-    baseline = chance(metric, label, weights).reshape(-1, *[1] * (scores.ndim - 1))
+    baseline = _aligned(chance(metric, label, weights), scores)
     return np.asarray(np.quantile(scores - baseline, 1 - confidence, axis=0) <= 0)
+
+
+def below_chance(
+    by: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
+) -> NDArray[np.bool_]:
+    """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, as `at_chance`.
+
+    Reversed predictions are there, as of swapped labels, and random ones are not. The best constant does not
+    tell them apart: a coin is worse by F1, or where classes are not as frequent. False by metrics without
+    `worst`.
+    """
+    if (worst := metric(by).worst) is None:
+        return np.zeros(scores.shape[1:], dtype=bool)
+    baseline = _aligned(score(by, label, worst(label), weights), scores)
+    return np.asarray(np.quantile(scores - baseline, confidence, axis=0) < 0)
+
+
+def _aligned(baseline: Floats, scores: Floats) -> Floats:
+    """Return a number of each resample, (resamples,), so that it broadcasts to `scores`, (resamples, ...)."""
+    return baseline.reshape(-1, *[1] * (scores.ndim - 1))
 
 
 def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
@@ -49,11 +69,11 @@ def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
     return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
-def below_chance(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether predictions (n,) or (n, values) are worse than chance, at 95 %, as reversed ones are."""
+def reversed_labels(metric: str, label: Floats, prediction: Floats) -> bool:
+    """Whether predictions (n,) or (n, values) are `below_chance`, at 95 %."""
     weights = _weights(len(label))
     scores = score(metric, label, prediction, weights)
-    return bool(np.quantile(scores - chance(metric, label, weights), 0.95) < 0)
+    return bool(below_chance(metric, label, weights, scores, 0.95))
 
 
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[str]:
@@ -67,11 +87,8 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, str]) -> Iterator[s
             why = f"{len(label)} examples do not show that the model has learnt it, as more of them could"
             if value < blind and (early := metric(by).early):
                 why, advice = early[0], _advice(early[1], label, prediction)
-            elif below_chance(by, label, prediction):
-                than, why = (
-                    "below chance",
-                    f"one constant answer is right more often in {len(label)} examples",
-                )
+            elif reversed_labels(by, label, prediction):
+                than, why = "below chance", f"every constant prediction is better in {len(label)} examples"
                 advice = ". Look whether labels or sides are swapped"
             yield (
                 f"{task}: {by} {value:.3f} without pruning is {than} ({blind:.3f}, the best constant "

@@ -206,7 +206,7 @@ def _tested(differences: Floats, samples: Floats, null: Floats, confidence: floa
 SPECIALIZATION = Schema(
     {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG,
-     "unpruned_at_chance": FLAG},
+     "unpruned_at_chance": FLAG, "below_chance": FLAG},
     keys=3,
 )  # fmt: skip
 """Table `specialization`: a row for each mixture and task.
@@ -230,7 +230,8 @@ def specialization(
 
     Importance is estimated again in each model: the heads pruned are those that matter after IAT, not those
     that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
-    method. Both have the same seeds; only one run's predictions are in memory at a time.
+    method; below chance: all seeds of one. Both have the same seeds; only one run's predictions are in memory
+    at a time.
     """
     samples: dict[tuple[str, str], dict[bool, dict[int, ResampledDissociation]]] = defaultdict(
         lambda: {True: {}, False: {}}
@@ -246,9 +247,10 @@ def specialization(
         combine([old, new])  # raises if their examples differ
         low, high, over = over_seeds_and_examples(new.d - old.d, new.bootstrap - old.bootstrap, confidence)
         nothing = old.unpruned_at_chance | new.unpruned_at_chance
+        below = old.below_chance | new.below_chance
         for i, task in enumerate([*old.run.tasks, MEAN]):
             rows.append(
                 (model, mixture, task, len(seeds), old.mean[i], new.mean[i], new.mean[i] - old.mean[i])
-                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i], nothing[i])
+                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i], nothing[i], below[i])
             )
     return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))

@@ -39,6 +39,7 @@ class Metric:
     several : whether labels and predictions have several values for each example
     ranked : whether `summed` gets ranks within the sample, (resamples, n), of labels and predictions
     early : for metrics that stay below chance in a short training: why, and the metric that rises first
+    worst : the worst constant prediction, of metrics by which only reversed predictions are worse still
     """
 
     name: str
@@ -48,6 +49,7 @@ class Metric:
     several: bool = False
     ranked: bool = False
     early: tuple[str, str] | None = None
+    worst: Callable[[Floats], Floats] | None = None
 
 
 def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.t
 const ofRun = (row) => GROUP.every((name) => row[name] === state[name]);
 const chance = (row) => row.mark || "";
 const chanceWords = (row) => (row.mark ? `, ${DATA.marks[row.mark]}` : "");
-const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing.";
+const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing; ↓ it is below chance, as where labels are swapped.";
 /** A corrected p, and whether it is about other seeds; only then is a difference between ways of training clear. */
 const tested = (row, name = "p") => `corrected p ${row.p_of === "these runs" ? "of these runs " : ""}${number(row[name])}`;
 const sure = (row) => row.p_of !== "these runs" && !missing(row.p) && row.p < 0.05;

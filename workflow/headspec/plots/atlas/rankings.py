@@ -28,7 +28,7 @@ from headspec.plots.drawing.style import (
     number,
     styled,
 )
-from headspec.statistics.chance import task_chances
+from headspec.statistics.chance import MARKS, task_chances
 from headspec.statistics.intervals import decisive, of_seeds
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.tasks.metrics import metric
@@ -210,10 +210,10 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
     clear = decisive(means, p) < SIGNIFICANCE if p else (low > 0) | (high < 0)
-    nothing, dissociates = means["unpruned_at_chance"].eq(True), column == "dissociation"
+    nothing, marked = means["unpruned_at_chance"].eq(True), means.reindex(columns=list(MARKS))
     shown = means[[*KEYS, "ci_over"]].assign(
         value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,
-        at_chance=means["at_chance"].eq(True) & dissociates, unpruned_at_chance=nothing & dissociates,
+        **{flag: marked[flag].eq(True) & (column == "dissociation") for flag in MARKS},
     )  # fmt: skip
     return shown.dropna(subset="value")
 

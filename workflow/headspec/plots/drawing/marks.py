@@ -1,6 +1,6 @@
 """Marks and points: of seeds, pairs of tasks, values at chance; and names beside them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headspec.per_example import labels_and_predictions
 from headspec.plots.drawing.style import key, number
-from headspec.statistics.chance import SAYS, learnt_nothing, marks
+from headspec.statistics.chance import SAYS, learnt_nothing, marks, reversed_labels
 
 #: a single seed
 DOT: dict[str, Any] = {
@@ -39,6 +39,10 @@ MARKED: dict[str, dict[str, Any]] = {
     },
     "×": _MARK | {
         "label": f"{SAYS['×']}: D counts for nothing", "marker": "x", "markersize": 4, "markeredgewidth": 1,
+    },
+    "↓": _MARK | {
+        "label": f"{SAYS['↓']}: D counts for nothing", "marker": r"$\downarrow$", "markersize": 6,
+        "markeredgewidth": 0.3,
     },
 }  # fmt: skip
 
@@ -152,22 +156,27 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats)
             axes.add_line(Line2D(*line.T, color="0.5", linewidth=0.4, zorder=1.5))
 
 
-def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> set[str]:
-    """The tasks of which the unpruned model of some seed has learnt nothing."""
-    return {
-        str(task)
+def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> dict[str, str]:
+    """The tasks that the unpruned model of some seed has not learnt, each with its mark."""
+    rows = [
+        {"task": str(task), "unpruned_at_chance": learnt_nothing(metrics[str(task)], *of),
+         "below_chance": reversed_labels(metrics[str(task)], *of)}
         for table in predictions.values()
-        for task, rows in table[table["pruned_for"] == "none"].groupby("task")
-        if learnt_nothing(metrics[str(task)], *labels_and_predictions(rows))
-    }
+        for task, own in table[table["pruned_for"] == "none"].groupby("task")
+        for of in [labels_and_predictions(own)]
+    ]  # fmt: skip
+    seeds = pd.DataFrame(rows, columns=["task", "unpruned_at_chance", "below_chance"]).groupby("task")
+    found = marks(seeds.agg({"unpruned_at_chance": "any", "below_chance": "all"}))
+    return {str(task): str(mark) for task, mark in found.items() if mark}
 
 
-def marked(task: str, nothing: Collection[str]) -> str:
-    """The name of a task, with the mark if it is one of `nothing`."""
-    return f"{task} ×" if task in nothing else task
+def marked(task: str, nothing: Mapping[str, str]) -> str:
+    """The name of a task, with its mark in `nothing` if it has one."""
+    return f"{task} {nothing[task]}" if task in nothing else task
 
 
-def name_mark(axes: Axes, nothing: Collection[str]) -> None:
-    """Add the mark to the legend if any task has it."""
-    if nothing:
-        key(axes, f"after a task: {SAYS['×']}", linestyle="none", marker="x", color="black")
+def name_mark(axes: Axes, nothing: Mapping[str, str]) -> None:
+    """Add the marks that tasks have to the legend."""
+    for mark in sorted({*nothing.values()}):
+        look = {name: MARKED[mark][name] for name in ("marker", "markersize", "color", "linestyle")}
+        key(axes, f"after a task: {SAYS[mark]}", **look)

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from headspec.config.values import MEAN, RANDOM, TOP
+from headspec.statistics.chance import MARKS
 from headspec.statistics.dissociation.analysis import KEY
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -17,14 +18,14 @@ DIFFERENCES = {"value": "difference", "ci_low": "difference_low", "ci_high": "di
 DISSOCIATIONS = {"dissociation": "dissociation", "ci_low": "dissociation_low",
                 "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
                 "p_seeds_holm": "dissociation_p_seeds_holm",
-                "at_chance": "at_chance", "unpruned_at_chance": "unpruned_at_chance"}  # fmt: skip
+                **{column: column for column in MARKS}}  # fmt: skip
 BELIEF_KEY = [*KEY, "task", "ranking"]
 
 BELIEF = Schema(
     dict.fromkeys(BELIEF_KEY, TEXT) | {"n_seeds": INT}
     | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT_COLUMNS}
     | dict.fromkeys([*AREAS.values(), *DIFFERENCES.values(), *DISSOCIATIONS.values()], FLOAT)
-    | {"at_chance": FLAG, "unpruned_at_chance": FLAG, "ci_over": TEXT},
+    | dict.fromkeys(MARKS, FLAG) | {"ci_over": TEXT},
     keys=5,
 )  # fmt: skip
 """Table `belief`: a row for each mixture, task and ranking.

@@ -26,7 +26,7 @@ RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
 COMBINED_KEY = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
 # ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
 INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
-UNPRUNED = {"unpruned_at_chance": FLAG}
+UNPRUNED = {"unpruned_at_chance": FLAG, "below_chance": FLAG}
 NET = dict.fromkeys(("net", "net_low", "net_high"), FLOAT)
 SCHEMAS = {
     "dissociation": Schema(
@@ -85,6 +85,7 @@ def _rows(sampled: ResampledDissociation, tasks: Sequence[str], confidence: floa
         "ci_low": low, "ci_high": high, "p_value": sampled.p_value, "p_seeds": sampled.p_seeds,
         "net": sampled.net.mean(axis=0), "net_low": net_low, "net_high": net_high,
         "at_chance": sampled.at_chance, "unpruned_at_chance": sampled.unpruned_at_chance,
+        "below_chance": sampled.below_chance,
     }  # fmt: skip
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [row | {"ci_over": over} for row in rows]

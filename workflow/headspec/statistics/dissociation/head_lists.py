@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headspec.config.values import LISTED, NONE, RANDOM, SHARED
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.chance import at_chance
+from headspec.statistics.chance import at_chance, below_chance
 from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
 from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
 from headspec.statistics.intervals import decisive, over_seeds_and_examples, p_over_seeds_and_examples
@@ -61,6 +61,7 @@ class _Scores(NamedTuple):
     bootstrap: Floats  # (resamples, 3, k)
     random: Floats  # (draws, k)
     at_chance: NDArray[np.bool_]  # (3, k)
+    below_chance: NDArray[np.bool_]  # (k,), the unpruned model
 
 
 def head_lists(
@@ -117,7 +118,7 @@ def _scores(
 ) -> _Scores:
     """Metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
     run = evaluation.run
-    by_task: list[tuple[object, ...]] = []
+    by_task: list[tuple[NDArray[Any], ...]] = []
     for task in run.tasks:
         rows = frame[frame["task"] == task].assign(draw=lambda rows: rows["draw"].fillna(0))
         where = f"{run.path}/listed.parquet: task '{task}' lacks predictions for the list '{heads}'"
@@ -137,8 +138,9 @@ def _scores(
         bootstrap = resampled_scores(metric, predicted.label, fixed, weights)
         floor = at_chance(metric, predicted.label, weights, bootstrap, confidence)
         points, random = (scores(metric, predicted.label, masks) for masks in (fixed, drawn))
-        by_task.append((points, bootstrap, random, floor))
-    return _Scores(*(np.stack([np.asarray(values[i]) for values in by_task], axis=-1) for i in range(4)))
+        below = below_chance(metric, predicted.label, weights, bootstrap[:, 0], confidence)
+        by_task.append((points, bootstrap, random, floor, below))
+    return _Scores(*(np.stack(values, axis=-1) for values in zip(*by_task, strict=True)))
 
 
 def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
@@ -161,6 +163,7 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, object]:
         "ci_over": over,
         **{name: p.max(axis=0) for name, p in _p_above(parts, resampled).items()},
         "at_chance": floors[1:].any(axis=0), "unpruned_at_chance": floors[0],
+        "below_chance": np.all([one.below_chance for one in seeds], axis=0),
     }  # fmt: skip
 
 

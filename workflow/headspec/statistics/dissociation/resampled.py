@@ -18,7 +18,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.chance import at_chance
+from headspec.statistics.chance import at_chance, below_chance
 from headspec.statistics.dissociation.scores import dissociation, net_dissociation
 from headspec.statistics.intervals import Interval, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import Clusters, Predictions, p_value, permuted_scores, task_predictions
@@ -85,6 +85,7 @@ class ResampledDissociation:
     net_bootstrap: Floats  # (resamples, S, ...)
     at_chance: NDArray[np.bool_]  # (...), whether some pruned model is
     unpruned_at_chance: NDArray[np.bool_]  # (k,), whether the unpruned model of some seed is
+    below_chance: NDArray[np.bool_]  # (k,), whether the unpruned models of all seeds are
 
     @property
     def mean(self) -> Floats:
@@ -110,7 +111,7 @@ class ResampledDissociation:
     def _with(self, values: Callable[[Floats], Floats], **others: Any) -> ResampledDissociation:
         """Replace all values of dissociation by a function of them, and `others`."""
         names = ("d", "bootstrap", "null", "net", "net_bootstrap")
-        return replace(self, **{name: values(getattr(self, name)) for name in names}, **others)
+        return replace(self, **others | {name: values(getattr(self, name)) for name in names})
 
     def at(self, index: int) -> ResampledDissociation:
         """Return the results at the fraction with this index."""
@@ -128,7 +129,7 @@ class ResampledDissociation:
         return self._with(lambda values: weights @ values, at_chance=self.at_chance[0])
 
     def with_mean(self) -> ResampledDissociation:
-        """Append the mean over tasks as a further task; it is at_chance if any task is."""
+        """Append the mean over tasks as a further task; it is at or below chance if any task is."""
 
         def append_mean(values: Floats) -> Floats:
             return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
@@ -139,6 +140,7 @@ class ResampledDissociation:
             chance=np.append(self.chance, np.nan),
             at_chance=np.concatenate([self.at_chance, self.at_chance.any(axis=-1, keepdims=True)], axis=-1),
             unpruned_at_chance=np.append(self.unpruned_at_chance, self.unpruned_at_chance.any()),
+            below_chance=np.append(self.below_chance, self.below_chance.any()),
         )
 
 
@@ -176,7 +178,7 @@ def resample_runs(
     trained models on other examples, not about other seeds. There are `resamples` permutations by default.
 
     At chance: see `headspec.statistics.chance.at_chance`. A metric cannot fall much below chance, so D means
-    little there. If the unpruned model is at chance, D compares noise.
+    little there. If the unpruned model is at chance, D compares noise. Below chance: `chance.below_chance`.
     """
     permutations = resamples if permutations is None else permutations
     on_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
@@ -205,8 +207,10 @@ def resample_runs(
             null = _permuted(metric, label, pruned, permutations, permutation_rng, clusters)
             masks_at_chance = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             pruned_at_chance = masks_at_chance[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
+            unpruned = bootstrap[..., 0].T  # (resamples, runs)
+            below = below_chance(metric, label, weights, unpruned, confidence)
             chance = np.full(len(runs), metrics.chance(metric, label))
-            by_task.append((point, bootstrap, null, pruned_at_chance, masks_at_chance[:, 0], chance))
+            by_task.append((point, bootstrap, null, pruned_at_chance, masks_at_chance[:, 0], below, chance))
         sampled[examples] = [
             _run_dissociation(run, examples, [[values[r] for values in task] for task in by_task])
             for r, (run, _) in enumerate(runs)
@@ -266,10 +270,10 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
     """Dissociation of one run, from the scores of each of its k tasks.
 
     Each of `tasks` has point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
-    at_chance (F,), unpruned_at_chance, and chance.
+    at_chance (F,), unpruned_at_chance, below_chance, and chance.
     """
     k = len(tasks)
-    point, bootstrap, null, pruned_at_chance, unpruned, chance = zip(*tasks, strict=True)
+    point, bootstrap, null, pruned_at_chance, unpruned, below, chance = zip(*tasks, strict=True)
 
     def by_fraction(values: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -291,6 +295,7 @@ def _run_dissociation(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -
         net_bootstrap=net_dissociation(resampled, resampled_base)[:, None],
         at_chance=np.stack(pruned_at_chance, axis=-1),
         unpruned_at_chance=np.array(unpruned),
+        below_chance=np.array(below),
         chance=np.array(chance),
     )
 
@@ -299,7 +304,8 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
     """Combine the seeds of one model, mixture and method; DataError if their examples differ.
 
     Null: the mean over seeds, which share permutations: a copy of a seed adds no information. Interval: see
-    `headspec.statistics.intervals`. At chance: any seed is.
+    `headspec.statistics.intervals`. At chance: any seed is. Below chance: all seeds are, as where labels are
+    swapped; of several models that guess, one may well be.
     """
     first, *others = seeds
     for other in others:
@@ -318,6 +324,7 @@ def combine(seeds: Sequence[ResampledDissociation]) -> ResampledDissociation:
         net_bootstrap=np.concatenate([one.net_bootstrap for one in seeds], axis=1),
         at_chance=np.any([one.at_chance for one in seeds], axis=0),
         unpruned_at_chance=np.any([one.unpruned_at_chance for one in seeds], axis=0),
+        below_chance=np.all([one.below_chance for one in seeds], axis=0),
     )
 
 

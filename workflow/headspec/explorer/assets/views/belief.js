@@ -35,7 +35,7 @@ function beliefPanels(found) {
   return [
     one("area", "Area under the pruning curve", "Mean metric while heads are pruned from the largest value on: the smaller, the better the measure finds heads that matter. Line: random orders; filled: p < 0.05 against one more of them.",
       "area, per cent", percent, clear("difference_p"), { free: true, compared: random && random.area }),
-    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05; † at chance, × even unpruned.", "D, per cent", percent, clear("dissociation_p")),
+    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05; † at chance, × even unpruned, ↓ unpruned below chance.", "D, per cent", percent, clear("dissociation_p")),
     one("ablation_spearman", "Agreement with ablation", "Rank correlation over heads with the increase of the loss without the head. Filled: the interval excludes 0.", "rank correlation", decimals, apart("ablation_spearman")),
     one("ablation_size_spearman", "Agreement with ablation size", "The same with the mean absolute change.", "rank correlation", decimals, apart("ablation_size_spearman"))];
 }

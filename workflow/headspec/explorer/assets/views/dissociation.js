@@ -19,8 +19,8 @@ function studyView() {
 }
 
 const owner = (row, draws) => (draws.includes(row.pruned_for) ? row.pruned_for.replaceAll("_", " ") : row.pruned_for);
-/** The mark of a task of which the unpruned model has learnt nothing. */
-const unlearnt = (task) => (combined.some((row) => ofRun(row) && row.task === task && row.mark === "×") ? " ×" : "");
+/** The mark of a task that the unpruned model has not learnt. */
+const unlearnt = (task) => combined.filter((row) => ofRun(row) && row.task === task && row.unpruned_at_chance).map((row) => ` ${row.mark}`).join("");
 function matrix(now) {
   const tasks = unique(pruned.filter(ofRun).map((row) => row.task)), draws = ["random", "random_by_layer"];
   const at = pruned.filter((row) => ofRun(row) && (row.pruned_for === "none" || (row.order !== "bottom" && Math.abs(row.fraction - now) < 1e-9)));
@@ -38,7 +38,7 @@ function matrix(now) {
       text(left + (j + 0.5) * wide, 59 + i * high, hundredths(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
-    note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads; ×, a task that the unpruned model has not learnt.",
+    note: "Metric in per cent. Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads; × or ↓, a task that the unpruned model has not learnt.",
     picture: picture(left + wide * tasks.length + 4, 46 + high * whose.length, "Pruning matrix",
       text(0, 24, "heads pruned of", { class: "label" }),
       tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13) + unlearnt(task), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });

@@ -113,6 +113,6 @@ def _differences(label: Floats, differences: Floats) -> tuple[NDArray[Any], Floa
 
 
 METRICS = {
-    "pair_accuracy": Metric("pairs right", _preferred, mean, np.zeros_like),
-    "logit_difference": Metric("logit difference", _differences, mean, np.zeros_like),
+    "pair_accuracy": Metric("pairs right", _preferred, mean, np.zeros_like, worst=np.zeros_like),
+    "logit_difference": Metric("logit difference", _differences, mean, np.zeros_like, worst=np.zeros_like),
 }

@@ -51,10 +51,16 @@ def _frequent(label: Floats) -> Floats:
     return np.full_like(label, classes[counts.argmax()])
 
 
+def _rarest(label: Floats) -> Floats:
+    """Predict the rarest class."""
+    classes, counts = np.unique(label, return_counts=True)
+    return np.full_like(label, classes[counts.argmin()])
+
+
 CLASSIFICATION_METRICS = {
-    "accuracy": Metric("accuracy", _right, mean, _frequent),
+    "accuracy": Metric("accuracy", _right, mean, _frequent, worst=_rarest),
     "f1": Metric("F1", _positive, f1, np.ones_like),
-    "matthews": Metric("Matthews", _table, _matthews, _frequent),
+    "matthews": Metric("Matthews", _table, _matthews, _frequent, worst=_frequent),
 }
 
 
@@ -80,8 +86,8 @@ def _pearson(label_sums: Floats, prediction_sums: Floats) -> Floats:
     return np.clip(ratio(n * xy - x * y, varies * norms), -1, 1)
 
 
-PEARSON = Metric("Pearson", _moments, _pearson, np.zeros_like)
-SPEARMAN = Metric("Spearman", _moments, _pearson, np.zeros_like, ranked=True)
+PEARSON = Metric("Pearson", _moments, _pearson, np.zeros_like, worst=np.zeros_like)
+SPEARMAN = Metric("Spearman", _moments, _pearson, np.zeros_like, ranked=True, worst=np.zeros_like)
 REGRESSION_METRICS = {"pearson": PEARSON, "spearman": SPEARMAN}
 
 
