@@ -227,7 +227,7 @@ def test_fractions_show_every_value_of_the_table():
     mixtures = PAIR | {"all": SMALL}
     table = by_mixture("fractions", mixtures, fraction=FRACTIONS)
     table.loc[table["fraction"] == FRACTIONS[-1], ["at_chance", "unpruned_at_chance"]] = True, False
-    table["below_chance"] = table["unpruned_at_chance"] & (table["task"] == SMALL[0])
+    table["below_chance"] = table["unpruned_at_chance"] & (table["task"] != SMALL[0])
     areas = by_mixture("areas", mixtures)
     figure = curves.draw_fractions(table, areas, mixtures, FRACTION, "tuned")
     for axes, mixture in zip(figure.axes, mixtures, strict=True):
@@ -241,11 +241,13 @@ def test_fractions_show_every_value_of_the_table():
         (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
         title, mean = axes.get_title().split("\n")
         assert title == mixture and mean.startswith(f"mean D {number(100 * area, 1)} % [")
-        assert labelled(axes, "hollow: at chance") and labelled(axes, "crossed: unpruned model at chance")
+        assert labelled(axes, "hollow: at chance")
         shown = at.loc[[(method, task) for method, task, _ in lines]]
         below, nothing = shown["below_chance"], shown["unpruned_at_chance"]
+        keys = {"×": "crossed: unpruned model at chance", "↓": "arrow: unpruned model below chance"}
         for mark, own in {"×": nothing & ~below, "↓": below}.items():
             look = marks.MARKED[mark]["marker"]
+            assert bool(labelled(axes, keys[mark])) == own.any()
             drawn = [y for line in axes.lines if line.get_marker() == look for y in line.get_ydata()]
             np.testing.assert_allclose(np.sort(drawn), np.sort(100 * shown[own]["dissociation"]))
 

@@ -35,8 +35,8 @@ GLOSSARY = {
     "Distinct: double, and the mean D reaches the study's threshold.",
     "inverted, none": "No task loses clearly more without its own heads; inverted if some lose clearly less.",
     "chance, †, × and ↓": "A constant prediction would be as good. †: in some pruned model, so D means "
-    "little. ×: without pruning, too; such a model learnt nothing and counts in no finding. ↓: every constant prediction "
-    "would be better without pruning, as where labels are swapped; this counts in no finding either.",
+    "little. ×: without pruning, too; such a model learnt nothing and counts in no finding. ↓: it is "
+    "worse than every constant prediction, as where labels are swapped, and counts in no finding either.",
     "similarity": "How similar two tasks are by a measure: of their texts, of the model's states, or of what "
     "their losses are sensitive to; at most 1.",
     "r": "Correlation of D with similarity over pairs of tasks; its p permutes the tasks (Mantel test).",

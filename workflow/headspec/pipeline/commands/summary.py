@@ -47,7 +47,7 @@ D          dissociation: how much more of its unpruned metric a task loses when 
 {{p}}
 {MARKS["at_chance"]}          a pruned model is no better than chance at some task, so D means little
 {MARKS["unpruned_at_chance"]}          nor is the unpruned one, which learnt nothing, so D counts for nothing
-{MARKS["below_chance"]}          every constant prediction is better than the unpruned one: are labels swapped?
+{MARKS["below_chance"]}          the unpruned one is worse than every constant prediction: are labels swapped?
 case       of the tasks one by one, whatever the p of their mean; double: every task clearly above
            0, distinct if the mean reaches the threshold; single: some task, all tested together;
            inverted: none above 0, some clearly below; chance: an unpruned model learnt nothing"""
