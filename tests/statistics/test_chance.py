@@ -93,6 +93,8 @@ def test_what_is_far_below_chance_is_a_reversal(right, said):
     rows["prediction"] = np.where(np.arange(40) < right, label, 1 - label)
     (line,) = warnings(rows, {"pairs": "accuracy"})
     assert said in line and "40 examples" in line and ("labels or sides are swapped" in line) == (right == 3)
+    signs = np.where(rows["prediction"] == label, 1.0, -1.0)  # of preferred sentences
+    assert reversed_labels("pair_accuracy", label, signs) == (right == 3)
     seeds = {seed: rows.assign(pruned_for="none") for seed in (0, 1)}
     assert unlearnt(seeds, {"pairs": "accuracy"}) == {"pairs": "↓" if right == 3 else "×"}
     guess = rows.assign(pruned_for="none", prediction=label[::2].repeat(2))  # of one seed alone
