@@ -101,7 +101,7 @@ def test_other_code_needs_another_entry(here, tmp_path, monkeypatch):
     copy = tmp_path / "workflow"
     shutil.copytree(ROOT / "workflow", copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_hash, "LIBRARY", copy / "headspec")
-    monkeypatch.setattr(code_hash, "_graph", code_hash.Graph())  # which knows no other library
+    monkeypatch.setattr(code_hash, "_code", code_hash.Code())  # which knows no other library
     read()
     assert "text_a" not in read().train.rows  # from the cache
     for module, counts in {"heads/masks.py": False, "data/sources/columns.py": True}.items():

@@ -125,13 +125,11 @@ def test_every_module_that_python_loads_is_reached(script, loaded):
 PLANNING = ("config/checks", "config/raw", "pipeline", "cost", "live")
 
 
-@pytest.mark.parametrize("script", SCRIPTS + FIGURES)
-def test_no_stage_reaches_the_checks_of_a_config_planning_or_kinds_that_it_does_not_use(script):
-    reached = code_hash.current().reached(code_hash.node_of(root(script)))
-    own = {node.path for node in reached if node.name and code_hash.current().definition(node).text}
-    names = {os.path.relpath(path, code_hash.LIBRARY) for path in own}
-    assert not [name for name in names if name.startswith(PLANNING) and "/commands/" not in name]
-    assert not {Path(name).name for name in names if name.startswith("tasks/")} & {"kind.py", "registry.py"}
+@pytest.mark.parametrize("script", sorted({*SCRIPTS, *FIGURES} - {"explorer/explorer.py"}))
+def test_no_stage_reaches_the_checks_of_a_config_planning_or_kinds_of_tasks(script):
+    names = files(script) - {f"scripts/{script}"}
+    assert not [name for name in names if name.removeprefix("headspec/").startswith(PLANNING)]
+    assert not {Path(name).name for name in names if "/tasks/" in name} & {"kind.py", "registry.py"}
 
 
 # --- which edits count
@@ -141,7 +139,7 @@ ONE = {
         """A module."""
         import os
         from typing import TYPE_CHECKING
-        from b import helper, LIMIT
+        from b import helper
         import c
 
         if TYPE_CHECKING:
@@ -149,80 +147,26 @@ ONE = {
 
         def used(x: int) -> int:
             """Say something."""
-            y: float = helper(x) + c.scaled(x)
-            return min(y, LIMIT, OWN)
-
-        OWN = 3
-        def unused(): return os.sep
+            return helper(x) + c.scaled(x)
     ''',
     "b.py": """
-        LIMIT: int = 9
-        OTHER = 1
-        def helper(x): return again(x)
-        def again(x): return helper(x - 1) if x else 0
-        class Whole:
-            size: int = 4
-            def method(self): return 1
+        def helper(x): return x
+        def beside(x): return 1
+        STYLE = "values.json"
     """,
     "c.py": """
-        from d import factor
-        NAMES = {}
         def scaled(x):
             import e
-            return factor() * x + Fields.unread
-        class Fields:
-            unread: int = 0
-            plain = 0
-        def unread(): return 4
-        def plain(): return 4
+            return x
     """,
-    "d.py": """
-        import math
-        def factor(): return math.pi
-        def idle(): return 2
-    """,
-    "e.py": """
-        import d
-        REGISTRY = []
-        REGISTRY.append(d)
-        def late(): return 1
-    """,
-    "main.py": """
-        import a
-        print(a.used(1))
-    """,
+    "d.py": "def idle(): return 2",
+    "e.py": "from .a import used",
+    "values.json": "{}",
+    "other.json": "{}",
+    "main.py": "import a\nprint(a.used(1))",
 }
-#: file, old, new, and whether the edit counts
-EDITS = [
-    ("a.py", "y: float = ", "y = ", False),
-    ("a.py", "x: int) -> int", "x)", False),
-    ("a.py", "Say something", "Say anything", False),
-    ("a.py", "import os\n", "", False),
-    ("a.py", "from d import Unused", "from d import idle", False),
-    ("a.py", "from b import helper, LIMIT\nimport c", "import c\nfrom b import helper, LIMIT", False),
-    ("a.py", "OWN = 3", "OWN: int = 3  # a number", False),
-    ("a.py", "return os.sep", "return None", False),
-    ("a.py", "OWN = 3", "OWN = 4", True),
-    ("a.py", "min(y", "max(y", True),
-    ("a.py", "import helper, LIMIT", "import again as helper, LIMIT", True),
-    ("b.py", "LIMIT: int = 9", "LIMIT = 9", False),
-    ("b.py", "LIMIT: int = 9", "LIMIT: int = 8", True),
-    ("b.py", "OTHER = 1", "OTHER = 2", False),
-    ("b.py", "return 1", "return 2", False),
-    ("b.py", "if x else 0", "if x else 1", True),
-    ("b.py", "OTHER = 1", "OTHER = 1\nprint(OTHER)", True),  # something done when it is imported
-    ("c.py", "NAMES = {}", "NAMES = {}\nNAMES['x'] = 1", True),
-    ("c.py", "from d import factor", "from d import idle as factor", True),
-    ("c.py", "def unread(): return 4", "def unread(): return 5", False),  # no field of the class
-    ("c.py", "def plain(): return 4", "def plain(): return 5", False),
-    ("c.py", "unread: int = 0", "unread: int = 1", True),
-    ("d.py", "return 2", "return 3", True),  # e.py keeps the module, of which all counts
-    ("d.py", "math.pi", "math.e", True),
-    ("d.py", "import math", "import cmath as math", True),  # another package
-    ("e.py", "REGISTRY.append(d)", "REGISTRY.append(2)", True),
-    ("e.py", "def late(): return 1", "", False),
-    ("main.py", "a.used(1)", "a.used(2)", True),
-]  # fmt: skip
+#: whether any edit of the file counts
+REACHED = {name: name not in {"d.py", "other.json"} for name in ONE}
 
 
 @pytest.fixture
@@ -232,41 +176,72 @@ def modules(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("file", "old", "new", "counts"), EDITS)
-def test_an_edit_counts_if_it_changes_what_a_definition_that_is_reached_does(modules, file, old, new, counts):
+@pytest.mark.parametrize(("file", "reached"), REACHED.items())
+def test_every_byte_of_the_files_that_a_plugin_reaches_counts_and_no_other(modules, file, reached):
     before = code_hash.by_root([modules / "main.py"])
-    rewrite(modules / file, old, new)
-    assert (code_hash.by_root([modules / "main.py"]) != before) == counts
+    (modules / file).write_bytes((modules / file).read_bytes() + b"\n")
+    assert (code_hash.by_root([modules / "main.py"]) != before) == reached
 
 
-def test_definitions_may_move_between_files_and_files_may_be_merged(modules):
-    (modules / "e.py").write_text("REGISTRY = []\n")  # it keeps a module, of which all counts
+def test_two_modules_that_are_exchanged_count(modules):
     before = code_hash.by_root([modules / "main.py"])
-    rewrite(modules / "b.py", "def again(x): return helper(x - 1) if x else 0\n", "")
-    rewrite(modules / "b.py", "LIMIT", "from f import again\nLIMIT")
-    (modules / "f.py").write_text(
-        "from b import helper\n\n\ndef again(x): return helper(x - 1) if x else 0\n"
-    )
-    assert code_hash.by_root([modules / "main.py"]) == before
-    rewrite(modules / "c.py", "from d import factor", "import math\ndef factor(): return math.pi")
-    (modules / "d.py").write_text("")
-    assert code_hash.by_root([modules / "main.py"]) == before
-
-
-def test_equal_definitions_of_two_modules_that_are_exchanged_count(modules):
-    """Their texts are those of before, but what their names stand for is not."""
-    (modules / "g.py").write_text("from b import helper as first\nfrom d import factor as second\n")
-    (modules / "main.py").write_text("import g\nprint(g.first(1), g.second())\n")
-    before = code_hash.by_root([modules / "main.py"])
-    (modules / "g.py").write_text("from b import helper as second\nfrom d import factor as first\n")
+    texts = [(modules / name).read_text() for name in ("b.py", "c.py")]
+    for name, text in zip(("c.py", "b.py"), texts, strict=True):
+        (modules / name).write_text(text)
     assert code_hash.by_root([modules / "main.py"]) != before
 
 
-def test_a_root_may_be_one_definition(modules):
-    before = code_hash.by_root([f"{modules}/b.py:LIMIT", f"{modules}/b.py:helper"])
-    rewrite(modules / "b.py", "if x else 0", "if x else 1")
-    after = code_hash.by_root([f"{modules}/b.py:LIMIT", f"{modules}/b.py:helper"])
-    assert [name.partition(":")[2] for name in before if before[name] != after[name]] == ["helper"]
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1"])
+def test_plugins_are_read_in_the_encoding_that_they_declare(tmp_path, encoding):
+    cookie = "# -*- coding: latin-1 -*-\n" if encoding == "latin-1" else ""
+    (tmp_path / "plugin.py").write_bytes(f"{cookie}import other\nNAME = 'é'\n".encode(encoding))
+    (tmp_path / "other.py").touch()
+    assert {Path(path).name for path in code_hash.files([tmp_path / "plugin.py"])} == {
+        "plugin.py",
+        "other.py",
+    }
+
+
+#: a module of the library, the same in other layouts, and one that does something else
+LAYOUTS = [
+    ('x = f(1, "a")', ['x = f(\n    1, "a",\n)  # why', "'''Text.'''\nx = f(1, 'a')"], 'x = f(2, "a")'),
+    ("def f():\n    return 1", ['def f():\n    """Text."""\n    return 1'], "def f():\n    return 1.0"),
+    ("x = f'a{b}c'", ["x = f'a' f'{b}' 'c'", 'x = f"a{b}c"'], "x = f'a{b!r}c'"),
+    ("x: int = 3", ["x: int = 3  # of y\n\n\n'''About x.'''"], "x: str = 3"),
+    ("class A:\n    pass", ["class A:\n    '''Text.'''\n\n    pass"], "class A:\n    x = None"),
+]
+
+
+@pytest.mark.parametrize(("text", "same", "other"), LAYOUTS)
+def test_comments_docstrings_and_layout_do_not_count(tmp_path, text, same, other):
+    def read(text: str) -> str:
+        (tmp_path / "module.py").write_text(text)
+        return code_hash.parse(tmp_path / "module.py")["hash"]
+
+    assert {read(each) for each in same} == {read(text)} != {read(other)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", ["python3.12", "python3.13"])
+def test_hashes_are_equal_in_all_pythons(python):
+    """The other Python needs no packages: it loads the module alone."""
+    if not shutil.which(python) or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"no {python}")
+    paths = [str(path) for path in sorted(code_hash.LIBRARY.rglob("*.py"))]
+    program = (
+        "import sys, types, json\n"
+        "for name in ('headspec', 'headspec.provenance', 'headspec.provenance.hashes'):\n"
+        "    sys.modules[name] = types.ModuleType(name)\n"
+        "sys.modules['headspec.provenance'].hashes = hashes = sys.modules['headspec.provenance.hashes']\n"
+        "hashes.FileCache, hashes.StatKey, hashes.stat_key = lambda *given: None, None, None\n"
+        "space = {'__file__': sys.argv[1], '__name__': 'code_hash'}\n"
+        "exec(compile(open(sys.argv[1]).read(), sys.argv[1], 'exec'), space)\n"
+        "print(json.dumps([space['parse'](path)['hash'] for path in sys.argv[2:]]))\n"
+    )
+    run = subprocess.run(
+        [python, "-c", program, code_hash.__file__, *paths], capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == [code_hash.current().parsed(path)["hash"] for path in paths]
 
 
 @pytest.mark.parametrize("folder", ["study", "site-packages"])
@@ -296,23 +271,18 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, monkey
     assert f"{code_hash.LIBRARY}/similarity/measures.py" in found
 
 
-@pytest.mark.slow
 def test_an_edit_of_the_library_changes_the_hash_of_every_script_that_reaches_it(copy):
-    before = hashed(*SCRIPTS)
-    folds = code_hash.Node(str(copy / "headspec" / "heads" / "importance.py"), "FOLDS")
-    graph = code_hash.current()
-    reaching = {name for name in SCRIPTS if folds in graph.reached(code_hash.node_of(root(name)))}
-    assert "heads/importance.py" in reaching and "heads/prune.py" not in reaching
+    scripts = ("heads/importance.py", "heads/prune.py", "statistics/correlation.py")
+    before = hashed(*scripts)
     rewrite(copy / "headspec" / "heads" / "importance.py", "FOLDS = 10", "FOLDS = 5")
-    assert {name for name, old in before.items() if hashed(name)[name] != old} == reaching
+    assert {name for name, old in before.items() if hashed(name)[name] != old} == {"heads/importance.py"}
     rewrite(copy / "headspec" / "errors.py", "super().__init__(redacted(", "super().__init__((")
-    assert {name for name, old in before.items() if hashed(name)[name] != old} == set(before)
+    assert {name for name, old in before.items() if hashed(name)[name] != old} == {*scripts}
 
 
-SECTION, STYLE = "config/sections/training.py", "plots/drawing/headspec.mplstyle"
+STYLE = "plots/drawing/headspec.mplstyle"
 #: script, file of the library, old and new text, and whether the edit counts
 LIBRARY_EDITS = [
-    ("training/train.py", SECTION, 'description="weight decay of AdamW"', 'description="of AdamW"', False),
     ("training/train.py", "VERSION", __version__, "99.0", False),
     # files that modules read
     ("training/train.py", "models/types.tsv", "\nbert\t", "\nnew\tdecoder\t\nbert\t", True),
@@ -322,9 +292,7 @@ LIBRARY_EDITS = [
 
 
 @pytest.mark.parametrize(("script", "file", "old", "new", "counts"), LIBRARY_EDITS)
-def test_files_that_definitions_read_count_but_not_descriptions_and_the_version(
-    copy, script, file, old, new, counts
-):
+def test_files_that_modules_read_count_but_not_the_version(copy, script, file, old, new, counts):
     before = hashed(script)
     rewrite(copy / "headspec" / file, old, new)
     assert (hashed(script) != before) == counts
@@ -364,15 +332,15 @@ def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
     monkeypatch.setattr(ast, "parse", lambda *given: parsed.append(Path(given[1]).name) or parse(*given))
 
     def forget() -> None:
-        code_hash.MODULES.clear()
-        monkeypatch.setattr(code_hash, "_graph", code_hash.Graph())
+        code_hash.PARSED.clear()
+        monkeypatch.setattr(code_hash, "_code", code_hash.Code())
 
     forget()
     assert hashed(script) == before and not parsed
     rewrite(copy / "headspec" / "statistics" / "correlation.py", "RANDOM = 9_999", "RANDOM = 9_998")
     after = hashed(script)
     assert parsed == ["correlation.py"] and after != before
-    (tmp_path / hashes.FOLDER / code_hash.MODULES.name).write_text("{")  # damaged
+    (tmp_path / hashes.FOLDER / code_hash.PARSED.name).write_text("{")  # damaged
     forget()
     assert hashed(script) == after
 
@@ -392,8 +360,8 @@ def job(tmp_path, monkeypatch) -> SimpleNamespace:
     script.touch()
     os.utime(script, (time.time() + 10, time.time() + 10))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    before = frozenset(guard.loaded(code))  # by the tests
-    return SimpleNamespace(input=[], resources={}, params=SimpleNamespace(code=code), loaded=before)
+    params = SimpleNamespace(code=code)
+    return SimpleNamespace(input=[], resources={}, params=params, loaded=guard.loaded())  # by the tests
 
 
 def publish(folder: Path) -> None:
@@ -421,10 +389,55 @@ def test_what_runs_the_script_of_a_job_is_no_code_of_it(job, tmp_path, monkeypat
         publish(tmp_path)
 
 
-def test_an_edit_of_what_a_job_reaches_ends_it_and_another_edit_does_not(job, tmp_path):
-    rewrite(tmp_path / "named_by_it.py", "X = 1\n", "X = 1\n\n\ndef unused():\n    return 2\n")
+def test_an_edit_of_what_a_job_reaches_ends_it(job, tmp_path):
+    (tmp_path / "found_by_a_text.py").write_text("def g(): pass\n")
     with guard.unchanged(job):
         publish(tmp_path)
-    rewrite(tmp_path / "named_by_it.py", "X = 1\n", "X = 1\nprint(end='')\n")
+    rewrite(tmp_path / "named_by_it.py", "X = 1\n", "X = 2\n")
     with pytest.raises(ChangedError, match="named_by_it.py was edited after"), guard.unchanged(job):
         publish(tmp_path)
+    (tmp_path / "plugin_of_a_job.py").unlink()
+    with pytest.raises(ChangedError, match="plugin_of_a_job.py: missing since"), guard.unchanged(job):
+        publish(tmp_path)
+
+
+#: what a plugin does with a file `values.csv` in a folder, and whether it is part of the job
+READS = {
+    "import json\ndef read(folder): return open(folder / 'values.csv').read()": False,
+    "from pathlib import Path\ndef read(folder): return (folder / ('val' + 'ues.csv')).read_bytes()": False,
+    "import pandas as pd\ndef read(folder): return pd.read_csv(folder / ('val' + 'ues.csv'))": False,
+    "import numpy as np\ndef read(folder): return np.loadtxt(str(folder / 'values.csv'), skiprows=1)": False,
+    "import zoneinfo\ndef read(folder): return zoneinfo.ZoneInfo('Europe/Berlin')": True,
+    "def read(folder):\n    (folder / 'own').write_text('1')\n    return (folder / 'own').read_text()": True,
+    "def read(folder):\n    import wave\n    return wave": True,
+}
+
+
+@pytest.mark.parametrize(("text", "allowed"), READS.items())
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_job_whose_plugin_reads_a_file_that_is_not_part_of_it_ends_with_its_name(
+    tmp_path, monkeypatch, text, allowed, beside
+):
+    """Beside the plugin, a file that a string there names is part of the job."""
+    folder = tmp_path / "plugins" if beside else tmp_path / "elsewhere"
+    (tmp_path / "plugins").mkdir()
+    folder.mkdir(exist_ok=True)
+    (folder / "values.csv").write_text("a\n1\n")
+    (tmp_path / "plugins" / "reading.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "plugins")
+    monkeypatch.delitem(sys.modules, "reading", raising=False)
+    code = code_hash.by_root([tmp_path / "plugins" / "reading.py"])
+    script = tmp_path / "script.py"
+    script.touch()
+    os.utime(script, (time.time() + 10, time.time() + 10))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    job = SimpleNamespace(input=[], resources={}, params=SimpleNamespace(code=code), loaded=guard.loaded())
+    named = beside and "'values.csv'" in text
+    with guard.unchanged(job):
+        importlib.import_module("reading").read(folder)
+        if allowed or named:
+            publish(tmp_path)
+        else:
+            with pytest.raises(UnplannedError, match="values.csv: read by a plugin"):
+                publish(tmp_path)

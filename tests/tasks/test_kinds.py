@@ -1,5 +1,8 @@
 """The list of kinds of tasks, and the parts of each."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import pytest
 from snakemake.iocontainers import Wildcards
 
@@ -17,12 +20,6 @@ from headspec.tasks.registry import FOLDERS, KINDS, counts
 from support.data.sources import config
 
 TASKS = {name: {"source": "x", "type": name} for name in KINDS}
-#: functions that load parts of kinds by name
-LOADERS = {
-    "data.py:reader": "DATA", "tokens.py:encoding": "ENCODING", "task_heads.py:head_class": "HEAD",
-    "metrics.py:score": "METRICS", "prompts.py:prompting": "PROMPTS",
-    "kinds/words/units.py:word_task": "TASK",
-}  # fmt: skip
 STUDY = Study(**config(TASKS, mixtures={"pairs": ["regression", "tags"]}))
 
 
@@ -134,22 +131,25 @@ def test_labels_are_not_paired_and_bits_not_compared():
         ({}, {*KINDS}),
     ],
 )
-@pytest.mark.parametrize(("loader", "part"), LOADERS.items())
-def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader, part):
-    def roots(name: str) -> set[str]:
-        given = str(LIBRARY / name)
-        found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict=wildcards)), (given,))
-        return {*found} - {given}
+@pytest.mark.parametrize(("part", "loader"), parts.LOADED_BY.items())
+def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, part, loader):
+    def found(name: str) -> set[str]:
+        job = Job(Layout(STUDY), Wildcards(fromdict=wildcards))
+        return {*settings.with_kinds(job, (str(LIBRARY / name),))} - {str(LIBRARY / name)}
 
-    expected = {found for name in kinds if (found := parts.root(name, part))}
-    assert roots("tables.py") == set() and roots(f"tasks/{loader}") >= expected
-    others = {found for name in KINDS if name not in kinds and (found := parts.root(name, part))} - expected
-    assert not roots(f"tasks/{loader}") & others
+    def modules(names: Iterable[str]) -> set[str]:
+        return {place.rpartition(":")[0] for name in names if (place := parts.root(name, part))}
+
+    assert found("tables.py") == set() and found(loader) >= modules(kinds) - {str(LIBRARY / loader)}
+    folders = {
+        Path(place).parent for name in kinds for each in parts.LOADED_BY if (place := parts.root(name, each))
+    }
+    assert {Path(path).parent for path in found(loader)} <= folders
 
 
 @pytest.mark.parametrize("part", ["DATA", "ENCODING", "HEAD"])
 def test_the_code_of_a_job_has_the_annotation_of_words(part):
     """Parts of the family load it by name."""
-    given = (parts.root("spans", part),)
-    found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), given)
-    assert parts.root("spans", "TASK") in found
+    module = parts.root("spans", part).rpartition(":")[0]
+    found = settings.with_kinds(Job(Layout(STUDY), Wildcards(fromdict={"task": "spans"})), (module,))
+    assert parts.root("spans", "TASK").rpartition(":")[0] in found

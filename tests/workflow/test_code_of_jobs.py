@@ -1,16 +1,14 @@
-"""A job's hash covers what the job does: every function that it calls, and every module that it loads."""
+"""A job's hash covers what the job does: the file of every function that it calls."""
 
-import ast
 import json
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from headspec.provenance import code_hash, definitions
+from headspec.provenance import code_hash
 from support.paths import ROOT
 
 pytestmark = pytest.mark.storm  # every job under a tracer: a quarter of an hour
@@ -25,42 +23,28 @@ TESTS = (
 SCRIPTS = {path.relative_to(ROOT / "workflow").as_posix() for path in ROOT.glob("workflow/scripts/*/*.py")}
 
 
-@cache
-def at_lines(path: str) -> list[tuple[int, int, list[str]]]:
-    """The first and last line of each definition of a file, and its names."""
-    found = []
-    for node in ast.parse(Path(path).read_text()).body:
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-        names = definitions.names(node) or [definitions.EFFECTS]
-        found.append((first, node.end_lineno or node.lineno, names))
-    return found
-
-
 #: the folder of a study, and roots of jobs
 Jobs = tuple[Path, tuple[str, ...]]
 
 
-def called(folder: Path) -> dict[Jobs, set[code_hash.Node]]:
-    """The definitions that jobs with these roots called."""
-    found: dict[Jobs, set[code_hash.Node]] = {}
+def called(folder: Path) -> dict[Jobs, set[str]]:
+    """The files whose functions jobs with these roots called."""
+    found: dict[Jobs, set[str]] = {}
     for file in folder.iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         roots = next((tuple(line[1:]) for line in lines if line[0] == "roots"), None)
         if roots is None:  # snakemake itself, and helpers of a job
             continue
-        calls = [(path, at) for path, at, _ in (line for line in lines if line[0] != "roots")]
+        paths = {line[0] for line in lines if line[0] != "roots"}
         (study,) = {
-            path.partition("/workflow/headspec/")[0] for path, _ in calls if "/workflow/headspec/" in path
+            path.partition("/workflow/headspec/")[0] for path in paths if "/workflow/headspec/" in path
         }
-        nodes = found.setdefault((Path(study), roots), set())
-        for path, at in calls:
-            names = next(names for first, last, names in at_lines(path) if first <= at <= last)
-            nodes.update(code_hash.Node(path, name) for name in names)
+        found.setdefault((Path(study), roots), set()).update(paths)
     return found
 
 
-def test_every_function_that_a_job_calls_is_in_its_hash(tmp_path, monkeypatch):
-    """Of the library and of plugins. An edit of a function that is not would leave results as they are."""
+def test_the_file_of_every_function_that_a_job_calls_is_in_its_hash(tmp_path, monkeypatch):
+    """Of the library and of plugins. An edit of a file that is not would leave results as they are."""
     folder = tmp_path / "called"
     folder.mkdir()
     tests = [str(ROOT / "tests" / "workflow" / name) for name in TESTS]
@@ -68,13 +52,7 @@ def test_every_function_that_a_job_calls_is_in_its_hash(tmp_path, monkeypatch):
     subprocess.run(command, cwd=ROOT, env=os.environ | {"CALLED": str(folder)}, check=True)
     jobs = called(folder)
     assert {root for _, roots in jobs for root in roots} >= SCRIPTS
-    for (study, roots), nodes in jobs.items():
+    for (study, roots), paths in jobs.items():
         monkeypatch.chdir(study)  # whose modules plugins import
         monkeypatch.setattr(code_hash, "LIBRARY", study / "workflow" / "headspec")
-        graph = code_hash.current()
-        reached = frozenset[code_hash.Node]().union(
-            *(graph.reached(code_hash.node_of(root)) for root in roots)
-        )
-        # imports ask the package for modules as if they were its names
-        asked = code_hash.Node(str(code_hash.LIBRARY / "__init__.py"), "__getattr__")
-        assert not nodes - reached - {asked}, (study, roots)
+        assert not paths - code_hash.files(roots), (study, roots)

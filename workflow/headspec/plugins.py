@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from headspec.errors import ConfigError, nearest
 from headspec.provenance import code_hash
-from headspec.provenance.code_hash import LIBRARY
-from headspec.provenance.definitions import import_root
+from headspec.provenance.code_hash import LIBRARY, import_root
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,16 +139,12 @@ def register_types() -> None:
 
 
 def registering() -> list[str]:
-    """Return the files of these plugins, which are roots of the code of jobs that reach `register_types`."""
+    """Return the files of these plugins, which are roots of the code of jobs that reach this module."""
     return [os.path.abspath(str(imported(where).__file__)) for where in _registering()]
 
 
 def _registering() -> list[str]:
     return list(filter(None, os.environ.get(REGISTERING, "").split(os.pathsep)))
-
-
-#: the root of `register_types`
-REGISTER = f"{__file__}:{register_types.__name__}"
 
 
 def attempted(where: str, name: str) -> ModuleType:
@@ -168,9 +163,8 @@ def _dotted(path: Path) -> str:
 
 
 def roots(references: Iterable[str | None]) -> list[str]:
-    """Return references of `function`, without None, as roots of `code_hash.by_root`."""
-    parts = [reference.rpartition(":") for reference in references if reference]
-    return [f"{_file(where)}:{name}" for where, _, name in parts]
+    """Return the files of references of `function`, without None: roots of `code_hash.by_root`."""
+    return [*dict.fromkeys(_file(each.rpartition(":")[0]) for each in references if each)]
 
 
 def _file(where: str) -> str:

@@ -423,7 +423,7 @@ for each in FIGURES:
             figure=each.name,
             drawn_by=each.drawn_by,
             dpi=STUDY.figures.dpi,
-            code=code("plots/figure.py", f"plots/{each.drawn_by}"),
+            code=code("plots/figure.py", f"plots/{each.drawn_by.partition(':')[0]}"),
         message:
             each.message
         script:
@@ -449,7 +449,7 @@ rule figure_preview:
         figure="dissociation",
         drawn_by="dissociation.py:draw_dissociation",
         dpi=STUDY.figures.dpi,
-        code=code("plots/figure.py", "plots/dissociation.py:draw_dissociation"),
+        code=code("plots/figure.py", "plots/dissociation.py"),
         mixtures=MIXTURES,
         fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,

@@ -240,23 +240,12 @@ def beside_the_model(study: Folder) -> None:
         path.write_text("{}\n")
 
 
-def moved(study: Folder) -> None:
-    """A function of a plugin, to another module."""
-    study.replace("beside.py", "def smaller(a, b):\n    return np.minimum(a / a.sum(), b / b.sum())\n", "")
-    study.replace("beside.py", "import numpy as np", "from further import smaller  # noqa: F401")
-    text = "import numpy as np\n\n\ndef smaller(a, b):\n    return np.minimum(a / a.sum(), b / b.sum())\n"
-    (study.path / "further.py").write_text(text)
-
-
 #: what was stale to the letter only
 CURRENT: dict[str, Callable[[Folder], None]] = {
     "files beside the model": beside_the_model,
-    "two imports of a plugin, exchanged": edit(
-        "plugin.py", "import json\nfrom pathlib import Path", "from pathlib import Path\nimport json"
-    ),
-    "a function of a plugin that nothing calls": edit("plugin.py", "return 1", "return 2"),
-    "one beside a kind's link": edit("kinds/lengths/links.py", "def unlinked(losses)", "def loose(losses)"),
-    "a function of a plugin, moved": moved,
+    "a module beside the plugin that it does not import": lambda study: (
+        study.path / "another.py"
+    ).write_text("X = 1\n"),
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.pipeline.layout import RUN
-from headspec.provenance import code_hash, definitions
+from headspec.provenance import code_hash
 from headspec.tables import Schema
 from headspec.tasks import parts
 from headspec.tasks.registry import KINDS
@@ -195,16 +195,22 @@ def _task_columns() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
 def _texts(path: Path) -> list[str]:
     """Return the strings that are statements of a module."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    return [ast.literal_eval(statement.value) for statement in body if definitions.is_text(statement)]
+    return [text for statement in body if (text := _text(statement))]
+
+
+def _text(statement: ast.stmt) -> str:
+    """Return the string that is a statement; empty if it is another one."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def _below(path: str, name: str) -> str:
     """Return the next string below the definition of a name, up to other code."""
     body = ast.parse(Path(path).read_text(encoding="utf-8")).body
-    assigned = [name in definitions.names(statement) for statement in body]
+    assigned = [name in code_hash.names(statement) for statement in body]
     after = itertools.dropwhile(lambda each: not each[1], zip(body, assigned, strict=True))
     below = itertools.takewhile(lambda each: isinstance(each, (ast.Assign, ast.Expr)), (a for a, _ in after))
-    return next((ast.literal_eval(each.value) for each in below if definitions.is_text(each)), "")
+    return next((text for each in below if (text := _text(each))), "")
 
 
 def parsed(text: str, module: str = "") -> Table:

@@ -21,7 +21,7 @@ from headspec.pipeline.versions import place
 from headspec.provenance import code_hash
 from headspec.tasks import metrics as registered_metrics
 from headspec.tasks import prompt_keys
-from headspec.tasks.parts import type_of, with_parts
+from headspec.tasks.parts import loaded_parts, type_of, with_parts
 from headspec.tasks.registry import KINDS, kind
 
 Values = dict[str, Any]
@@ -206,10 +206,10 @@ def _leaks(layout: Layout) -> dict[str, dict[str, list[int] | None]]:
 
 
 def code(job: Job, script: str, *found_by_name: str | Callable[[Job], list[str]]) -> dict[str, str]:
-    """Return hashes of the definitions that a rule's script reaches, by root.
+    """Return hashes of the files that a rule's script reaches, by root.
 
-    What the script finds by name counts, too: modules or definitions in the library (``<path>:<name>``, with
-    wildcards, or functions of a job that return several), and parts of the kinds of a job's tasks.
+    What the script loads by name counts, too: modules of the library (paths, with wildcards, or functions of
+    a job that return several), and parts of the kinds of a job's tasks.
     """
     by_rule = [f(job) if callable(f) else [f.format(**job.wildcards)] for f in found_by_name]
     named = [code_hash.LIBRARY / name for name in itertools.chain.from_iterable(by_rule)]
@@ -233,7 +233,7 @@ def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
     roots = _with_parts(
         job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ()
     )
-    return (*roots, *plugins.registering()) if code_hash.reach(roots, plugins.REGISTER) else roots
+    return (*roots, *plugins.registering()) if plugins.__file__ in code_hash.files(roots) else roots
 
 
 @cache
@@ -245,7 +245,7 @@ def _with_parts(
     more: tuple[str, ...],
 ) -> tuple[str, ...]:
     roots = with_parts(roots, tuple(dict.fromkeys((*types, *more))))
-    others = registered_metrics.roots(measured, types) if "METRICS" in code_hash.parts(roots) else []
+    others = registered_metrics.roots(measured, types) if "METRICS" in loaded_parts(roots) else []
     return (*roots, *others)
 
 

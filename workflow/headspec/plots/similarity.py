@@ -176,7 +176,8 @@ def draw_scatter(
     columns = min(SCATTER_COLUMNS, len(models))
     lines = math.ceil(len(models) / columns)
     width, height = (3.4, 2.7) if len(models) == 1 else (2.25, 2.2)
-    key = [f"{n:\N{FIGURE SPACE}>2}  {mixture.replace('+', ' + ')}" for n, mixture in enumerate(mixtures, 1)]
+    numbers = (str(n).rjust(2, "\N{FIGURE SPACE}") for n in range(1, len(mixtures) + 1))
+    key = [f"{n}  {mixture.replace('+', ' + ')}" for n, mixture in zip(numbers, mixtures, strict=True)]
     size = (columns * width + 0.4 + 0.055 * max(map(len, key)), max(lines * height, 0.14 * len(key)) + 0.6)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()

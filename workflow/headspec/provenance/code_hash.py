@@ -1,32 +1,46 @@
-"""Hashes of the definitions that a job reaches; Snakemake reruns the job when they change.
+"""The code of a job: the files that its script imports. Snakemake reruns the job when one of them changes.
 
-A job reaches what its roots need, even indirectly, in headspec and in plugins. Roots are its script, and the
-modules and functions that it finds by name. Hashes do not depend on the files that definitions are in.
+Every import statement counts, wherever it stands, except below ``if TYPE_CHECKING:``, and so does a file
+beside a module that a string in it names. Files of headspec count without comments, docstrings and layout,
+those of plugins byte by byte; installed packages do not count. Modules that a script imports by a name made
+at run time are further roots, which the rule names; what is forgotten ends the job (`guard`).
 """
 
+import ast
 import contextlib
 import hashlib
-import itertools
 import json
 import os
+import py_compile
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from py_compile import PycInvalidationMode
+from typing import Any
 
-from headspec.provenance import definitions, hashes
-from headspec.provenance.definitions import EFFECTS, WHOLE, Definition, Module, Use, import_root
+from headspec.provenance import hashes
 from headspec.provenance.hashes import FileCache, StatKey, stat_key
 
 LIBRARY = Path(__file__).parents[1]
-#: uses away up to which the hash of a definition includes others, so that equal texts of other meaning differ
-DEPTH = 3
-NOTHING = Definition("")
 INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {*sysconfig.get_paths().values()})
-
+#: of syntax trees: fields that do not affect what code does, or that some Pythons lack
+IGNORED = {
+    "lineno",
+    "col_offset",
+    "end_lineno",
+    "end_col_offset",
+    "ctx",
+    "kind",
+    "type_comment",
+    "type_ignores",
+}
+#: files that do not affect results: which version of headspec made them
+UNCOUNTED = {"VERSION"}
+#: a string that may name a file or folder beside a module
+NAME = re.compile(r"[\w-][\w .-]*")
 
 #: in a job, the hashes by root with which it was planned; empty elsewhere
 planned: dict[str, str] = {}
@@ -39,206 +53,33 @@ def make_importable() -> None:
 
 
 def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
-    """Return the hash of all definitions that each root reaches; keys are relative to the library's folder.
-
-    A root is a file, all of whose definitions count, or one definition in it, as ``<path>:<name>``.
-    """
-    graph = current()
-    paths = (str(LIBRARY.parent / root) for root in roots)
-    hashes = {os.path.relpath(path, LIBRARY.parent): graph.hash(node_of(path)) for path in paths}
-    MODULES.save()
-    return dict(sorted(hashes.items()))
+    """Return the hash of all files that each root reaches; keys are relative to the folder of the library."""
+    code = current()
+    by_path = {os.path.relpath(path, LIBRARY.parent): code.hash(path) for path in map(absolute, roots)}
+    PARSED.save()
+    return dict(sorted(by_path.items()))
 
 
 def files(roots: Iterable[str | Path]) -> set[str]:
-    """Return the files with code that roots reach."""
-    graph = current()
-    return {node.path for root in roots for node in graph.reached(node_of(root))}
+    """Return the files that roots reach."""
+    code = current()
+    return {path for root in roots for path in code.reached(absolute(root))}
 
 
-def reach(roots: Iterable[str | Path], definition: str) -> bool:
-    """Return whether roots reach a definition, itself given as a root."""
-    graph = current()
-    return any(node_of(definition) in graph.reached(node_of(root)) for root in roots)
+def defined(path: str | Path) -> tuple[list[str], list[str]]:
+    """Return the names that a module defines at its top level, and those that it imports there."""
+    parsed = current().parsed(absolute(path))
+    return parsed["defines"], parsed["binds"]
 
 
-def modules_with(folder: Path, name: str) -> list[str]:
-    """Return the modules of a folder that define a name; if none does, those that import it."""
-    graph = current()
-    paths = sorted(map(str, folder.glob("*.py")))
-    own = [path for path in paths if name in graph.module(path).definitions]
-    return own or [path for path in paths if name in graph.names(path)][:1]
+def absolute(root: str | Path) -> str:
+    """Return the path of a root, which may be relative to the folder of the library."""
+    return os.path.normpath(LIBRARY.parent / root)
 
 
-def defined(path: str) -> list[str]:
-    """Return the names that a module defines."""
-    return [*current().module(path).definitions]
-
-
-def parts(roots: Iterable[str | Path]) -> list[str]:
-    """Return the parts of kinds of tasks that code which roots reach loads by name."""
-    graph = current()
-    reached = {node for root in roots for node in graph.reached(node_of(root))}
-    return sorted({part for node in reached for part in graph.definition(node).parts})
-
-
-class Node(NamedTuple):
-    """A definition, by its file and its name there."""
-
-    path: str
-    name: str
-
-
-def node_of(root: str | Path) -> Node:
-    """Return the node of a root, whose path may be relative to the library's folder."""
-    path, _, name = str(root).partition(":")
-    return Node(os.path.normpath(LIBRARY.parent / path), name or WHOLE)
-
-
-class Graph:
-    """What the definitions of files reach, as the files are now."""
-
-    def __init__(self) -> None:
-        self.seen: dict[str, StatKey] = {}
-        self.module, self.reached, self.needed = (
-            cache(self._module),
-            cache(self._reached),
-            cache(self._needed),
-        )
-        self._signature, self._file = cache(self._sign), cache(_file)
-
-    def is_current(self) -> bool:
-        """Return whether no file has changed since it was read."""
-        with contextlib.suppress(OSError):
-            return all(stat_key(path) == key for path, key in self.seen.items())
-        return False
-
-    def locate(self, name: str, importer: str) -> str | None:
-        """Return the file of a module that a file imports; None if there is none, or it is installed."""
-        if name.partition(".")[0] == LIBRARY.name:
-            return self._file(name, str(LIBRARY.parent))
-        own = importer.startswith(f"{LIBRARY.parent}{os.sep}")
-        return None if own else self._file(name, os.path.dirname(importer))
-
-    def definition(self, node: Node) -> Definition:
-        """Return the definition of a name in a file, or `NOTHING`."""
-        return self.module(node.path).definitions.get(node.name, NOTHING)
-
-    def names(self, path: str) -> set[str]:
-        """Return the names that a module defines or imports, by `*` too."""
-        module = self.module(path)
-        starred = (self.locate(name, path) for each, (name, _) in module.imports.items() if each[0] == "*")
-        return {*module.definitions, *module.imports}.union(*(self.names(each) for each in starred if each))
-
-    def hash(self, root: Node) -> str:
-        """Return the hash of all definitions that a node reaches, whatever files they are in."""
-        nodes = (node for node in self.reached(root) if self.definition(node).text)
-        return _sha256(sorted(self._signature(node, DEPTH) for node in nodes))
-
-    def _module(self, path: str) -> Module:
-        self.seen[path] = stat_key(path)
-        return definitions.restored(MODULES.get(path, lambda path: asdict(definitions.read(Path(path)))))
-
-    def _reached(self, root: Node) -> frozenset[Node]:
-        reached, queue = set[Node](), [root]
-        while queue:
-            node = queue.pop()
-            if node not in reached:
-                reached.add(node)
-                queue += (target for _, target in self.needed(node))
-        return frozenset(reached)
-
-    def _needed(self, node: Node) -> list[tuple[str, Node]]:
-        """Return the nodes that a node needs, each with the name by which it is used."""
-        module = self.module(node.path)
-        if node.name == WHOLE:
-            return [(name, Node(node.path, name)) for name in module.definitions]
-        if node.name == EFFECTS:  # importing a module imports its packages and other modules
-            packages = Path(node.path).parents[Path(node.path).name == "__init__.py" :]
-            inits = (os.path.join(package, "__init__.py") for package in packages)
-            effects = [Node(path, EFFECTS) for path in itertools.takewhile(os.path.exists, inits)]
-            origins = module.imports.values()
-            effects += (each for origin in origins for each in self._effects(node.path, *origin))
-        else:
-            effects = [Node(node.path, EFFECTS)]
-            if origin := module.imports.get(node.name):
-                effects += self._resolved(node.path, origin[0], [*filter(None, origin[1:])])
-            elif node.name not in module.definitions:  # imported by *
-                effects.append(Node(node.path, WHOLE))
-        needed = [("", each) for each in effects]
-        for use in self.definition(node).uses:
-            needed += [(".".join(use.names), each) for each in self._targets(node.path, module, use)]
-        return list(dict.fromkeys(needed))
-
-    def _targets(self, path: str, module: Module, use: Use) -> Iterator[Node]:
-        if (origin := _origin(module, use)) is not None:
-            if use.module is not None:
-                yield from self._effects(path, *origin)
-            if use.names:
-                yield from self._resolved(path, origin[0], [*filter(None, origin[1:]), *use.names[1:]])
-        elif use.names[0] in module.definitions:
-            yield Node(path, use.names[0])
-
-    def _effects(self, path: str, name: str, attribute: str | None) -> Iterator[Node]:
-        """Yield the effects of importing a module and, if the attribute is a module in it, of that."""
-        for each in (name, f"{name}.{attribute}") if attribute else (name,):
-            if place := self.locate(each, path):
-                yield Node(place, EFFECTS)
-
-    def _resolved(self, path: str, name: str, names: list[str]) -> Iterator[Node]:
-        """Yield the definition with these names in a module; the whole module if it cannot be told."""
-        while names and self.locate(f"{name}.{names[0]}", path):
-            name, names = f"{name}.{names[0]}", names[1:]
-        if (place := self.locate(name, path)) is None:
-            return
-        module = self.module(place)
-        if not names:
-            yield Node(place, WHOLE)
-        elif names[0] in module.definitions:
-            yield Node(place, names[0])
-        elif names[0] in module.imports:
-            origin, attribute = module.imports[names[0]]
-            yield from self._resolved(place, origin, [*filter(None, [attribute]), *names[1:]])
-        else:
-            yield Node(place, EFFECTS if names[0].startswith("__") else WHOLE)
-
-    def _sign(self, node: Node, depth: int) -> str:
-        """Return a hash of a definition and, up to `depth` uses away, of what the names in it stand for."""
-        own, module = self.definition(node), self.module(node.path)
-        beside = [self._content(Path(node.path).with_name(name)) for name in own.files]
-        installed = [
-            [use.names[:1], *origin]
-            for use in own.uses
-            if (origin := _origin(module, use)) and not self.locate(origin[0], node.path)
-        ]
-        used = {
-            (name, self._signature(target, depth - 1))
-            for name, target in (self.needed(node) if depth else ())
-            if target.name != EFFECTS  # which are reached themselves
-        }
-        return _sha256([own.text, beside, installed, sorted(used)])
-
-    def _content(self, path: Path) -> list[str]:
-        """Return the SHA-256 of a file, or of all files below a folder."""
-        paths = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
-        for each in paths:
-            self.seen[str(each)] = stat_key(each)
-        return [hashes.sha256(each) for each in paths]
-
-
-def _origin(module: Module, use: Use) -> tuple[str, str | None] | None:
-    """Return the module and attribute that a name is imported from; None if it is not imported."""
-    if use.module is not None:
-        return use.module, use.attribute
-    return None if use.names[0] in module.definitions else module.imports.get(use.names[0])
-
-
-def current() -> Graph:
-    """Return the graph of this process, a new one if a file has changed."""
-    global _graph
-    if not _graph.is_current():
-        _graph = Graph()
-    return _graph
+def import_root(path: Path) -> Path:
+    """Return the folder from which a file is imported: the first above it that is not a package."""
+    return next(folder for folder in path.parents if not (folder / "__init__.py").exists())
 
 
 def is_installed(path: str | Path) -> bool:
@@ -246,34 +87,208 @@ def is_installed(path: str | Path) -> bool:
     return f"{os.path.realpath(path)}{os.sep}".startswith(INSTALLED)
 
 
-def _file(name: str, beside: str) -> str | None:
-    """Return the file of a module that a file in the folder `beside` imports; None if it is installed."""
-    return _find(name, (beside,) if beside == str(LIBRARY.parent) else _folders(name, beside))
+class Code:
+    """What files import, as they are now."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, StatKey] = {}
+        self.reached, self._needed = cache(self._reach), cache(self._need)
+        self._content, self._located = cache(self._read), cache(_located)
+
+    def is_current(self) -> bool:
+        """Return whether no file has changed since it was read."""
+        with contextlib.suppress(OSError):
+            return all(stat_key(path) == key for path, key in self.seen.items())
+        return False
+
+    def hash(self, root: str) -> str:
+        """Return the hash of all files that a root reaches."""
+        contents = sorted((_name(path), self._content(path)) for path in self.reached(root))
+        return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:16]
+
+    def _reach(self, root: str) -> frozenset[str]:
+        reached, queue = set[str](), [root]
+        while queue:
+            path = queue.pop()
+            if path not in reached:
+                reached.add(path)
+                queue += self._needed(path)
+        return frozenset(reached)
+
+    def _need(self, path: str) -> list[str]:
+        """Return the files that a file imports, with the packages they are in, and those that it names."""
+        if not path.endswith(".py"):
+            return []
+        modules = (file for name in self.parsed(path)["imports"] for file in self._located(name, path))
+        return [*dict.fromkeys([*modules, *_beside(path, self.parsed(path)["texts"])])]
+
+    def _read(self, path: str) -> str:
+        """Return the hash of a file: of what it does in the library, of its bytes elsewhere."""
+        if path.endswith(".py") and _in_library(path):
+            return str(self.parsed(path)["hash"])
+        self.seen[path] = stat_key(path)
+        return hashes.sha256(path)
+
+    def parsed(self, path: str) -> dict[str, Any]:
+        """Return what `parse` does of a file."""
+        self.seen[path] = stat_key(path)
+        parsed: dict[str, Any] = PARSED.get(path, parse)
+        return parsed
 
 
-def _folders(name: str, beside: str) -> tuple[str, ...]:
-    """Return the folders in which a module outside of the library finds others that are not installed.
+def current() -> Code:
+    """Return what files import, read again if one has changed."""
+    global _code
+    if not _code.is_current():
+        _code = Code()
+    return _code
 
-    To an installed one, these are those of its own package.
+
+# --- one file
+
+
+def parse(path: str | Path) -> dict[str, Any]:
+    """Return the hash of what a file does, its imports, strings that may name files, and top-level names.
+
+    Raise SyntaxError if it is not Python, in its own encoding.
     """
-    path = Path(beside, "module.py")
-    root = import_root(path)
-    if is_installed(beside):
-        own = path.relative_to(root).parts[0] == name.partition(".")[0]
-        return (str(root),) if own else ()
-    return (str(root), *(each or os.getcwd() for each in ["", *sys.path] if not is_installed(each)))
+    tree = ast.parse(Path(path).read_bytes(), str(path))
+    # by default, Python would take compiled code of another file with the same size and second
+    with contextlib.suppress(OSError):  # such as a read-only folder
+        py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
+    code = json.dumps(_normal(tree)).encode()
+    nodes = [*_executed(tree)]
+    return {
+        "hash": hashlib.sha256(code).hexdigest()[:16],
+        "imports": sorted({name for node in nodes for name in _imported(node, Path(path))}),
+        "texts": sorted({text for text in map(_text, nodes) if NAME.fullmatch(text)}),
+        "defines": [name for statement in tree.body for name in names(statement)],
+        "binds": [
+            (alias.asname or alias.name).partition(".")[0]
+            for statement in tree.body
+            if isinstance(statement, (ast.Import, ast.ImportFrom))
+            for alias in statement.names
+        ],
+    }
 
 
-def _find(name: str, folders: Iterable[str]) -> str | None:
-    """Return the file of a module that is in one of the folders, or in further ones of its packages."""
-    module, folders, names = None, [*folders], name.split(".")
+def names(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement defines."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        yield statement.name
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        nodes = (node for target in targets for node in ast.walk(target))
+        yield from (
+            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+
+
+def _normal(node: object) -> object:
+    """Return a syntax tree as lists, equal in all Pythons, without strings that are statements."""
+    if isinstance(node, list):
+        return [_normal(each) for each in node if not (isinstance(each, ast.Expr) and _text(each.value))]
+    if not isinstance(node, ast.AST):
+        return node if isinstance(node, (str, int, bool, type(None))) else repr(node)
+    fields = [(name, value) for name, value in ast.iter_fields(node) if name not in IGNORED]
+    if isinstance(node, ast.JoinedStr):  # how its constant parts are divided depends on Python
+        fields = [("values", _joined(node.values))]
+    return [
+        type(node).__name__,
+        *([name, _normal(value)] for name, value in fields if value not in (None, [])),
+    ]
+
+
+def _joined(parts: list[ast.expr]) -> list[ast.expr]:
+    """Return the parts of an f-string, without empty texts, and with neighbouring ones as one."""
+    merged: list[ast.expr] = []
+    for part in parts:
+        if isinstance(part, ast.Constant) and merged and isinstance(merged[-1], ast.Constant):
+            merged[-1] = ast.Constant(_text(merged[-1]) + _text(part))
+        elif not (isinstance(part, ast.Constant) and not part.value):
+            merged.append(part)
+    return merged
+
+
+def _text(node: object) -> str:
+    """Return the string that a node is; empty if it is something else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those below ``if TYPE_CHECKING:``."""
+    yield node
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        children: Iterable[ast.AST] = node.orelse
+    else:
+        children = ast.iter_child_nodes(node)
+    for child in children:
+        yield from _executed(child)
+
+
+def _imported(node: ast.AST, path: Path) -> Iterator[str]:
+    """Yield the modules that a node imports, and names that it imports from modules, which may be modules."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        package = path.relative_to(import_root(path)).parts[:-1]
+        above = package[: len(package) + 1 - node.level] if node.level else ()
+        module = ".".join([*above, *filter(None, [node.module])])
+        yield module
+        yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+# --- where files are
+
+
+def _in_library(path: str) -> bool:
+    return path.startswith(f"{LIBRARY.parent}{os.sep}")
+
+
+def _name(path: str) -> str:
+    """Return a name of a file that does not change when the library or a plugin moves."""
+    return os.path.relpath(path, LIBRARY.parent if _in_library(path) else import_root(Path(path)))
+
+
+def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the files beside a module, in folders too, that have one of these names and are not modules."""
+    for name in names:
+        place = Path(path).with_name(name)
+        if name in UNCOUNTED or place.suffix == ".py" or (place / "__init__.py").exists():
+            continue
+        found = sorted(place.rglob("*")) if place.is_dir() else [place]
+        yield from (str(file) for file in found if file.is_file() and "__pycache__" not in file.parts)
+
+
+def _located(name: str, importer: str) -> list[str]:
+    """Return the files of a module and its packages; none if it is installed, or no module."""
+    if name.partition(".")[0] == LIBRARY.name:
+        return _find(name, [str(LIBRARY.parent)])
+    return [] if _in_library(importer) else _find(name, _folders(name, importer))
+
+
+def _folders(name: str, importer: str) -> list[str]:
+    """Return the folders in which a file outside of the library finds modules that are not installed.
+
+    For an installed plugin, this is the folder of its own package.
+    """
+    root = import_root(Path(importer))
+    if is_installed(importer):
+        return [str(root)] if Path(importer).relative_to(root).parts[0] == name.partition(".")[0] else []
+    return [str(root), *(each or os.getcwd() for each in ["", *sys.path] if not is_installed(each))]
+
+
+def _find(name: str, folders: list[str]) -> list[str]:
+    """Return the files of a module that is in one of the folders, or in further ones of its packages."""
+    found, names = [], name.split(".")
     for i, part in enumerate(names):
-        package = sys.modules.get(".".join(names[:i]))
-        folders += [path for path in getattr(package, "__path__", ()) if path not in folders]
+        package = sys.modules.get(".".join(names[:i])) if i else None
+        folders = [*folders, *(path for path in getattr(package, "__path__", ()) if path not in folders)]
         module, folders = _module_in(folders, part)
+        found += [module] if module else []
         if not module and not folders:
-            return None
-    return module
+            break
+    return found
 
 
 def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:
@@ -281,22 +296,12 @@ def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(file := os.path.join(path, "__init__.py")):
-            return file, [path]
+            return os.path.normpath(file), [path]
         if os.path.isfile(file := f"{path}.py"):
-            return file, []
+            return os.path.normpath(file), []
     return None, [path for folder in folders if os.path.isdir(path := os.path.join(folder, name))]
 
 
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-@cache
-def _hashing() -> str:
-    """Return what affects hashes besides files: this code, and Python's layout of syntax trees."""
-    return f"{sys.version} {hashes.sha256(definitions.__file__)}"
-
-
-#: what files define; parsing them all takes seconds
-MODULES = FileCache("code.json", _hashing)
-_graph = Graph()
+#: what files do and import; parsing them all takes seconds
+PARSED = FileCache("code.json", lambda: hashes.sha256(__file__))
+_code = Code()

@@ -1,16 +1,17 @@
 """Checks that a job's code and inputs stay unchanged from planning until its results are written."""
 
 import contextlib
-import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from headspec.errors import ChangedError, UnplannedError, listing
-from headspec.provenance import code_hash, definitions, files, hashes, user_files
+from headspec.provenance import code_hash, files, hashes, user_files
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
 #: seconds by which times of files may differ from the time of writing
@@ -21,13 +22,13 @@ CLOCK = 0.1
 def unchanged(job: Any) -> Iterator[None]:
     """Let a job publish files only if it loaded the code it was planned with, and its inputs are unchanged.
 
-    Jobs are planned with hashes of the definitions that they reach (`code_hash.by_root`), but may load them
-    hours later. Edits after loading do no harm: the next start of snakemake makes the results again.
+    Jobs are planned with hashes of the files that they reach (`code_hash.by_root`), but may load them hours
+    later. Edits after loading do no harm: the next start of snakemake makes the results again.
 
-    Raise ChangedError, at the start or before a file is published, if a definition that the job reaches was
-    edited between planning and loading, a file of the user was replaced between planning and start, or an
-    input was replaced while the job ran. Raise UnplannedError if it has loaded a module that its hashes do
-    not cover.
+    Raise ChangedError, at the start or before a file is published, if a file that the job reaches was edited
+    between planning and loading, a file of the user was replaced between planning and start, or an input was
+    replaced while the job ran. Raise UnplannedError if it has loaded a module that its hashes do not cover,
+    or a plugin has opened a file that is neither one of them nor an input.
     """
     versions = user_files.versions(job.params)
     read = [path for version in versions for path in version.files.values()]
@@ -38,25 +39,31 @@ def unchanged(job: Any) -> Iterator[None]:
                 f"{listing(version.files.values(), 3)}: replaced after this job was planned. {AGAIN}"
             )
     planned = dict(getattr(job.params, "code", {}))
-    code = code_hash.files(planned)
+    try:
+        code = code_hash.files(planned)
+    except OSError as error:
+        raise ChangedError(f"{error.filename}: missing since this job was planned. {AGAIN}") from None
     _compare(planned, code, "after this job was planned")
     if planned:
         began = os.stat(sys.argv[0]).st_mtime  # Snakemake has just written it
         if recent := [path for path in code if hashes.stat_key(path)[3] / 1e9 > began - CLOCK]:
             raise ChangedError(f"{os.path.relpath(recent[0])} was edited after this job was planned. {AGAIN}")
     several = job.resources.get("gpu", 0) > 1  # processes for several GPUs load everything again
-    later = {path: _stat_key(path) for path in (code if several else code - {*loaded(planned)})}
-    before: frozenset[str] = getattr(
-        job, "loaded", frozenset()
-    )  # by the process in which `headspec debug` runs the job
+    later = {path: _stat_key(path) for path in (code if several else code - loaded())}
+    before: set[str] = getattr(job, "loaded", set())  # by the process in which `headspec debug` runs the job
 
     def check() -> None:
         if any(_stat_key(path) != key for path, key in later.items()):
             _compare(planned, code, "while this job ran")
-        if planned and (strange := sorted(filter(definitions.acts, {*loaded(planned)} - code - before))):
+        if planned and (strange := [path for path in unplanned(code) if path not in before]):
             raise UnplannedError(
                 f"{listing(map(os.path.relpath, strange))}: loaded by this job, but an edit of it would not "
                 "make the job run again; import it by its name, not by a text that is put together"
+            )
+        if undeclared := _undeclared(code, [*inputs]):
+            raise UnplannedError(
+                f"{listing(map(os.path.relpath, undeclared))}: read by a plugin, but an edit of it would not "
+                "make the job run again; put it beside the plugin, and name it there by a plain string"
             )
         for name, state in inputs.items():
             if _input_state(name) != state:
@@ -64,7 +71,7 @@ def unchanged(job: Any) -> Iterator[None]:
 
     code_hash.planned |= planned
     try:
-        with files.publishing_if(check):
+        with _noting_opened(_plugged(code)), files.publishing_if(check):
             yield
     finally:
         code_hash.planned.clear()
@@ -93,27 +100,102 @@ def _input_state(path: str) -> tuple[hashes.StatKey, str]:
     return [], ""
 
 
-def loaded(planned: Iterable[str]) -> Iterator[str]:
-    """Yield the files of loaded modules of headspec and, if a job was planned with plugins, beside these."""
-    roots = [Path(code_hash.node_of(root).path) for root in planned]
-    plugins = [path for path in roots if code_hash.LIBRARY.parent not in path.parents]
-    beside = [*map(definitions.import_root, plugins), *([Path.cwd()] if plugins else [])]
-    # jobs ask at every file that they write, of thousands of modules: texts are compared, not paths
-    library, here = os.path.join(code_hash.LIBRARY, ""), os.getcwd()
-    folders = (library, *(os.path.join(folder, "") for folder in beside))
-    for module in list(sys.modules.values()):
-        path = _normal(os.path.join(here, getattr(module, "__file__", None) or ""))
-        # the script, or what runs it, under any name; some modules of torch name files that do not exist
-        if (
-            path.startswith(folders)
-            and path.endswith(".py")
-            and getattr(module, "__name__", "") != "__main__"
-            and (path.startswith(library) or not code_hash.is_installed(Path(path)))
-            and os.path.exists(path)
-        ):
-            yield path
+def unplanned(code: set[str]) -> list[str]:
+    """Return the files of loaded modules that are neither installed nor part of a job's code.
+
+    Without plugins, only modules of headspec count: what else is loaded belongs to whoever runs the job.
+    """
+    library, plugged = f"{code_hash.LIBRARY}{os.sep}", bool(_plugged(code))
+    strange = (path for path in loaded() - code if path.startswith(library) or plugged)
+    return sorted(path for path in strange if not _is_installed(path) and os.path.exists(path))
 
 
-@functools.cache
-def _normal(path: str) -> str:
-    return os.path.normpath(path)
+def _plugged(code: set[str]) -> set[str]:
+    """Return the files among a job's code that are not of headspec."""
+    return {path for path in code if not path.startswith(f"{code_hash.LIBRARY.parent}{os.sep}")}
+
+
+def loaded() -> set[str]:
+    """Return the files of all loaded modules but the script, under any name."""
+    modules = [
+        module for module in list(sys.modules.values()) if getattr(module, "__name__", "") != "__main__"
+    ]
+    paths = (getattr(module, "__file__", None) for module in modules)
+    return {_normal(os.path.join(os.getcwd(), path)) for path in paths if path and path.endswith(".py")}
+
+
+#: jobs ask at every file that they write, of thousands of modules
+_normal = cache(os.path.normpath)
+_is_installed = cache(code_hash.is_installed)
+
+
+# --- files that plugins open
+
+#: the files of plugins whose openings are noted, and the files that they have opened, for reading and writing
+_watched: set[str] = set()
+_read: set[str] = set()
+_written: set[str] = set()
+#: folders of the operating system
+SYSTEM = ("/dev/", "/etc/", "/proc/", "/run/", "/sys/", "/usr/")
+
+
+@contextmanager
+def _noting_opened(plugins: set[str]) -> Iterator[None]:
+    """Note the files that these files of plugins open, themselves or through an installed package.
+
+    Files that compiled code opens by itself, as pyarrow does, are not seen.
+    """
+    global _hooked
+    if plugins and not _hooked:
+        sys.addaudithook(_note)  # for good
+        _hooked = True
+    _watched.update(plugins)
+    try:
+        yield
+    finally:
+        for noted in (_watched, _read, _written):
+            noted.clear()
+
+
+_hooked = False
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" or not _watched or not isinstance(arguments[0], (str, bytes)):
+        return
+    path, flags = os.path.abspath(os.fsdecode(arguments[0])), arguments[2]
+    if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        _written.add(path)
+    elif _opens(sys._getframe(1)):
+        _read.add(path)
+
+
+def _opens(frame: FrameType | None) -> bool:
+    """Return whether a plugin opens a file, and not headspec, or the import of an installed package."""
+    installed = False
+    while frame:
+        file = frame.f_code.co_filename
+        if file in _watched:
+            return True
+        if file.startswith("<frozen importlib"):
+            if installed:
+                return False
+        elif not (installed := _is_installed(file)) and not file.startswith("<"):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _undeclared(code: set[str], inputs: list[str]) -> list[str]:
+    """Return the files that plugins have read, but which are neither code nor inputs of the job."""
+    declared = [os.path.abspath(path) for path in inputs]
+    own = [os.getcwd(), *(str(code_hash.import_root(Path(path))) for path in _watched)]
+    return sorted(
+        path
+        for path in _read - code - _written
+        if not any(path == each or path.startswith(f"{each}{os.sep}") for each in declared)
+        and not path.startswith(SYSTEM)
+        and "__pycache__" not in path
+        and not code_hash.is_installed(path)
+        and (any(path.startswith(f"{each}{os.sep}") for each in own) or f"{os.sep}." not in path)  # no cache
+    )

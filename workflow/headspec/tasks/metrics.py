@@ -53,13 +53,10 @@ class Metric:
 
 
 def roots(names: Iterable[str], own: Iterable[str]) -> list[str]:
-    """Return the definitions of the metrics `names` that their tasks, of kinds `own`, take from other kinds.
-
-    They are roots of `code_hash.by_root`.
-    """
+    """Return the modules of the metrics `names` that their tasks, of kinds `own`, take from other kinds."""
     missing = set(names).difference(*(parts.load_part(kind, "METRICS") for kind in own))
     others = parts.part_roots("METRICS") if missing else []
-    return [root for root in others if missing.intersection(parts.load(root))]
+    return [each.rpartition(":")[0] for each in others if missing.intersection(parts.load(each))]
 
 
 @cache

@@ -35,6 +35,15 @@ PACKAGE = "headspec.tasks.kinds"
 KINDS = Path(__file__).parent / "kinds"
 #: family of kinds that name none
 TEXTS = "texts"
+#: parts that jobs load, and the modules that load them
+LOADED_BY = {
+    "DATA": "tasks/data.py",
+    "ENCODING": "tasks/tokens.py",
+    "HEAD": "tasks/task_heads.py",
+    "METRICS": "tasks/metrics.py",
+    "PROMPTS": "tasks/prompts.py",
+    "TASK": "tasks/kinds/words/units.py",
+}
 
 #: class names, empty in the data of pairs; None for regression; for other kinds `type` and more, such as
 #: `labels` of words, or the keys of a translation
@@ -56,14 +65,14 @@ def load_part(kind: str, name: str) -> Any:
     return load(place)
 
 
-def load(root: str) -> Any:
-    """Return the part at a root of the code of a job."""
-    return getattr(import_module(module(root)), root.rpartition(":")[2])
+def load(place: str) -> Any:
+    """Return the part at a place."""
+    return getattr(import_module(module(place)), place.rpartition(":")[2])
 
 
-def module(root: str) -> str:
-    """Return the name of the module of a part at a root."""
-    path = Path(root.rpartition(":")[0]).with_suffix("")
+def module(place: str) -> str:
+    """Return the name of the module of a part at a place."""
+    path = Path(place.rpartition(":")[0]).with_suffix("")
     tops = {KINDS, *(folder.parent for folder in plugged().values())}
     top = next(folder for folder in tops if folder in path.parents)
     return ".".join([PACKAGE, *path.relative_to(top).parts])
@@ -71,19 +80,20 @@ def module(root: str) -> str:
 
 @cache
 def root(kind: str, name: str) -> str | None:
-    """Return where a part of a kind of task is, as a root of `code_hash.by_root`; None without the part."""
+    """Return where a part of a kind of task is, as ``<path>:<name>``; None without the part."""
     places = ((folder, each) for folder in _folders(kind) for each in (_prefixed(kind, name), name))
     return next((place for folder, each in places if (place := _in_folder(folder, each))), None)
 
 
 def part_roots(name: str) -> list[str]:
     """Return this part of all kinds of tasks; in a job, of those that it was planned with."""
-    if code_hash.planned:
-        roots = [":".join(code_hash.node_of(root)) for root in code_hash.planned]
-        return [root for root in roots if _is(name, root.rpartition(":")[2])]
     folders = [*filter(Path.is_dir, KINDS.iterdir()), *plugged().values()]
     modules = (str(path) for folder in sorted(folders) for path in sorted(folder.glob("*.py")))
-    return [f"{path}:{each}" for path in modules for each in code_hash.defined(path) if _is(name, each)]
+    if code_hash.planned:
+        modules = (
+            path for path in map(code_hash.absolute, code_hash.planned) if Path(path).parent in folders
+        )
+    return [f"{path}:{each}" for path in modules for each in code_hash.defined(path)[0] if _is(name, each)]
 
 
 def _is(name: str, value: str) -> bool:
@@ -91,10 +101,16 @@ def _is(name: str, value: str) -> bool:
     return f"_{value}".endswith(f"_{name}")
 
 
+def loaded_parts(roots: Iterable[str]) -> list[str]:
+    """Return the parts that code loads by name, whatever the kind of task."""
+    reached = code_hash.files(roots)
+    return [part for part, module in LOADED_BY.items() if str(code_hash.LIBRARY / module) in reached]
+
+
 def with_parts(roots: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return roots of a job's code with the parts of these kinds of tasks that this code loads by name."""
-    named = (root(kind, part) for part in code_hash.parts(roots) for kind in kinds)
-    more = tuple(dict.fromkeys(name for name in named if name and name not in roots))
+    """Return roots of a job's code with modules of these kinds of tasks whose parts it loads by name."""
+    places = (place for part in loaded_parts(roots) for kind in kinds if (place := root(kind, part)))
+    more = tuple(dict.fromkeys(path for place in places if (path := place.rpartition(":")[0]) not in roots))
     return with_parts((*roots, *more), kinds) if more else roots  # parts may load parts
 
 
@@ -116,7 +132,9 @@ def _prefixed(kind: str, name: str) -> str:
 
 def _in_folder(folder: Path, name: str) -> str | None:
     """Return where modules of a folder define a name, or else import it; ConfigError if several do."""
-    modules = code_hash.modules_with(folder, name)
+    names = {str(path): code_hash.defined(path) for path in sorted(folder.glob("*.py"))}
+    modules = [path for path, (own, _) in names.items() if name in own]
+    modules = modules or [path for path, (_, imported) in names.items() if name in imported][:1]
     if len(modules) > 1:
         raise ConfigError(f"{modules[0]} and {modules[1]} have {name} both; expected one of them to")
     return f"{modules[0]}:{name}" if modules else None

@@ -70,7 +70,5 @@ def _arguments(job: Any, workflow: Workflow, folder: str) -> Any:
         job.input, output, job.params, job.wildcards, job.threads, job.resources, log, workflow.config,
         job.rule.name, None, job.rule.basedir,
     )  # fmt: skip
-    arguments.loaded = frozenset(
-        guard.loaded(job.params.get("code", {}))
-    )  # by this process, for other reasons than the job
+    arguments.loaded = guard.loaded()  # by this process, for other reasons than the job
     return arguments
