@@ -110,10 +110,10 @@ def test_modules_of_its_folder_and_the_working_folder_are_found_by_name(plugin):
 
 def test_what_a_plugin_imports_is_part_of_its_code(plugin, tmp_path):
     path = plugin(GOOD)
-    assert plugins.roots([f"{path}:heads", None, "headspec.atlas.sample:specific"]) == [
-        f"{tmp_path / path}:heads",
-        f"{Path(plugins.__file__).parent / 'atlas' / 'sample.py'}:specific",
-    ]
+    references = [f"{path}:heads", None, f"{path}:other", "headspec.atlas.sample:specific"]
+    assert plugins.roots(references) == [
+        f"{tmp_path / path}", f"{Path(plugins.__file__).parent / 'atlas' / 'sample.py'}"
+    ]  # fmt: skip
 
 
 WRONG = {
