@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from snakemake.iocontainers import Params
 
 from headspec import __version__
 from headspec.errors import ChangedError, UnplannedError
@@ -360,7 +361,7 @@ def job(tmp_path, monkeypatch) -> SimpleNamespace:
     script.touch()
     os.utime(script, (time.time() + 10, time.time() + 10))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    params = SimpleNamespace(code=code)
+    params = Params(fromdict={"code": code})
     return SimpleNamespace(input=[], resources={}, params=params, loaded=guard.loaded())  # by the tests
 
 
@@ -432,7 +433,9 @@ def test_a_job_whose_plugin_reads_a_file_that_is_not_part_of_it_ends_with_its_na
     script.touch()
     os.utime(script, (time.time() + 10, time.time() + 10))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    job = SimpleNamespace(input=[], resources={}, params=SimpleNamespace(code=code), loaded=guard.loaded())
+    job = SimpleNamespace(
+        input=[], resources={}, params=Params(fromdict={"code": code}), loaded=guard.loaded()
+    )
     named = beside and "'values.csv'" in text
     with guard.unchanged(job):
         importlib.import_module("reading").read(folder)

@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from torch import nn
 
-from headspec.data.quality import MANY
 from headspec.heads.ranking import blocks, fold_means
 from headspec.models.attention.interface import evaluating
 from headspec.models.batching import Batch, Examples
@@ -22,6 +21,9 @@ from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
 from headspec.tables import FLOAT, INT, TEXT, Schema
+
+#: share of samples that repeat another from which a line says so
+REPEATED = 0.1
 
 Losses = Callable[[], torch.Tensor]
 #: places between closed and open gates at which the derivative is taken
@@ -199,7 +201,7 @@ def importance(
         gradients = gate_gradients(model, task, examples[task], rows, device, progress)
         absolute, square = np.abs(gradients), np.square(gradients, dtype=float)
         tokens = [tuple(examples[task].ids[row]) for row in rows]
-        if (repeated := len(tokens) - len({*tokens})) >= MANY * len(tokens):
+        if (repeated := len(tokens) - len({*tokens})) >= REPEATED * len(tokens):
             log.warning("task '%s': %d of %d samples repeat another", task, repeated, len(tokens))
         means = fold_means(blocks(tokens, FOLDS), importance=absolute, fisher=square)
         frames.append(means.assign(task=task))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config import methods
-from headspec.data.prepare import Prepared
 from headspec.errors import ConfigError, HeadspecError, ModelError
 from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
     from headspec.config.study import Study
+    from headspec.data.prepare import Prepared
 
 #: suffixes of the names of output weights in causal models; the latter is GPT-NeoX's
 OUTPUTS = ("lm_head.weight", "embed_out.weight")
