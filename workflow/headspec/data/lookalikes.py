@@ -74,7 +74,8 @@ def _prototype(character: str) -> str:
     """Return what stands for a character and all those like it: the one with which most are confusable."""
     table = _table()
     others = table.get(character, ())
-    return max((character, *others), key=lambda one: (len(table.get(one, ())), len(one), one))
+    alike: list[str] = [character, *others]
+    return max(alike, key=lambda one: (len(table.get(one, ())), len(one), one))
 
 
 @cache

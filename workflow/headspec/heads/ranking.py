@@ -19,7 +19,7 @@ def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
     Examples with the same input share a fold, since what repeats in two folds makes them agree. There are no
     more folds than distinct inputs.
     """
-    number, distinct = pd.factorize(pd.Series(inputs, dtype=object))
+    number, distinct = pd.factorize(pd.Series(list[Any](inputs), dtype=object))
     fold: NDArray[np.intp] = number * min(folds, len(distinct)) // len(distinct)
     return fold
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from snakemake.exceptions import WorkflowError
 
 
-class Refused(WorkflowError):
+class Refused(WorkflowError):  # type: ignore[misc]
     """A study, command or target that cannot be run, in words that need no place in the code."""
 
     latest: ClassVar[str] = ""  #: what was refused last, as Snakemake adds places to what it says

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from headspec.config.values import MEAN
+from headspec.numbers import number
 from headspec.plots.drawing.marks import MARKED, marked, name_mark, unlearnt
 from headspec.plots.drawing.style import (
     PAGE,
@@ -18,7 +19,6 @@ from headspec.plots.drawing.style import (
     interval_label,
     key,
     legend,
-    number,
     stacked,
     styled,
     task_style,
@@ -174,8 +174,8 @@ def draw_fractions(
         axes.axhline(0, color="black", linewidth=0.6)
         axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
         for i, task in enumerate(members):
-            rows, look = panel[panel["task"] == task], task_style(tasks, task)
-            _fraction_curve(axes, rows, task, look, (i, len(members)))
+            of_task, look = panel[panel["task"] == task], task_style(tasks, task)
+            _fraction_curve(axes, of_task, task, look, (i, len(members)))
         _plot_fractions(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
         if method != "frozen":
             frozen = in_mixture[in_mixture["method"] == "frozen"]

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.methods import METHODS
 from headspec.config.values import MEAN
+from headspec.numbers import number
 from headspec.plots.drawing.marks import DOT, mark_chance, marked, unlearnt
 from headspec.plots.drawing.style import (
     SHADES,
@@ -22,7 +23,6 @@ from headspec.plots.drawing.style import (
     interval_label,
     legend,
     mixture_panels,
-    number,
     stacked,
     styled,
 )

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
+from headspec.numbers import number
 from headspec.plots.drawing.heat_maps import shade_gaps
-from headspec.plots.drawing.style import SIGNED, colour_bar, in_order, number, points, styled
+from headspec.plots.drawing.style import SIGNED, colour_bar, in_order, points, styled
 from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric

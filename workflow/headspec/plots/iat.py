@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
 from headspec.config.values import MEAN
+from headspec.numbers import number
 from headspec.plots.drawing.style import (
     PAGE,
     SHADES,
@@ -20,7 +21,6 @@ from headspec.plots.drawing.style import (
     draw_intervals,
     interval_label,
     legend,
-    number,
     styled,
 )
 from headspec.statistics.improvement import by_seed

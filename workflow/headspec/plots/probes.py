@@ -172,7 +172,7 @@ def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
     of = {"single": task, "tuned": mixture}.get(before, NO_MIXTURE)
     same = (probes["heads"] == "best") & (probes["method"] == before) & (probes["mixture"] == of)
     known = probes[same & (probes["task"] == task)]
-    by_label = known.groupby(known["label"].fillna("all"))["accuracy"].mean()
+    by_label: pd.Series = known.groupby(known["label"].fillna("all"))["accuracy"].mean()
     return by_label.reindex(rows.index)
 
 

@@ -16,9 +16,10 @@ from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 
+from headspec.numbers import number
 from headspec.plots.drawing.heat_maps import MISSING
 from headspec.plots.drawing.marks import DOT, correlation_text, draw_points, name_points
-from headspec.plots.drawing.style import PAGE, SHADES, legend, number, stacked, styled
+from headspec.plots.drawing.style import PAGE, SHADES, legend, stacked, styled
 from headspec.statistics.correlation import paired
 from headspec.statistics.resampling import SIGNIFICANCE
 

@@ -63,7 +63,7 @@ class Orders(NamedTuple):
         """
         tail = np.asarray(level) / 2
         examples = bootstrap.mean(axis=1).var(axis=0)
-        orders = self.variance + self.more
+        orders: Floats = np.add(self.variance, self.more)
         distance: Floats = np.sqrt(ndtri(tail) ** 2 * examples + stdtrit(self.df, tail) ** 2 * orders)
         return distance
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
 from headspec.config.values import MEAN, RANDOM
+from headspec.numbers import number
 from headspec.plots.atlas.maps import panels, rows_of
 from headspec.plots.drawing.marks import mark_chance
 from headspec.plots.drawing.style import (
@@ -25,7 +26,6 @@ from headspec.plots.drawing.style import (
     interval_label,
     key,
     legend,
-    number,
     styled,
 )
 from headspec.statistics.chance import MARKS, task_chances

@@ -10,8 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
+from headspec.numbers import number
 from headspec.per_example import labels_and_predictions
-from headspec.plots.drawing.style import key, number
+from headspec.plots.drawing.style import key
 from headspec.statistics.chance import SAYS, learnt_nothing, marks, reversed_labels
 
 #: a single seed

@@ -47,11 +47,12 @@ def read(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
 def _each(cells: pd.Series, function: Any, stored: pd.Series, key: str, where: str) -> pd.Series:
     """Apply a function to cells; DataError with the row and its `stored` cell for a ValueError."""
     values = []
-    for row, cell in cells.items():
+    for i, cell in enumerate(cells):
         try:
             values.append(function(cell))
         except ValueError as error:
-            place = f"row {int(str(row)) + 1} of {where}"
+            row: Any = cells.index[i]
+            place = f"row {row + 1} of {where}"
             raise DataError(f"{key}.label: {place} has {shown(stored[row])}, {error}") from None
     return pd.Series(values, index=cells.index, dtype=object)
 
