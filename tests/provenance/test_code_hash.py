@@ -184,6 +184,13 @@ def test_every_byte_of_the_files_that_a_plugin_reaches_counts_and_no_other(modul
     assert (code_hash.by_root([modules / "main.py"]) != before) == reached
 
 
+def test_packages_of_a_root_count():
+    """Python imports them before it."""
+    reached = code_hash.files(["headspec/tasks/kinds/texts/data.py"])
+    names = ("", "kinds/", "kinds/texts/")
+    assert {f"{code_hash.LIBRARY}/tasks/{name}__init__.py" for name in names} < reached
+
+
 def test_two_modules_that_are_exchanged_count(modules):
     before = code_hash.by_root([modules / "main.py"])
     texts = [(modules / name).read_text() for name in ("b.py", "c.py")]

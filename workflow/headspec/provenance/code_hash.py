@@ -9,6 +9,7 @@ at run time are further roots, which the rule names; what is forgotten ends the 
 import ast
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import py_compile
@@ -116,11 +117,12 @@ class Code:
         return frozenset(reached)
 
     def _need(self, path: str) -> list[str]:
-        """Return the files that a file imports, with the packages they are in, and those that it names."""
+        """Return the packages that a file is in, the files that it imports, and those that it names."""
         if not path.endswith(".py"):
             return []
         modules = (file for name in self.parsed(path)["imports"] for file in self._located(name, path))
-        return [*dict.fromkeys([*modules, *_beside(path, self.parsed(path)["texts"])])]
+        named = _beside(path, self.parsed(path)["texts"])
+        return [*dict.fromkeys([*_packages(path), *modules, *named])]
 
     def _read(self, path: str) -> str:
         """Return the hash of a file: of what it does in the library, of its bytes elsewhere."""
@@ -248,6 +250,12 @@ def _in_library(path: str) -> bool:
 def _name(path: str) -> str:
     """Return a name of a file that does not change when the library or a plugin moves."""
     return os.path.relpath(path, LIBRARY.parent if _in_library(path) else import_root(Path(path)))
+
+
+def _packages(path: str) -> list[str]:
+    """Return the packages that a module is in, which Python imports before it."""
+    inits = (folder / "__init__.py" for folder in Path(path).parents)
+    return [str(each) for each in itertools.takewhile(Path.exists, inits)]
 
 
 def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
