@@ -45,11 +45,11 @@ def at_chance(
 def below_chance(
     by: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
-    """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, as `at_chance`.
+    """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
 
-    Reversed predictions are there, as of swapped labels, and random ones are not. The best constant does not
-    tell them apart: a coin is worse by F1, or where classes are not as frequent. False by metrics without
-    `worst`.
+    Arguments are those of `at_chance`. Reversed predictions are below, as of swapped labels, and random ones
+    are not. The best constant does not tell them apart: a coin is worse by F1, or where classes are not as
+    frequent. False by metrics without `worst`.
     """
     if (worst := metric(by).worst) is None:
         return np.zeros(scores.shape[1:], dtype=bool)
