@@ -5,6 +5,7 @@ many tables are described here.
 """
 
 import ast
+import functools
 import importlib
 import itertools
 import re
@@ -155,6 +156,7 @@ TABLE = r"^Table `(\w+)`: (.+?)(?=^Table `|\Z)"
 TASK_COLUMNS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 
+@functools.cache
 def schemas() -> dict[str, Schema]:
     """Return the schemas of all tables by name."""
     by_name: dict[str, Schema] = {}
@@ -166,6 +168,7 @@ def schemas() -> dict[str, Schema]:
     return by_name
 
 
+@functools.cache
 def described() -> dict[str, Table]:
     """Return the descriptions of all tables, from the strings below their schemas."""
     by_name: dict[str, Table] = {}
