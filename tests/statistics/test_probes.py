@@ -245,6 +245,7 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     assert 0.015 <= significant / studies <= 0.09
 
 
+@pytest.mark.slow
 def test_a_clear_change_passes_among_hundreds_of_labels():
     """One of 834 labels, in every fold; the correction never asks for a p that its test cannot give."""
     labels, rng = 834, np.random.default_rng(0)
