@@ -190,5 +190,5 @@ def test_roles_of_kept_heads_end_at_the_whole_model_and_after_training_where_mod
             and line.get_markerfacecolor() != "white"]  # fmt: skip
     assert [line.get_xdata().tolist() for line in full] == [[4], [4]]
     trained = [[line.get_ydata().tolist() for line in axes.get_lines()
-                if line.get_marker() == "x" and len(line.get_xdata())] for axes in figure.axes]  # fmt: skip
+                if line.get_marker() == "+" and len(line.get_xdata())] for axes in figure.axes]  # fmt: skip
     assert trained == [[], [] if np.isnan(after) else [[3, 3, 3]] * 2] * 3

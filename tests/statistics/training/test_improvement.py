@@ -139,7 +139,7 @@ def test_values_and_differences_are_those_of_the_predictions():
 
 
 def test_p_are_corrected_and_p_over_seeds_belongs_to_the_interval():
-    """p is below 0.05 where the 95 % interval leaves 0 out.
+    """p over seeds is below 0.05 only where the 95 % interval leaves 0 out.
 
     p of models: corrected over tasks of a method, and over means of methods. p over seeds: over the study,
     where means of variants are a family of their own.
@@ -154,7 +154,8 @@ def test_p_are_corrected_and_p_over_seeds_belongs_to_the_interval():
             np.testing.assert_allclose(part[corrected], holm(part[column]))
     compared = table[table["against"].notna()]
     outside = (compared["ci_low"] > 0) | (compared["ci_high"] < 0)
-    assert (outside == (compared["p_seeds"] < 0.05)).all() and 0 < outside.sum() < len(outside)
+    small = compared["p_seeds"] < 0.05
+    assert outside[small].all() and small.any() and not outside.all()
     assert table.loc[table["against"].isna(), "p_seeds"].isna().all()
 
 

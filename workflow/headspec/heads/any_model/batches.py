@@ -65,7 +65,7 @@ def count(batch: Inputs, main: str = "input_ids") -> int:
 
 
 def rows(batch: Inputs, chosen: slice | torch.Tensor, main: str = "input_ids") -> dict[str, Any]:
-    """Return some examples of a batch, by a slice or their numbers."""
+    """Return some examples of a batch, by a slice or their numbers (m,)."""
     n = count(batch, main)
 
     def part(value: Any) -> Any:

@@ -66,8 +66,6 @@ mean_dissociation: mean D over tasks, at the main fraction
 Table `combined`: a row for each mixture and task, at the main fraction.
 tables/combined.parquet, tables/iat_combined.parquet
 
-net: D [net of the strength](statistics.md#cases) of the task's list of heads; null with two tasks
-
 Table `fractions`: a row for each mixture, task and fraction.
 tables/fractions.parquet, tables/iat_fractions.parquet
 
