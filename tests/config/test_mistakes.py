@@ -46,7 +46,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"seeds": 3}, ": got 3, expected...Did you mean [0, 1, 2], or [3]?"),
     ({"seeds": 1234}, ": got 1234, expected...Did you mean [1234]?"),
     ({"pruning.fractions": [10, 0.3]}, ".0: got 10, expected number > 0 and <= 1. Did you mean 0.1?"),
-    ({"training.warmup": "6"}, ": got '6', expected number >= 0 and < 1. Did you mean 0.06?"),
+    ({"training.warmup": "6"}, ": got 6.0, expected number >= 0 and < 1. Did you mean 0.06?"),
     ({"training.warmup": 100}, ": got 100, expected number >= 0 and < 1."),
     ({"seeds": []}, ": got [], expected non-empty list of integer >= 0."),
     ({"seeds": "\n"}, ": got '\\n', expected non-empty list of integer >= 0. Did you mean [\\n]?"),

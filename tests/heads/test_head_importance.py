@@ -61,7 +61,9 @@ def test_models_in_half_precision_are_scored_with_the_same_loss(kind):
          for name, value in batch.items()}
         for batch in any_model.batches(kind)
     ]  # fmt: skip
-    found = headspec.head_importance(half, batches)
+    # some of oneDNN's convolutions in bfloat16 are far off on processors with AMX
+    with torch.backends.mkldnn.flags(enabled=False):
+        found = headspec.head_importance(half, batches)
     assert found.dtype == exact.dtype
     assert np.linalg.norm(found - exact) < 0.1 * np.linalg.norm(exact)
 

@@ -216,7 +216,7 @@ def test_a_tokenizer_that_names_files_outside(model, key, spelling, nested, file
     before = given.read_text() if given.exists() else "{}"
     outside.write_text("\n".join(WORDS))
     given.write_text(json.dumps(json.loads(before) | {key: nested(spelling(outside.absolute()))}))
-    told = f"^models.m.source: {file} of 'm' has {key} '.*', a file that is not one of the model's; "
+    told = f"^models.m.source: {file} of 'm' has {key} '.*, a file that is not one of the model's; "
     try:
         for load in (lambda _, key: planned(), tokenizer):
             with pytest.raises(ModelError, match=told):

@@ -47,7 +47,8 @@ def below_chance(
 ) -> NDArray[np.bool_]:
     """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
 
-    Arguments are those of `at_chance`. Reversed predictions are below, as of swapped labels, and random ones
+    `label` is (n,) or (n, values), `weights` (resamples, n), `scores` (resamples, ...), as for `at_chance`.
+    Reversed predictions are below, as of swapped labels, and random ones
     are not. The best constant does not tell them apart: a coin is worse by F1, or where classes are not as
     frequent. False by metrics without `worst`.
     """

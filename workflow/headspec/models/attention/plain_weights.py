@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
+from transformers.pytorch_utils import Conv1D
 
 from headspec.errors import ModelError, listing
 from headspec.models.attention.projections import Zeros
@@ -18,12 +19,16 @@ NAMES = ("weight", "bias")
 
 
 def check_plain(model: nn.Module) -> None:
-    """Raise ModelError if weights are quantised, computed from others in each pass, or not finite."""
+    """Raise ModelError if weights are quantised, computed from others in each pass, or not finite.
+
+    Other modules than linear ones may be parametrised, as convolutions of wav2vec2 are: no head is in them.
+    """
     registered = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     for name, value, module in _weights(model):
         sources = [own for own, _ in module.named_parameters() if own not in NAMES]
         unregistered = isinstance(value, torch.Tensor) and id(value) not in registered
-        if sources and (unregistered or parametrize.is_parametrized(module)):
+        linear = isinstance(module, (nn.Linear, Conv1D))
+        if sources and (linear if parametrize.is_parametrized(module) else unregistered):
             raise ModelError(
                 f"'{name}' is computed from {listing(sources)} in each pass, as pruning and parametrisations "
                 "of torch do; make it a parameter again, such as by torch.nn.utils.prune.remove or "
