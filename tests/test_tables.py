@@ -94,8 +94,9 @@ def test_an_error_while_writing_leaves_only_the_old_file(tmp_path):
 
 #: imported packages that read, write, show or compare what others compute
 OTHERS = {
-    "PyYAML", "accelerate", "confusable-homoglyphs", "filelock", "huggingface_hub", "matplotlib", "onnx-ir", "onnxruntime",
-    "platformdirs", "pydantic", "pydantic_core", "rich", "safetensors", "snakemake", "threadpoolctl", "typer",
+    "PyYAML", "accelerate", "confusable-homoglyphs", "filelock", "huggingface_hub", "matplotlib", "onnx-ir",
+    "onnxruntime", "platformdirs", "pydantic", "pydantic_core", "rich", "safetensors", "snakemake",
+    "threadpoolctl", "typer",
 }  # fmt: skip
 
 
