@@ -24,7 +24,7 @@ from headspec.data.planned import Planned
 from headspec.provenance import hashes
 from support.needs import MEMORY
 from support.paths import ROOT
-from support.running.edits import at_import, reworded, setting, within
+from support.running.edits import at_import, reworded, setting
 from support.running.studies import CONFIG, SMALL, Folder
 
 pytestmark = pytest.mark.slow
@@ -179,25 +179,6 @@ def new_section(study: Folder) -> None:
     study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
 
 
-def new_measures(study: Folder) -> None:
-    """A measure of similarity and one of heads that this study does not use."""
-    for kind, entry in (
-        ("heads", '"new": HeadMeasure("new", "new"),'),
-        ("similarity", '"new": SimilarityMeasure("new", "text"),'),
-    ):
-        study.replace(f"workflow/headspec/config/measures/{kind}.py", "\n    {\n", f"\n    {{{entry}\n")
-
-
-def moved(study: Folder) -> None:
-    """A function, with what it needs, in a module of its own."""
-    path = study.path / "workflow" / SCORES
-    before, function, after = path.read_text().partition("def relative(")
-    function, _, after = (function + after).partition("\n\n\ndef dissociation(")
-    path.with_name("relative.py").write_text(before + function + "\n")
-    own = "from headspec.statistics.dissociation.relative import relative\n"
-    path.write_text(before.replace("\nFloats", f"{own}\nFloats", 1) + "def dissociation(" + after)
-
-
 def new_version(study: Folder) -> None:
     """A version of headspec itself."""
     path = study.path / "workflow" / "headspec" / "VERSION"
@@ -239,9 +220,6 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("dissociation's module", at_import(SCORES),
      STATISTICS | all_of("figure_matrix") | {"reliability": 1, "figure_reliability": 1}, ""),
     ("the features' module", at_import(f"{INTERNALS}/activations.py"), ONE_METHOD | FEATURES, "frozen"),
-    ("a function that decides D", within(SCORES, "dissociation"), STATISTICS, ""),
-    ("a function that a figure uses, too", within(SCORES, "relative"),
-     STATISTICS | all_of("figure_matrix"), ""),
     ("training's module", at_import("headspec/training/loop.py"), FROM_TRAINING, ""),
     ("the module that all stages use", at_import("headspec/tables.py"), EVERYTHING, ""),
     # changes of the model
@@ -382,15 +360,8 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a model card": model_card,
     "comments and docstrings": comments,
     "a section added": new_section,
-    "a description reworded": reworded("headspec/config/sections/training.py", "weight_decay"),
     "what a column means": reworded("headspec/heads/importance.py", "IMPORTANCE"),
     "a check of the config": at_import("headspec/config/checks/consistency.py"),
-    "measures added": new_measures,
-    "a constant that nothing uses": edit("headspec/tables.py", "import zlib\n", "import zlib\n\nADDED = 1\n"),
-    "imports in another order": edit(
-        "headspec/tables.py", "import contextlib\nimport json\n", "import json\nimport contextlib\n"
-    ),
-    "a function moved to another module": moved,
     "a table of another stage": at_import("headspec/statistics/correlation.py"),
     "a version of headspec": new_version,
     "texts touched": touch("texts/*", "texts/tone/*"),
