@@ -211,10 +211,10 @@ STALE: dict[str, tuple[Callable[[Folder], None], dict[str, int]]] = {
         edit("kinds/lengths/links.py", "2 * losses", "3 * losses"),
         {"train": 3, "importance": 3, "prune": 2, "similarity": 1} | SCORED),
     "a metric of a kind of task": (edit("kinds/lengths/metrics.py", "np.rint", "np.round"),
-                                   {"prune": 2} | SCORED),
+                                   {"prune": 2, "similarity": 1} | SCORED),
     "a metric that its tasks take from another kind": (
         edit("workflow/headspec/tasks/kinds/texts/metrics.py", '"spearman": SPEARMAN', '"spearman": PEARSON'),
-        {"prune": 2} | SCORED),
+        {"prune": 3, "similarity": 1} | SCORED),
     "a module of the working folder that a plugin imports": (
         edit("beside.py", "np.minimum(", "np.minimum(1 * "), COMPARED),
     "a file that a plugin reads": (edit("weight.json", "0.5", "0.25"), COMPARED),

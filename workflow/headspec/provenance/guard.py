@@ -51,6 +51,8 @@ def unchanged(job: Any) -> Iterator[None]:
     several = job.resources.get("gpu", 0) > 1  # processes for several GPUs load everything again
     later = {path: _stat_key(path) for path in (code if several else code - loaded())}
     before: set[str] = getattr(job, "loaded", set())  # by the process in which `headspec debug` runs the job
+    own = (f"{code_hash.LIBRARY}{os.sep}", *_folders(code))
+    before = before | {path for path in loaded() if not path.startswith(own)}  # as sitecustomize.py is
 
     def check() -> None:
         if any(_stat_key(path) != key for path, key in later.items()):
@@ -108,6 +110,12 @@ def unplanned(code: set[str]) -> list[str]:
     library, plugged = f"{code_hash.LIBRARY}{os.sep}", bool(_plugged(code))
     strange = (path for path in loaded() - code if path.startswith(library) or plugged)
     return sorted(path for path in strange if not _is_installed(path) and os.path.exists(path))
+
+
+def _folders(code: set[str]) -> list[str]:
+    """Return the folders that plugins are imported from, and the working folder, with a separator."""
+    roots = {str(code_hash.import_root(Path(path))) for path in _plugged(code)}
+    return [os.path.join(each, "") for each in (os.getcwd(), *roots)]
 
 
 def _plugged(code: set[str]) -> set[str]:
@@ -189,7 +197,7 @@ def _opens(frame: FrameType | None) -> bool:
 def _undeclared(code: set[str], inputs: list[str]) -> list[str]:
     """Return the files that plugins have read, but which are neither code nor inputs of the job."""
     declared = [os.path.abspath(path) for path in inputs]
-    own = [os.getcwd(), *(str(code_hash.import_root(Path(path))) for path in _watched)]
+    own = tuple(_folders(code))
     return sorted(
         path
         for path in _read - code - _written
@@ -197,5 +205,5 @@ def _undeclared(code: set[str], inputs: list[str]) -> list[str]:
         and not path.startswith(SYSTEM)
         and "__pycache__" not in path
         and not code_hash.is_installed(path)
-        and (any(path.startswith(f"{each}{os.sep}") for each in own) or f"{os.sep}." not in path)  # no cache
+        and (path.startswith(own) or f"{os.sep}." not in path)  # no cache
     )
