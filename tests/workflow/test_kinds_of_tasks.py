@@ -17,7 +17,7 @@ from headspec.pipeline.commands.export import export_run
 from headspec.tasks.kinds.answer.data import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
-from support.running.edits import setting, within
+from support.running.edits import within
 from support.running.studies import CONFIG, FILLER, HEADS, LAYERS, SMALL, TONE, TOPIC, Folder, Plan, sentence
 
 pytestmark = pytest.mark.slow
@@ -281,12 +281,8 @@ def told(plan: Plan, start: str) -> set[str]:
     return {message.removeprefix(start) for message in plan.messages if message.startswith(start)}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [within(f"{KINDS}/words/span_heads.py", "Tags"), setting("training.decoder_learning_rate", 0.01)],
-)
-def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(copy, change):
-    change(copy)
+def test_the_learning_rate_of_a_kind_concerns_the_trainings_that_have_it(copy):
+    copy.set("training.decoder_learning_rate", 0.01)
     plan = copy.plan(*TARGETS)
     mixtures = {f"{mixture}, {method}" for mixture in MEASURED for method in ("tuned", "iat", "even")}
     mixtures |= {"pos, single", "words, tuned"}
@@ -294,12 +290,9 @@ def test_head_and_learning_rate_of_a_kind_concern_the_trainings_that_have_it(cop
     assert not {"data", "validation", "tokenize"} & set(plan.rules)
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "tasks"), [("words", "Tags", ["pos"]), ("texts", "Classification", ["tone"])]
-)
-def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, module, name, tasks):
-    within(f"{KINDS}/{module}/data.py", name)(copy)
-    splits = ("training", "validation")
+def test_how_a_family_of_kinds_is_read_concerns_its_tasks_alone(copy):
+    within(f"{KINDS}/words/data.py", "Tags")(copy)
+    splits, tasks = ("training", "validation"), ("pos", "names", "arcs", "brackets", "roles")
     expected = {f"{split} texts of task {task}" for split in splits for task in tasks}
     assert told(copy.plan(*TARGETS), "Reading ") == expected
 
@@ -330,8 +323,8 @@ def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finish
         pd.testing.assert_frame_equal(found, expected)
     assert copy.plan(*targets).rules == {}
     copy.replace("kinds/emotions/kind.py", "{**LABELS_METRICS}", "dict(LABELS_METRICS)")
-    assert copy.plan(*targets).rules == {"prune": 1}
+    assert "prune" in copy.plan(*targets).rules
     copy.replace("kinds/emotions/head.py", "return ", "return 2 * ")
-    assert copy.plan(*targets).rules == {"train": 1, "importance": 1, "prune": 1}
+    assert {"train", "importance", "prune"} <= {*copy.plan(*targets).rules}
     copy.set("tasks.places.type", "emotion")
     assert "Did you mean 'emotions'?" in copy.snakemake("--dry-run", fails=True)

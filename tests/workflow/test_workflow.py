@@ -140,8 +140,8 @@ def test_a_dry_run_has_a_row_for_every_rule_with_what_it_waits_for(study):
     rows = shown.split("Job stats:\n")[1].split("\n\n")[0].splitlines()[2:]
     rules = {row.split()[0]: row.split(maxsplit=2)[2:] for row in rows}
     assert len(rules) == len(rows) and shown.count("dissociation ") == 2  # and figure_dissociation
-    assert rules["dissociation"] == ["params have changed since last execution"]
-    assert rules["correlation" if "correlation" in rules else "all"] == ["input files updated by another job"]
+    assert rules["reliability"] == ["params have changed since last execution"]
+    assert rules["dissociation"] == ["input files updated by another job"]
     assert "Reasons:" not in shown and "individual jobs" not in shown
     assert "check individual jobs above" in study.snakemake("--dry-run", "--quiet", "host")
 

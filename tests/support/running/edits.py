@@ -22,6 +22,22 @@ def at_import(name: str) -> Callable[[Folder], None]:
     return change
 
 
+def within(name: str, function: str, code: str = "assert __name__") -> Callable[[Folder], None]:
+    """New code before the last statement of a function of a file of the workflow."""
+
+    def change(study: Folder) -> None:
+        path = study.path / "workflow" / name
+        found = next(
+            each for each in ast.parse(path.read_text()).body if getattr(each, "name", "") == function
+        )
+        lines = path.read_text().splitlines(keepends=True)
+        last = found.body[-1]
+        lines.insert(last.lineno - 1, f"{last.col_offset * ' '}{code}\n")
+        path.write_text("".join(lines))
+
+    return change
+
+
 def reworded(name: str, described: str) -> Callable[[Folder], None]:
     """More words in the description of a key of the config, or in the text below a schema."""
 

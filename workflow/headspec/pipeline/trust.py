@@ -30,7 +30,8 @@ def adopt(config: Path) -> None:
     with contextlib.suppress(OSError, StorageError):
         body = config.read_bytes()
         with files.atomic(_note(config)) as temporary:
-            temporary.write_text(f"{_sha256(body)}\n{code_sha256(config, body)}\n")
+            both = (code_sha256(config, body, workflow) for workflow in (True, False))
+            temporary.write_text("\n".join([_sha256(body), *both]) + "\n")
 
 
 def is_noted(config: Path) -> bool:
@@ -45,22 +46,33 @@ def wrote(config: Path, body: bytes) -> bool:
 
 def began(config: Path, body: bytes) -> bool:
     """Return whether a start of this user here wrote `body`, with the code that is here now."""
-    return wrote(config, body) and _noted(config)[1:] == [code_sha256(config, body)]
+    own = Path(os.path.abspath(config)).parents[2] / "workflow"
+    running = own.resolve() == code_hash.LIBRARY.parent.resolve()  # runs anyway, and may have been edited
+    return (
+        wrote(config, body)
+        and code_sha256(config, body, not running) in _noted(config)[2 if running else 1 :]
+    )
 
 
-def code_sha256(config: Path, body: bytes) -> str:
-    """Return the SHA-256 of names and contents of the code that asking Snakemake about a study runs."""
+def code_sha256(config: Path, body: bytes, workflow: bool) -> str:
+    """Return the SHA-256 of names and contents of the code that asking Snakemake about a study runs.
+
+    `workflow` says whether its folder of this name counts, too.
+    """
     root = Path(os.path.abspath(config)).parents[2]
-    lines = [f"{path.relative_to(root)} {files.sha256(path)}\n" for path in sorted(set(_code(root, body)))]
+    lines = [
+        f"{path.relative_to(root)} {files.sha256(path)}\n"
+        for path in sorted(set(_code(root, body, workflow)))
+    ]
     return _sha256("".join(lines).encode())
 
 
-def _code(root: Path, body: bytes) -> Iterator[Path]:
-    """Yield the files with code of a study in the folder `root`, without the library that runs already."""
+def _code(root: Path, body: bytes, workflow: bool) -> Iterator[Path]:
+    """Yield the files with code of a study in the folder `root`."""
     for top in (path for name in CODE for path in root.glob(name)):
         if top.is_file():
             yield top
-        elif top.resolve() != code_hash.LIBRARY.parent.resolve():
+        elif workflow or top != root / "workflow":
             yield from _below(top)
     with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
         if plugged.named(yaml.safe_load(body)):  # which may import any module of the folder

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import yaml
 
 from headspec import tables
 from headspec.config.methods import prompts
@@ -22,6 +23,7 @@ from headspec.models.batching import Examples
 from headspec.models.export.folder import check_onnx_installed, export
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import folders
+from headspec.pipeline.state import CONFIG
 from headspec.provenance import files
 from headspec.tasks.parts import type_of
 from headspec.tasks.registry import KINDS
@@ -85,7 +87,7 @@ def export_run(path: Path, n: int | None = None, task: str | None = None, out: P
         )
     texts = {name: Examples(tables.read(path)) for name, path in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
-    tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
+    tokenizer, source = _tokenizer(footer["job"]["params"], place["model"], results)
     sha256 = {name: files.sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
     asked = "kept_for" if place["pruning_method"] else "ranked_for"
     about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": sha256, "encoder": source}
@@ -163,9 +165,16 @@ def _task(task: str | None, tasks: list[str]) -> str:
     return task or tasks[0]
 
 
-def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]]:
-    """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params."""
+def _tokenizer(params: list[str], model: str, results: Path) -> tuple[Tokenizer, dict[str, Any]]:
+    """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params.
+
+    Records have no paths, so where the model is says the config of the results.
+    """
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
+    try:
+        source["source"] = yaml.safe_load((results / CONFIG).read_bytes())["models"][model]["source"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        raise MissingError(f"{results / CONFIG}: no models.{model}.source; {AGAIN}") from None
     key, settings = f"models.{model}", Model.from_params(source)
     if repr(folders.version(settings, key, "tokenizer")) not in params:
         raise ChangedError(
