@@ -60,7 +60,7 @@ def unchanged(job: Any) -> Iterator[None]:
         if planned and (strange := [path for path in unplanned(code) if path not in before]):
             raise UnplannedError(
                 f"{listing(map(os.path.relpath, strange))}: loaded by this job, but an edit of it would not "
-                "make the job run again; import it by its name, not by a text that is put together"
+                "make the job run again; use an import statement, or name it in the rule by code(...)"
             )
         if undeclared := _undeclared(code, [*inputs]):
             raise UnplannedError(
