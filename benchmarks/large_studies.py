@@ -22,7 +22,7 @@ from headspec.config import loading
 from headspec.config.runs import Run
 from headspec.data.planned import Planned
 from headspec.statistics.dissociation.analysis import dissociation_tables
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
 SNAKEFILE = Path(__file__).parents[1] / "Snakefile"

@@ -12,7 +12,7 @@ from scipy import stats
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.atlas.rankings import SCHEMAS, pruning_curves, ranking_dissociation
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.dissociation.scores import dissociation
 from headspec.statistics.resampling import holm
 from headspec.tasks.metrics import score

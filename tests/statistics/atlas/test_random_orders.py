@@ -8,7 +8,7 @@ from scipy import stats
 from headspec.config.runs import Run
 from headspec.config.values import RANDOM
 from headspec.statistics.atlas.rankings import pruning_curves
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 
 #: standard error over examples in units of the standard deviation of orders: number of examples, this
 #: standard deviation, and whether an example is as difficult under all rankings

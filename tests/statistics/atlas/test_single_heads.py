@@ -7,7 +7,7 @@ from scipy import stats
 
 from headspec.errors import DataError
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from support.data.evaluations import evaluated
 
 

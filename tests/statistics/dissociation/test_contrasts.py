@@ -10,7 +10,7 @@ from scipy import stats
 from headspec.config.runs import Run
 from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from support.data.evaluations import evaluated
 
 FRACTION = 0.3

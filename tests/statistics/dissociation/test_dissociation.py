@@ -12,11 +12,10 @@ from headspec import tables
 from headspec.errors import DataError
 from headspec.statistics.chance import marks
 from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
+from headspec.statistics.dissociation.pruned import PrunedPredictions, evaluations
 from headspec.statistics.dissociation.resampled import (
-    PrunedPredictions,
     ResampledDissociation,
     combine,
-    evaluations,
     resample_run,
     resample_runs,
 )

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from headspec.errors import DataError
 from headspec.statistics.dissociation.head_lists import head_lists, rank_p
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.resampling import holm
 from support.data.evaluations import evaluated
 

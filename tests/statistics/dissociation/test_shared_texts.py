@@ -11,7 +11,8 @@ from headspec.data.overlap import TEXTS, grouped
 from headspec.data.pairs import pair
 from headspec.statistics.atlas.rankings import pruning_curves
 from headspec.statistics.dissociation.analysis import dissociation_tables
-from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
+from headspec.statistics.dissociation.pruned import PrunedPredictions
+from headspec.statistics.dissociation.resampled import resample_run
 from support.data.evaluations import evaluated
 
 TASKS = ("topic", "topic-pair")

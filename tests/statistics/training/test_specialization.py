@@ -8,7 +8,8 @@ import pytest
 
 from headspec import tables
 from headspec.config.values import MEAN
-from headspec.statistics.dissociation.resampled import PrunedPredictions, resample_run
+from headspec.statistics.dissociation.pruned import PrunedPredictions
+from headspec.statistics.dissociation.resampled import resample_run
 from headspec.statistics.improvement import specialization
 from support.data.evaluations import evaluated
 from support.schemas import SCHEMAS

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headspec import per_example
 from headspec.seeds import derive
-from headspec.tasks.metrics import bootstrap_counts, chance, metric, score
+from headspec.tasks.metrics import Metric, bootstrap_counts, chance, metric, score
 
 Floats = NDArray[np.float64]
 
@@ -31,19 +31,19 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 
 
 def at_chance(
-    metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
+    by: str | Metric, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
     """Whether the one-sided interval of the metric minus `chance` reaches 0, (...).
 
     `label` is (n,) or (n, values), `weights` (resamples, n), and `scores` (resamples, ...) are metrics of
     models in samples with these weights.
     """
-    baseline = _aligned(chance(metric, label, weights), scores)
+    baseline = _aligned(chance(by, label, weights), scores)
     return np.asarray(np.quantile(scores - baseline, 1 - confidence, axis=0) <= 0)
 
 
 def below_chance(
-    by: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
+    by: str | Metric, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
     """Whether the one-sided interval of the metric minus its `worst` constant ends below 0, (...).
 

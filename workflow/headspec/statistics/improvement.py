@@ -14,12 +14,8 @@ from headspec.config.values import MEAN
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.comparison import compare, predicted
-from headspec.statistics.dissociation.resampled import (
-    PrunedPredictions,
-    ResampledDissociation,
-    combine,
-    resample_run,
-)
+from headspec.statistics.dissociation.pruned import PrunedPredictions
+from headspec.statistics.dissociation.resampled import ResampledDissociation, combine, resample_run
 from headspec.statistics.intervals import (
     FEWEST,
     TESTED,

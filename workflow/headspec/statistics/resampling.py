@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headspec import per_example
 from headspec.errors import DataError
-from headspec.tasks.metrics import score, shuffled_scores
+from headspec.tasks.metrics import Metric, score, shuffled_scores
 
 Floats = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class Clusters(NamedTuple):
 
 
 def permuted_scores(
-    metric: str,
+    metric: str | Metric,
     label: Floats,
     predictions: Floats,
     resamples: int,

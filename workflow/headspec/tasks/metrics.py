@@ -66,9 +66,9 @@ def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
     return Registry("metric", {name: each for metrics in loaded for name, each in metrics.items()})
 
 
-def metric(name: str) -> Metric:
-    """Return the metric with this name; raise ConfigError if there is none."""
-    return _known((*parts.plugged(),))[name]
+def metric(by: str | Metric) -> Metric:
+    """Return the metric with this name, or a metric as it is; raise ConfigError if there is none."""
+    return by if isinstance(by, Metric) else _known((*parts.plugged(),))[by]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
@@ -154,7 +154,7 @@ def shuffled_scores(
 
 def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
     """Return the metric and its arguments as arrays; raise as `resampled_scores`."""
-    chosen, name = (by, by.name) if isinstance(by, Metric) else (metric(by), by)
+    chosen, name = metric(by), by.name if isinstance(by, Metric) else by
     label, predictions = np.asarray(label, dtype=float), np.asarray(predictions, dtype=float)
     fits = label.ndim == predictions.ndim - 1 == 1 + chosen.several and predictions.shape[1] == len(label)
     if not fits or not len(label):

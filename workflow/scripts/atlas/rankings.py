@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.atlas.rankings import SCHEMAS, pruning_curves, ranking_dissociation
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 
 snakemake: Snakemake
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)

@@ -5,7 +5,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.progress import stage
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 
 snakemake: Snakemake
 params = snakemake.params

@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.contrasts import CONTRASTS, contrasts
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 
 snakemake: Snakemake
 params = snakemake.params

@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 
 snakemake: Snakemake
 params = snakemake.params

@@ -6,7 +6,7 @@ from headspec import tables
 from headspec.data.overlap import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.head_lists import HEAD_LISTS, head_lists
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 
 snakemake: Snakemake
 params = snakemake.params

@@ -5,7 +5,7 @@ from snakemake.iocontainers import Snakemake
 from headspec import tables
 from headspec.data.overlap import grouped
 from headspec.progress import stage
-from headspec.statistics.dissociation.resampled import evaluations
+from headspec.statistics.dissociation.pruned import evaluations
 from headspec.statistics.improvement import SPECIALIZATION, specialization
 
 snakemake: Snakemake

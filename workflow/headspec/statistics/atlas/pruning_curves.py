@@ -13,7 +13,7 @@ from headspec.config.runs import Run
 from headspec.config.values import IMPORTANCE, RANDOM
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
+from headspec.statistics.dissociation.pruned import PrunedPredictions, drawn_clusters
 from headspec.statistics.resampling import Predictions, permuted_scores, task_predictions
 from headspec.tasks.metrics import bootstrap_counts, score
 
@@ -74,7 +74,7 @@ def sample(evaluation: PrunedPredictions, resamples: int, seed: int) -> Resample
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
     not, the same way for all seeds. The hypothesis is that *these* masks do equally well on other examples.
-    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.resample_runs`).
+    Examples that share texts are drawn and swapped by groups (see `dissociation.matrices.resample_matrices`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()

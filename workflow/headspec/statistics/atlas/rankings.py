@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, ResampledCurves, area_weights, sample
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.intervals import (
     TESTED,
     Orders,

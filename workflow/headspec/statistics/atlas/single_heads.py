@@ -9,7 +9,7 @@ import pandas as pd
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.resampled import PrunedPredictions
+from headspec.statistics.dissociation.pruned import PrunedPredictions
 from headspec.statistics.intervals import (
     TESTED,
     corrected,

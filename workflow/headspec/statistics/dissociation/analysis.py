@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.values import MEAN
+from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
 from headspec.statistics.dissociation.resampled import (
-    PrunedPredictions,
     ResampledDissociation,
-    by_mixture,
     combine,
     map_in_processes,
     resample_runs,

@@ -12,10 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
+from headspec.statistics.dissociation.pruned import PrunedPredictions, by_mixture
 from headspec.statistics.dissociation.resampled import (
-    PrunedPredictions,
     ResampledDissociation,
-    by_mixture,
     combine,
     map_in_processes,
     resample_runs,

@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import at_chance, below_chance
 from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
-from headspec.statistics.dissociation.resampled import PrunedPredictions, drawn_clusters
+from headspec.statistics.dissociation.pruned import PrunedPredictions, drawn_clusters
 from headspec.statistics.intervals import decisive, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.resampling import holm, task_predictions, unique_keys
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
