@@ -142,7 +142,7 @@ def test_the_view_is_drawn(finished):
 
 
 def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
-    """A file, the jobs that import it and what is made of their results; a kind of task, the jobs of its tasks."""
+    """A file, the jobs that import it and what is made of them; a kind of task, the jobs of its tasks."""
     study = finished.copy(tmp_path / "study")
     assert study.plan(*TARGETS).rules == {}
     study.replace("my_measures.py", "** 2", "** 4")
