@@ -15,13 +15,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from pages import atlas, decoders, five_tasks, gates, grouping, iat, translation, translation_heads, words
+from pages import (
+    atlas,
+    decoders,
+    findings,
+    five_tasks,
+    gates,
+    grouping,
+    iat,
+    translation,
+    translation_heads,
+    words,
+)
 from pages.kept import STUDIES
 
 from headspec import tables
 from headspec.pipeline import outputs
 
-PAGES = (atlas, decoders, five_tasks, gates, grouping, iat, translation, translation_heads, words)
+PAGES = (atlas, decoders, findings, five_tasks, gates, grouping, iat, translation, translation_heads, words)
 BLOCKS: dict[str, Callable[[], str]] = {name: fill for page in PAGES for name, fill in page.BLOCKS.items()}
 FIGURES: dict[str, Callable[[], Figure]] = {
     name: draw for page in PAGES for name, draw in page.FIGURES.items()

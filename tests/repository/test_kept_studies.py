@@ -65,4 +65,4 @@ def test_kept_rows_without_a_p_for_other_seeds_are_not_judged_by_the_p_of_these_
 def test_no_head_of_the_translators_has_a_role():
     counts = tables.read(KEPT / "translation-heads" / "tables" / "role_counts.parquet")
     assert set(counts["role"]) == {"positional", "rare word", "syntactic"} and not counts["before"].any()
-    assert "no head of these models has a [role]" in (ROOT / "docs" / "translation.md").read_text()
+    assert "no head of these models has a [role]" in (ROOT / "docs" / "findings.md").read_text()

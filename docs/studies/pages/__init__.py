@@ -1,1 +1,1 @@
-"""What pages show of the studies that are kept: a module for each page."""
+"""What `findings.md` shows of the studies that are kept, a module for a subject."""

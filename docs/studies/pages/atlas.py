@@ -1,4 +1,4 @@
-"""Numbers of atlas.md on 144 heads."""
+"""Numbers of rankings of 144 heads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -58,8 +58,8 @@ def findings() -> str:
     return bullets(
         [
             f"Most like ablation: {signed}; most like its size: {sized}.",
-            f"The area is not told from the mean of these random orders in some pair: {unclear}.",
-            f"Pairs of three in which the interval of D lies above 0: {counts}.",
+            f"In some pair the interval of the area contains 0: {unclear}.",
+            f"Of three pairs, the interval of D is above 0 in: {counts}.",
         ]
     )
 

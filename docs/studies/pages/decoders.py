@@ -1,4 +1,4 @@
-"""Numbers of decoders.md."""
+"""Numbers of prompted decoders."""
 
 from collections.abc import Iterator
 
@@ -163,13 +163,13 @@ def findings() -> str:
     )
     return bullets(
         [
-            f"**Importance separates tasks**: rankings agree by {ranges[0]} between draws, by {ranges[1]} "
-            "with other tasks of a draw.",
-            f"**Pruning hardly does**: D of tasks by number of heads, {by_number}.",
-            f"**Random heads cost less** than other tasks' {most}: {more[0]} of {len(METRICS)} tasks keep "
-            f"more, {more[1]} with random heads of the same layers. Larger models do the same "
-            "([*Different Heads, Same Fragile Tasks*, 2026]"
-            "(https://openreview.net/forum?id=OaVF3mtujz)).",
+            f"**Importance**: two draws of a task correlate by {ranges[0]}, two tasks of a draw by "
+            f"{ranges[1]} (Spearman).",
+            f"**D of tasks**, by the number of heads pruned: {by_number}.",
+            f"**Random heads**: without {most} of them, {more[0]} of {len(METRICS)} tasks keep more than "
+            f"without other tasks' {most}; {more[1]} do if the random heads are of the same layers. "
+            "[*Different Heads, Same Fragile Tasks* (2026)](https://openreview.net/forum?id=OaVF3mtujz) "
+            "reports this for larger models.",
         ]
     )
 
@@ -184,9 +184,9 @@ def specific_findings() -> str:
     )
     return bullets(
         [
-            f"**Specific heads harm their own task less** than important ones in {len(better)} of "
-            f"{len(METRICS)} tasks (not {' and '.join(t for t in METRICS if t not in better)}).",
-            f"**Areas minus `importance`'s**: {sides(areas)}.",
+            f"Without its specific heads, a task keeps more than without its important ones in {len(better)} "
+            f"of {len(METRICS)} tasks (not {' and '.join(t for t in METRICS if t not in better)}).",
+            f"Areas minus that of `importance`: {sides(areas)}.",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Numbers of gates.md."""
+"""Numbers of pruned models."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def _compared(study: str, methods: Sequence[str], other: str) -> pd.DataFrame:
 def most_heads() -> str:
     rows = pd.concat([_compared(study, ["importance"], "whole") for study in MODELS])
     return (
-        f"**The most important heads, minus the whole model**: {sides(rows)}. They allow losses of up to "
+        f"**The most important heads minus the whole model**: {sides(rows)}; the widest reaches a loss of "
         f"{-100 * rows['ci_low'].min():.1f} points."
     )
 
@@ -102,7 +102,7 @@ def learnt() -> str:
         "`random`": pd.concat([_compared(study, ["random"], "importance") for study in MODELS]),
     }
     counts = "; ".join(f"{name}: {sides(rows)}" for name, rows in both.items())
-    return f"**Methods, minus `importance`**: {counts}."
+    return f"**Other methods minus `importance`**: {counts}."
 
 
 def own_numbers() -> str:
@@ -118,7 +118,7 @@ def own_numbers() -> str:
             difference = points(row["difference"], row["ci_low"], row["ci_high"])
             parts.append(f"{row['heads']:.0f} and {heads:.0f} heads, {difference} ({model}, {task})")
     return (
-        "**Dynamic pruning keeps fewer heads than static, at a higher score** (He and Choi): heads that "
+        "**He and Choi**: dynamic pruning keeps fewer heads than static, at a higher score. Here, heads that "
         f"`dynamic` and `static` leave open, and the difference in accuracy: {'; '.join(parts)}."
     )
 
@@ -127,8 +127,8 @@ def fresh() -> str:
     rows = _compared("gates-minilm", ["fresh"], "whole")
     least, most = -100 * rows["difference"].max(), -100 * rows["difference"].min()
     return (
-        f"**From fresh weights** MiniLM's kept heads lose {least:.1f} to {most:.1f} points: all weights are "
-        "new, so this says nothing of the heads."
+        f"**`fresh`** costs MiniLM {least:.1f} to {most:.1f} points. All of its weights are new, so this "
+        "says nothing about the heads."
     )
 
 
@@ -142,9 +142,8 @@ def gates_of_seeds() -> str:
     cells = (shown["p_holm"] < SIGNIFICANCE).groupby(shown["way"]).agg(["sum", "size"])
     counts = ", ".join(f"`{way}` in {cells['sum'][way]} of {cells['size'][way]}" for way in cells.index)
     return (
-        f"**Gates of seeds correlate by .7 to .9** (He and Choi): here {ranges}. Kept heads have more in "
-        f"common than by chance within layers (corrected *p* < .05): {counts} cells of both models. MiniLM's "
-        "heads in common (Jaccard), in brackets by chance; *: corrected *p* < .05:"
+        f"**He and Choi**: gates of seeds correlate by 0.7 to 0.9. Here: {ranges}. Seeds keep more heads in "
+        f"common than by chance within layers (corrected *p* < .05): {counts} comparisons."
     )
 
 
@@ -158,8 +157,8 @@ def roles() -> str:
         for row in more.rename(columns={"name": "name_"}).itertuples()
     )
     return (
-        f"Tests that find more heads with a [role](#roles) kept than by chance within layers: {len(more)} of "
-        f"{found['p_value'].notna().sum()} ({cells}).\n"
+        "Tests that find more heads with a [role](gates.md#roles) kept than by chance within layers: "
+        f"{len(more)} of {found['p_value'].notna().sum()} ({cells}).\n"
     )
 
 

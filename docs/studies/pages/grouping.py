@@ -1,4 +1,4 @@
-"""Numbers of grouping.md."""
+"""Numbers of groups of tasks."""
 
 from collections.abc import Iterator
 
@@ -208,9 +208,10 @@ def findings(study: str) -> str:
             f"({scores['p_holm'].min():.3f} corrected). A correlation of {both['detectable']:.2f} by "
             f"`baseline+all` would be found with power 0.8. Differences between a task's gains have a "
             f"reliability of {both['reliability']:.2f} between seeds.",
-            f"**STS-B**, which learns little alone: {sides(gains_of)}. Twice the steps alone give it "
-            f"{100 * steps['stsb']:+.1f} points, its best source {100 * np.nanmax(found.gain[:, at]):+.1f}.",
-            f"**All ten tasks together** gain {points(*_trained(study, 1))}, the others without STS-B "
+            f"**STS-B** from its sources: {sides(gains_of)}. The best source gives it "
+            f"{100 * np.nanmax(found.gain[:, at]):+.1f} points, twice the steps alone "
+            f"{100 * steps['stsb']:+.1f}.",
+            f"**All ten tasks together** gain {points(*_trained(study, 1))}; without STS-B the mean is "
             f"{100 * ten.mean():+.1f}.",
         ]
     )

@@ -1,4 +1,4 @@
-"""Numbers of translation.md."""
+"""Numbers of two languages of a translator."""
 
 from collections.abc import Iterator
 
@@ -102,11 +102,11 @@ def findings() -> str:
     found = table(STUDY, "fractions")
     return bullets(
         [
-            f"**Both languages rank heads alike**: by {ranges['tasks']} in the same seed, halves of the "
-            f"samples by {ranges['split_half']}, two seeds by {ranges['seeds']} (Spearman).",
-            f"**Few D differ from 0**: of languages, {sides(found[found['task'] != 'mean'])}; of the mean, "
-            f"{sides(found[found['task'] == 'mean'])}. Wide ones do not exclude heads for one language.",
-            "**BLEU without random heads of the same layers**, minus that without the language's own, at "
+            f"**Importance**: the two languages correlate by {ranges['tasks']} in the same seed, halves of "
+            f"the samples by {ranges['split_half']}, two seeds by {ranges['seeds']} (Spearman).",
+            f"**D**: of languages, {sides(found[found['task'] != 'mean'])}; of the mean, "
+            f"{sides(found[found['task'] == 'mean'])}. Many are wide.",
+            "**BLEU without random heads of the same layers** minus BLEU without the language's own, at "
             f"30 %: {', '.join(map(_random_heads, TASKS))} (intervals over seeds alone).",
         ]
     )

@@ -1,4 +1,4 @@
-"""Numbers of translation.md: which heads of a translator can go."""
+"""Which heads of a translator can go."""
 
 from collections.abc import Iterator
 
@@ -93,18 +93,18 @@ def findings() -> str:
     minus = ", ".join(f"`{row['way']}` {_interval(row)}" for _, row in others.iterrows())
     return bullets(
         [
-            "**Encoder self-attention goes first**, as in Voita et al.: more cross-attention stays, with an "
-            f"interval above 0, by {_above('share', 'encoder')}.",
-            "**Cross-attention goes last** in their study: here, more of it stays than of decoder "
-            f"self-attention by {_above('share', 'decoder')}.",
-            "**Cross-attention stays in higher layers** than decoder self-attention by "
-            f"{_above('depth', 'decoder')}.",
-            f"**Most heads can go**: minus the whole model, 55 of 144 heads score {_interval(penalty)}, 10 "
-            f"of the 48 encoder heads with all others {_interval(encoder)} (Voita et al.: -0.15).",
-            f"**Methods with 36 heads, minus `importance`**: {minus}.",
-            f"**From fresh weights**, the 36 heads of `l0` score {_interval(few['fresh'].iloc[0])}; models "
-            f"that are pruned to 36 heads lose {least:.1f} to {most:.1f} (in Voita et al., fresh ones lose "
-            "more). No other 36 heads were trained so, which leaves open whether these matter.",
+            "**Cross-attention stays rather than encoder self-attention** (as in Voita et al.): the interval "
+            f"is above 0 in {_above('share', 'encoder')} rows.",
+            "**Cross-attention stays rather than decoder self-attention** (as in Voita et al.): in "
+            f"{_above('share', 'decoder')} rows.",
+            "**Kept cross-attention is in higher layers** than kept decoder self-attention: in "
+            f"{_above('depth', 'decoder')} rows.",
+            f"**BLEU minus the whole model**: {_interval(penalty)} with 55 of 144 heads, "
+            f"{_interval(encoder)} with 10 of the 48 encoder heads and all others (Voita et al.: -0.15).",
+            f"**Methods with 36 heads minus `importance`**: {minus}.",
+            f"**`fresh`** minus the whole model: {_interval(few['fresh'].iloc[0])}; models pruned to "
+            f"36 heads lose {least:.1f} to {most:.1f} (in Voita et al., fresh ones lose more). No other 36 "
+            "heads were trained from fresh weights, so whether these matter is open.",
         ]
     )
 

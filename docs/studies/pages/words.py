@@ -1,4 +1,4 @@
-"""Numbers of words.md."""
+"""Numbers of tasks on words."""
 
 import itertools
 from collections.abc import Iterator
@@ -127,13 +127,14 @@ def findings(study: str) -> str:
     )
     return bullets(
         [
-            f"**A pair helps one task and hurts the other**: {sides(pairs)}; in {len(above & below)} of "
-            f"{pairs['mixture'].nunique()} pairs one of each.",
-            f"**All five come last**: with all five, {sides(together)}; with `even` and `iat`, "
+            f"*A pair helps one task and hurts the other*: of pairs, {sides(pairs)}; in "
+            f"{len(above & below)} of {pairs['mixture'].nunique()} pairs one of each.",
+            f"*Learning all five is worst*: all five minus alone, {sides(together)}; with `even` and `iat`, "
             f"{sides(remedies)}.",
-            f"**Heads lose what they know**: of the heads that knew most, {sides(best)}; of the mean head, "
-            f"{sides(mean)} (alone and all five, minus pretrained).",
-            f"Intervals reach {100 * reach.min():.1f} to {100 * reach.max():.1f} points to each side.",
+            f"*Training makes heads lose what they know*: minus pretrained, of the heads that knew most, "
+            f"{sides(best)}; of the mean head, {sides(mean)}.",
+            f"Intervals of the first two reach {100 * reach.min():.1f} to {100 * reach.max():.1f} points to "
+            "each side.",
         ]
     )
 
