@@ -1,4 +1,4 @@
-"""Heads replaced one at a time in a batch, and what stands in for their context vectors."""
+"""Ablation of one head at a time, and the context vectors that replace those of the head."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -16,8 +16,8 @@ def each_replaced(
 ) -> Iterator[torch.Tensor]:
     """Yield the result of `run` without each head of `exists`, bool (layers, heads), in order.
 
-    `instead` returns what replaces the context vectors of a row, (batch, tokens or 1, heads, size); without
-    it, heads are closed. `passes` has recorded `run`.
+    `instead` maps a row to replacement context vectors, (batch, tokens or 1, heads, size); without it, heads
+    are closed. `passes` must have recorded `run`.
     """
     for row in np.flatnonzero(exists.any(axis=1)).tolist():
         vectors = None if instead is None else instead(row)
@@ -28,7 +28,7 @@ def each_replaced(
 class HalfMeans:
     """Means of context vectors over the tokens of each half of the examples.
 
-    An example gets the means of the other half, so that no example shapes the mean by which it is judged.
+    An example gets the means of the other half, so that its own vectors never enter its replacement.
     """
 
     def __init__(self) -> None:
@@ -49,22 +49,24 @@ class HalfMeans:
         device = next(iter(contexts.values())).device
         member = torch.from_numpy(np.eye(2, dtype=np.float32)[half]).to(device)
         for row, context in contexts.items():
-            weight = member[:, None] * attending[row][..., None]  # a token's in each half, (batch, tokens, 2)
+            weight = (
+                member[:, None] * attending[row][..., None]
+            )  # of each token in each half, (batch, tokens, 2)
             summed = torch.einsum("bthd,btk->khd", context.float(), weight)
             self._sums[row] = self._sums.get(row, 0) + summed
             self._tokens[row] = self._tokens.get(row, 0) + weight.sum((0, 1))
 
     def others(self, half: np.ndarray) -> dict[int, torch.Tensor]:
-        """Return the means for examples of these halves, row: (batch, 1, heads, size)."""
+        """Return the other half's means for each example, row: (batch, 1, heads, size)."""
         rows = {row: sums / self._tokens[row][:, None, None] for row, sums in self._sums.items()}
         return {row: means[1 - half][:, None] for row, means in rows.items()}
 
 
 def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:
-    """Return, for each token, the place of the other text's token that replaces it, (batch, tokens).
+    """Return, for each token, the position of the token in the other text that replaces it, (batch, tokens).
 
     Tokens of a shorter text repeat. `attended` and `others` are the attention masks (batch, tokens) of both
-    texts; with `at_end`, tokens are counted from the end.
+    texts; with `at_end`, tokens are aligned from the end.
     """
     own, length = (mask.sum(1, keepdim=True) for mask in (attended, others))
     places = torch.arange(attended.shape[1], device=attended.device).expand_as(attended)

@@ -1,4 +1,4 @@
-"""Settings on heads, compared with the heads that models have, before any job."""
+"""Checks, before any job, of settings on heads against the heads of the models."""
 
 import contextlib
 
@@ -20,7 +20,7 @@ COLUMNS = ["layer", "head"]
 
 
 def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
-    """Return the heads of a model, bool (layers, heads), or None if the model must be loaded to know.
+    """Return the heads of a model, bool (layers, heads), or None if only loading the model would tell.
 
     A hybrid model whose config does not list its attention layers is treated as if every layer had attention.
     """
@@ -33,7 +33,7 @@ def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
 
 
 def check_head_counts(study: Study) -> None:
-    """Raise one ModelError that lists every setting that would prune no head of a model, or all of them."""
+    """Raise a ModelError listing every setting that would prune none or all of a model's heads."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}
@@ -93,7 +93,7 @@ def read_head_list(source: str, key: str) -> list[list[int]]:
 
 
 def check_head_lists(study: Study) -> None:
-    """Read all lists of a study and compare them with the models; raise HeadspecError if any is wrong."""
+    """Check all head lists of a study against its models; raise HeadspecError if any is wrong."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
         there = None

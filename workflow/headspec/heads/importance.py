@@ -1,6 +1,6 @@
 """Head importance: sensitivity of the loss to a gate on each head.
 
-In derivatives with respect to gates, `losses` runs a model on a batch of n examples and returns the loss of
+Functions for derivatives take `losses`, which runs a model on a batch of n examples and returns the loss of
 each, (n,). One backward pass serves the batch: each example has its own gates, and the losses are summed.
 Derivatives are signed, and 0 where there is no head.
 """
@@ -22,11 +22,11 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-#: share of samples that repeat another from which a line says so
+#: share of repeated samples from which a warning is logged
 REPEATED = 0.1
 
 Losses = Callable[[], torch.Tensor]
-#: places between closed and open gates at which the derivative is taken
+#: steps between closed and open gates at which the derivative is taken
 STEPS = 8
 
 
@@ -44,7 +44,7 @@ def gate_derivatives(
 
 
 def token_derivatives(gates: HeadGates, losses: Losses, n: int, tokens: int) -> torch.Tensor:
-    """Return the derivative where every token has its own gate, (n, tokens, layers, heads).
+    """Return the derivative with respect to a gate for every token, (n, tokens, layers, heads).
 
     `tokens` is the largest number of tokens in a layer.
     """
@@ -66,7 +66,7 @@ def integrated_derivatives(gates: HeadGates, losses: Losses, n: int, steps: int 
 def patch_derivatives(
     gates: HeadGates, losses: Losses, n: int, instead: Mapping[int, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the derivative at the usual context vectors z towards others z', (n, layers, heads).
+    """Return the derivative at the context vectors z in the direction of others z', (n, layers, heads).
 
     It is the sum over tokens of (z' - z) dL/dz, the first-order estimate of how much the loss rises when a
     head's context vectors are replaced by `instead`, row: (n, tokens, heads, size) (Syed, Rager and Conmy
@@ -90,7 +90,7 @@ def ones(gates: HeadGates, *shape: int) -> torch.Tensor:
 
 
 def _derivatives(gates: HeadGates, losses: Losses, values: torch.Tensor) -> torch.Tensor:
-    """Return the derivatives of the summed losses by gates at `values`, of their shape."""
+    """Return the derivatives of the summed losses with respect to gates at `values`, in their shape."""
     with gates.at(values.requires_grad_()):
         return torch.autograd.grad(losses().sum(), values)[0]
 
@@ -162,7 +162,7 @@ def by_batch(
     """Compute values of examples that need a backward pass, in batches of similar length.
 
     Weights get no gradients and dropout is off; on return both are restored and gates removed. Raises
-    NumericalError, with the name `what`, if a value is not finite.
+    NumericalError, naming `what`, if a value is not finite.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def importance(
     I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4): the mean over folds,
     weighted by n. `fisher` is the mean squared derivative, the diagonal of the empirical Fisher information
     of the gates. `samples` training samples are drawn per task with `rng`; a task with fewer uses all.
-    Samples with the same tokens are in one fold, so that halves of the folds are as good as other samples.
+    Samples with the same tokens share a fold, so that halves of the folds are independent samples.
     """
     drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
     progress = Progress(sum(map(len, drawn.values())), "examples")

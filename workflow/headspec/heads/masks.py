@@ -52,10 +52,10 @@ def masks(
 ) -> list[Mask]:
     """Return every mask that a run is evaluated under.
 
-    One closes no head. Others close the top and, with `bottom`, the bottom heads of each task, at
-    `fractions`, the main `fraction`, and in the numbers `heads`. `draws` masks close random heads at the main
-    fraction; as many, or one per task if there are more tasks, close layer-matched random heads: draw d has
-    the layer counts of the top heads of task d modulo the number of tasks.
+    One closes no head. Others close the top and, with `bottom`, the bottom heads of each task: at the main
+    `fraction`, at `fractions`, and at the counts in `heads`. `draws` masks close random heads at the main
+    fraction. As many, or one per task if there are more tasks, close layer-matched random heads: draw d has
+    as many per layer as the top heads of task d modulo the number of tasks.
 
     `importances` maps tasks to importance (layers, heads); fractions are of the existing heads.
     """
@@ -83,8 +83,8 @@ def masks(
 def draw_rows(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return the rows (size,), among `n`, on which random mask `draw` is evaluated; all if `size` is None.
 
-    Windows of consecutive draws follow one another around a permutation drawn with `rng` (the
-    same for every draw), so that every row is used equally often.
+    Consecutive draws take consecutive windows of a circular permutation drawn with `rng` (the same for
+    every draw), so that every row is used equally often.
     """
     if size is None or size >= n:
         return np.arange(n)
@@ -123,7 +123,7 @@ def listed_heads_mask(
 def listed_masks(
     lists: Mapping[str, NDArray[np.bool_]], importances: Mapping[str, NDArray[np.float64]], draws: int
 ) -> dict[str, list[Mask]]:
-    """Return the masks of each list: no head, its heads, as many by `joint_importance`, `draws` random ones.
+    """Return the masks of each list: none, its heads, as many by `joint_importance`, and `draws` random sets.
 
     `lists` maps names to masks (layers, heads), `importances` tasks to maps of that shape. Random masks
     depend only on the list, so that seeds and methods share them.

@@ -91,10 +91,10 @@ def evaluated(
     ----------
     draw_examples : examples per task on which a random mask is evaluated (`masks.draw_rows`); None for all
     seed : seed of the run, which determines these examples
-    probabilities : whether to record probabilities of classes under masks of the table `predictions`
+    probabilities : whether to record class probabilities under the masks of the table `predictions`
     """
     model.to(device.name).eval()
-    answers: dict[str, MaskedPredictions] = {}  # of all masks and examples of a task
+    answers: dict[str, MaskedPredictions] = {}  # by task, of all masks and examples
     work = []  # (task, rows, mask indices)
     for task, task_examples in examples.items():
         groups: dict[tuple[object, ...], list[int]] = {}
@@ -112,7 +112,7 @@ def evaluated(
             wanted = {i for i, mask in enumerate(selected) if probabilities and in_predictions(mask)}
             predicted = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
             shape, places = (len(masks), len(examples[task])), np.ix_(np.array(indices), rows)
-            if task not in answers:  # masks without draws, those of `predictions` among them, on all rows
+            if task not in answers:  # masks without draws, including those of `predictions`, on all rows
                 values = np.ma.masked_all((*shape, *predicted.values.shape[2:]), dtype=np.float64)
                 texts = None if predicted.texts is None else np.full(shape, None, dtype=object)
                 answers[task] = MaskedPredictions(values, predicted.probabilities, texts)
@@ -136,9 +136,9 @@ def under_masks(
 ) -> MaskedPredictions:
     """Predict `rows` under each of `masks`; a batch is padded once for all masks.
 
-    Decoders that can do so read the shared beginning of a task's prompts once per batch and mask. The model
-    must be on the device, in evaluation mode, and the caller casts. Raises NumericalError if a
-    prediction is not finite. Probabilities of classes are returned for the masks in `wanted`.
+    Decoders that support it read the shared prefix of a task's prompts once per batch and mask. The model
+    must be on the device and in evaluation mode, and the caller enters autocast. Raises NumericalError if a
+    prediction is not finite. Class probabilities are returned for the masks in `wanted`.
     """
     closed = np.stack([mask.closed for mask in masks])  # (masks, layers, heads)
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
@@ -202,7 +202,7 @@ def pruning_table(
 def predictions_table(
     masks: list[Mask], examples: dict[str, Examples], predicted: dict[str, MaskedPredictions]
 ) -> pd.DataFrame:
-    """Return the table `predictions`: without pruning, and with each task's top heads at every fraction."""
+    """Return the table `predictions`: unpruned, and without each task's top heads at every fraction."""
     frames = []
     for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if in_predictions(mask)):
         for task, task_examples in examples.items():

@@ -1,4 +1,4 @@
-"""Importance of heads by folds and as a map (layers, heads), and its most and least important heads."""
+"""Importance of heads by fold and as a map (layers, heads), and the most and least important heads."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -14,10 +14,10 @@ from headspec.head_arrays import as_array, existing
 
 
 def blocks(inputs: Sequence[Hashable], folds: int) -> NDArray[np.intp]:
-    """Return the fold of each example, (n,): blocks of as many distinct inputs, in the order of the examples.
+    """Return the fold of each example, (n,): blocks of equally many distinct inputs, in order.
 
-    Examples with the same input share a fold, since what repeats in two folds makes them agree. There are no
-    more folds than distinct inputs.
+    Examples with the same input share a fold, since duplicates in two folds would make the folds agree.
+    There are no more folds than distinct inputs.
     """
     number, distinct = pd.factorize(pd.Series(list[Any](inputs), dtype=object))
     fold: NDArray[np.intp] = number * min(folds, len(distinct)) // len(distinct)
@@ -44,7 +44,7 @@ def fold_means(fold: NDArray[np.intp], **values: np.ndarray) -> pd.DataFrame:
 def importance_map(importance: pd.DataFrame, task: str, column: str = "importance") -> NDArray[np.float64]:
     """Return every head's importance for `task`, (layers, heads), nan where there is no head.
 
-    It is the mean over samples (Li et al. 2023, Eq. 4): folds of the table `importance` are weighted by n.
+    It is the mean over samples (Li et al. 2023, Eq. 4): the folds of the table `importance` weighted by n.
     `column` is 'importance', or 'fisher' for the Fisher information of the gates.
     """
     rows = importance[importance["task"] == task]
@@ -60,7 +60,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
 def joint_importance(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return the sum of several tasks' maps (..., layers, heads), each divided by its mean size.
 
-    Losses differ in scale; without the division, the task with the largest gradients would rank alone.
+    Losses differ in scale; without the division, the task with the largest gradients would set the ranking.
     """
     total: NDArray[np.float64] = np.sum(
         [values / np.nanmean(np.abs(values), axis=(-2, -1), keepdims=True) for values in maps], axis=0
@@ -96,9 +96,9 @@ def top_heads(heads: Any, n: int | float) -> NDArray[np.bool_]:
 
 
 def ranked_heads(scores: Any) -> pd.DataFrame:
-    """Return heads in order, the most important first: a row for each, with columns layer, head and score.
+    """Return a table of heads, the most important first, with columns layer, head and score.
 
-    The first n are those of `top_heads(scores, n)`. Places without a head are left out.
+    The first n are those of `top_heads(scores, n)`. Cells without a head are left out.
 
     Parameters
     ----------
@@ -115,16 +115,16 @@ def ranked_heads(scores: Any) -> pd.DataFrame:
 
 
 def _count(n: Any, total: int) -> int:
-    """Return a number of `total` heads, given as a number or fraction of any type; else ValueError."""
+    """Return the number of heads, out of `total`, for a count or fraction of any type; else ValueError."""
     number = head_arrays.array(n, "top heads")
     fraction = number.dtype.kind == "f"
     if number.ndim or number.dtype == bool or not 0 <= number <= (1 if fraction else total):
         raise ValueError(f"top heads: got {n}, expected 0 to {total}, or a fraction from 0.0 to 1.0")
-    # the shortest decimal is what was meant: 0.29 in single precision is a little less
+    # take the shortest decimal, as the user meant: 0.29 in single precision is slightly less
     return prune_count(float(str(number)), total) if fraction else int(number)
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
-    """Return the `n` least important heads, bool (layers, heads): the complement of the top of all others."""
+    """Return the `n` least important heads, bool (layers, heads): the complement of the top heads."""
     exists = existing(heads)
     return exists & ~top_heads(heads, int(exists.sum()) - n)

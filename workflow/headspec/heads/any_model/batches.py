@@ -1,4 +1,4 @@
-"""Batches of a model's arguments: checked, counted and divided."""
+"""Batches of a model's arguments: checks, counts and slices."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def rows(batch: Inputs, chosen: slice | torch.Tensor, main: str = "input_ids") -
 
 
 def without_labels(batch: Inputs) -> dict[str, Any]:
-    """Return a batch for which a model computes no loss."""
+    """Return a batch without labels, for which a model computes no loss."""
     return {name: value for name, value in batch.items() if name not in (LABELS, "return_loss")}

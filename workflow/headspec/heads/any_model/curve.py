@@ -1,4 +1,4 @@
-"""What a model loses without its most important heads, its least important ones, and random ones."""
+"""How a model's metric changes without its most important, least important, and random heads."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 NONE, TOP, BOTTOM, RANDOM = "none", "top", "bottom", "random"
 #: fewest examples, for their variance
 FEWEST = 2
-#: fewest random sets, for theirs
+#: fewest random sets, for their variance
 FEWEST_DRAWS = 5
 Floats = NDArray[np.float64]
 
 
 class Closed(NamedTuple):
-    """Heads that are closed: some of the first or last, or one of several random sets."""
+    """A set of closed heads: the most or least important ones, or one of several random sets."""
 
     order: str
     fraction: float
@@ -61,10 +61,10 @@ def head_curve(
     prompts: Sequence[str] | None = None,
     answers: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return a metric without a model's most important, least important and random heads.
+    """Return a metric of a model without its most important, least important and random heads.
 
-    A random half of the examples, with as many of each class as the other, ranks heads; the other half
-    evaluates the model without them, so that no ranking is judged on the examples that it was made of.
+    A random half of the examples, stratified by class, ranks the heads; the other half evaluates the model
+    without them, so that no ranking is judged on the examples that it was made from.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def head_curve(
     fractions : of the model's heads to close, each at least one head
     draws : number of random sets of heads for each fraction, at least five
     score : as in `head_importance`
-    scores : (layers, heads), a ranking of one's own, not made of these examples: all of them evaluate
+    scores : (layers, heads), your own scores, not computed on these examples: all examples then evaluate
     confidence : of the intervals
     seed : of the halves and the random sets
 
@@ -85,17 +85,17 @@ def head_curve(
 
         - order: 'none', 'top', 'bottom' or 'random'; fraction; heads, their number
         - value: the metric of the n examples; of random heads the mean over draws
-        - low, high: interval over examples, of random heads over examples and draws; within the bounds of a
-          metric that has some
+        - low, high: interval over examples, for random heads over examples and draws; within the metric's
+          bounds, if it has any
         - difference: value minus the value of random heads; difference_low, difference_high: interval over
-          examples and over random sets, from which one ranked by chance is not an exception
+          examples and over random sets, which covers 0 for one more random set
 
         ``curve.attrs["metric"]`` is the name of the metric, and ``curve.attrs["n"]`` the number of examples.
 
     Raises
     ------
     ValueError
-        Arguments do not fit.
+        Arguments do not fit together.
     ModelError, NumericalError, TypeError
         As `head_importance`.
 
@@ -132,12 +132,12 @@ def head_curve(
 
 
 def _unused(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Stand in for a loss, (batch,), where a metric is evaluated."""
+    """Return a placeholder loss, (batch,), where only a metric is evaluated."""
     raise NotImplementedError
 
 
 def _sets(scores: Floats, fractions: Sequence[float], draws: int, seed: int) -> Iterator[Closed]:
-    """Yield no heads, and for each fraction the first, the last, and random ones."""
+    """Yield the empty set and, for each fraction, the top, bottom and random heads."""
     exists = ~np.isnan(scores)
     total = int(exists.sum())
     yield Closed(NONE, 0.0, np.zeros_like(exists))

@@ -1,7 +1,7 @@
 """Intervals of a mean over few examples and random sets of heads, and of its difference from such sets.
 
-Values are (sets, n): an estimate is their mean over examples, as of losses, or of jackknife pseudovalues of
-any other metric (Tukey 1958). A metric that lies between two bounds has intervals that do, too.
+Values are (sets, n): an estimate is their mean over examples, of losses or, for other metrics, of jackknife
+pseudovalues (Tukey 1958). Intervals of a bounded metric stay within its bounds.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri, stdtrit
 
 Floats = NDArray[np.float64]
-#: skewness, divided by the root of n, of a mean that needs no transformation
+#: skewness / sqrt(n) up to which a mean needs no transformation
 SYMMETRIC = 1e-6
-#: lowest and highest value that a metric may have, None without
+#: lowest and highest value of a metric, or None
 Bounds = tuple[float, float] | None
 
 
 def of_mean(values: Floats, confidence: float, bounds: Bounds = None) -> tuple[float, float]:
     """Return the interval of a mean over examples, and over sets of heads if there are several.
 
-    Without bounds, it has the quantiles of t(n - 1), transformed for skewness (Hall 1992), over examples, and
-    those of t(sets - 1) over sets. With bounds, it is Clopper and Pearson's interval of the share
-    (value - low) / (high - low), with the number of examples, n at most, for which a share has this variance
-    (Korn and Graubard 1998): exact for shares of right predictions, also where all are right.
+    Without bounds, it uses the quantiles of t(n - 1), transformed for skewness (Hall 1992), over examples,
+    and those of t(sets - 1) over sets. With bounds, it is the Clopper-Pearson interval of the proportion
+    (value - low) / (high - low), with the effective sample size, at most n, for which a proportion has this
+    variance (Korn and Graubard 1998): exact for accuracies, also where all predictions are right.
 
     Parameters
     ----------
-    values : (sets, n), of sets of heads that were drawn at random, or of one
+    values : (sets, n), of random sets of heads, or of a single set
     """
     sets, n = values.shape
     tail, mean, by_example = (1 - confidence) / 2, float(values.mean()), values.mean(axis=0)
@@ -52,11 +52,11 @@ def of_difference(
 ) -> tuple[float, float]:
     """Return the interval of the mean of a set of heads minus that of random sets.
 
-    It covers examples, and how much one more random set differs from the mean of these (1 + 1 / draws). As
-    the latter variance is not known well once that of examples is taken from it, the interval also has at
-    least the size of the one for another set on the same examples, exact for normal values. With bounds, two
-    examples are added of differences as large as can be (Bonett and Price 2012), so that no difference in
-    few examples is not taken for none at all.
+    It covers sampling of examples, and how much one more random set differs from the mean of these
+    (1 + 1 / draws). Since the latter variance is poorly estimated once that of the examples is subtracted,
+    the interval is at least as wide as the one for another set on the same examples, exact for normal values.
+    With bounds, two examples with the most extreme differences are added (Bonett and Price 2012), so that few
+    examples without a difference are not taken as proof that there is none.
 
     Parameters
     ----------
@@ -80,9 +80,10 @@ def of_difference(
 
 
 def _reaches(values: Floats, tail: float) -> Floats:
-    """Return how far the mean of values (n,) may be above the truth, and below it, each with chance `tail`.
+    """Return how far the mean of values (n,) may lie above and below the truth, each with probability `tail`.
 
-    A few large values, as of losses, make small samples look too even: Hall's third transformation of t.
+    Hall's third transformation of t corrects for skewed values, such as losses, whose small samples often
+    miss the few large ones.
     """
     n, error = len(values), values.std(ddof=1) / np.sqrt(len(values))
     t = np.array([-1, 1]) * stdtrit(n - 1, tail)
@@ -95,7 +96,7 @@ def _reaches(values: Floats, tail: float) -> Floats:
 
 
 def _variance_of_sets(values: Floats) -> float:
-    """Return the variance between sets (sets, n) minus what the examples alone make of it, at least 0."""
+    """Return the variance between sets (sets, n) minus the part due to sampling of examples, at least 0."""
     sets, n = values.shape
     apart = values - values.mean(axis=0)
     of_examples = apart.var(axis=1, ddof=1).sum() / (sets - 1) / n

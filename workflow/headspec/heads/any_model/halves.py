@@ -1,4 +1,4 @@
-"""Two halves of examples: drawn at random, as many of each class, and no example in both."""
+"""Random split of examples into two halves, stratified by class, with duplicates in the same half."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from headspec.heads.any_model.batches import LABELS, Inputs, count, rows
 from headspec.progress import log
 
-#: fewest different examples: two in each half
+#: fewest distinct examples: two in each half
 FEWEST = 4
 #: what each half does
 USES = ("ranks heads", "evaluates")
 
 
 def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> list[list[Inputs]]:
-    """Return the examples that rank heads and those that evaluate, in the batches that they came in.
+    """Return the examples that rank heads and those that evaluate, keeping the original batches.
 
-    Examples that differ in nothing but labels and padding are in the same half. A warning names the classes
-    that a half lacks, and counts repeated examples. `main` is the model's main input. Raises ValueError if
-    fewer than four examples are different.
+    Examples that differ only in labels and padding are in the same half. Warnings name the classes that a
+    half lacks, and count repeated examples. `main` is the model's main input. Raises ValueError if fewer
+    than four examples are distinct.
     """
     keys = [key for batch in batches for key in _contents(batch, main)]
     classes = [label for batch in batches for label in _classes(batch, main)]
@@ -44,7 +44,7 @@ def halves(batches: Sequence[Inputs], main: str, rng: np.random.Generator) -> li
 
 
 def _contents(batch: Inputs, main: str) -> list[Hashable]:
-    """Return the inputs of each example without padding, to be compared."""
+    """Return the inputs of each example without padding, for comparison."""
     n, mask = count(batch, main), batch.get("attention_mask")
     inputs = {
         name: value.cpu()
@@ -62,7 +62,7 @@ def _contents(batch: Inputs, main: str) -> list[Hashable]:
 
 
 def _classes(batch: Inputs, main: str) -> list[int | None]:
-    """Return the class of each example; None for labels that are scores, tokens or several."""
+    """Return the class of each example; None where labels are scores, tokens or multi-label."""
     labels = batch.get(LABELS)
     if isinstance(labels, torch.Tensor) and not labels.is_floating_point() and labels.dim() == 1:
         return [int(label) for label in labels.tolist()]
@@ -72,14 +72,14 @@ def _classes(batch: Inputs, main: str) -> list[int | None]:
 def _drawn(
     groups: Sequence[list[int]], classes: Sequence[int | None], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the half of each example, (n,): of a class, as many in each as groups allow."""
+    """Return the half of each example, (n,), with each class split as evenly as the groups allow."""
     half, total = np.zeros(len(classes), dtype=int), np.zeros(2)
     by_class: dict[int | None, list[list[int]]] = {}
     for i in rng.permutation(len(groups)):
         by_class.setdefault(classes[groups[i][0]], []).append(groups[i])
     for own in by_class.values():
         counts = np.zeros(2)
-        for group in sorted(own, key=len, reverse=True):  # the largest first, which balances best
+        for group in sorted(own, key=len, reverse=True):  # largest first balances best
             chosen = min((0, 1), key=lambda number: (counts[number], total[number], rng.random()))
             half[group] = chosen
             counts[chosen] += len(group)
@@ -88,11 +88,11 @@ def _drawn(
 
 
 def _warn(half: np.ndarray, classes: Sequence[int | None], repeated: int) -> None:
-    """Warn of classes that a half lacks, and of repeated examples."""
+    """Warn about classes missing from a half, and about repeated examples."""
     if repeated:
         log.warning(
-            "head_curve: %d of %d examples repeat others; they stay in one half, but intervals take all "
-            "examples for independent ones", repeated, len(half),
+            "head_curve: %d of %d examples repeat others; they stay in one half, but intervals treat all "
+            "examples as independent", repeated, len(half),
         )  # fmt: skip
     for label in sorted({label for label in classes if label is not None}):
         of_class = np.array([own == label for own in classes])

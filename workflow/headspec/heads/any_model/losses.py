@@ -1,4 +1,4 @@
-"""Losses of single examples, identified by the mean loss that a model returns, and metrics of a model."""
+"""Losses of single examples, identified from the mean loss that a model returns, and metrics of a model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 #: takes the outputs of a model and its batch, and returns the loss of each example, (batch,)
 Loss = Callable[[Any, Inputs], torch.Tensor]
-#: takes logits and labels, and returns the loss of each example, (batch,); None if they do not fit
+#: takes logits and labels, and returns the loss of each example, (batch,); None if their shapes do not fit
 Example = Callable[[torch.Tensor, torch.Tensor], torch.Tensor | None]
 #: relative difference allowed from the model's own loss, in float32 and in other precisions
 EXACT, COARSE = 1e-4, 3e-2
 #: examples on which losses are compared: in half precision, two losses may agree on one example
 COMPARED = 4
-#: label of tokens without a score
+#: label of tokens that the loss ignores
 IGNORED = -100
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
     """Return the cross-entropy of classes, or its mean over an example's labelled tokens, (n,).
 
-    Logits are (n, [tokens,] classes), labels (n, [tokens]), or (n, [tokens,] 1); None if they are not.
+    Logits are (n, [tokens,] classes), labels (n, [tokens]) or (n, [tokens,] 1); None for other shapes.
     """
     if labels.is_floating_point() or logits.shape[-1] == 1:
         return None
@@ -53,9 +53,9 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
 
 
 def next_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the cross-entropy of each token, predicted by the logits before it: its mean, (n,).
+    """Return the mean cross-entropy of an example's tokens, each predicted by the logits before it, (n,).
 
-    Logits are (n, tokens, vocabulary), labels (n, tokens); None if they are not.
+    Logits are (n, tokens, vocabulary), labels (n, tokens); None for other shapes.
     """
     return cross_entropy(logits[:, :-1], labels[:, 1:]) if labels.dim() == 2 == logits.dim() - 1 else None
 
@@ -71,7 +71,7 @@ def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | 
 
 
 def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
-    """Return the binary cross-entropy of several labels, each 0 or 1: its mean, (n,).
+    """Return the mean binary cross-entropy of an example's labels, each 0 or 1, (n,).
 
     Logits and labels are (n, labels); None if they differ in shape.
     """
@@ -87,8 +87,8 @@ LOSSES: tuple[Example, ...] = cross_entropy, next_tokens, squared_error, binary_
 def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
     """Return the function of `LOSSES` whose mean over a labelled `batch` is the loss that the model returns.
 
-    A pass of a few examples tells it, else, as in half precision, one of each. Raises ModelError if the
-    model returns no loss, or none of these.
+    It is identified by a pass over a few examples or, where several fit (half precision), by one pass for
+    each example. Raises ModelError if the model returns no loss, or none of these.
     """
     name = type(model).__name__
     if not isinstance(batch.get(LABELS), torch.Tensor):
@@ -120,10 +120,10 @@ def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
 
 @torch.no_grad()
 def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, float], bool]:
-    """Return the difference of each of `LOSSES` from the model's, relative to it, and whether it is float32.
+    """Return the relative difference of each of `LOSSES` from the model's loss, and whether it is float32.
 
-    There are none if the model's is not finite. Where examples have several labels, losses are compared as
-    means over all labels, which models return.
+    The dict is empty if the model's loss is not finite. With several labels per example, losses are compared
+    as means over all labels, as models return them.
     """
     outputs = model(**batch)
     own = getattr(outputs, "loss", None)
@@ -146,18 +146,18 @@ def _differences(model: PreTrainedModel, batch: Inputs) -> tuple[dict[Example, f
 
 
 def _from_outputs(loss: Example, outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return the loss of each example, (batch,), from the logits of outputs."""
+    """Return the loss of each example, (batch,), from the logits in `outputs`."""
     by_example = loss(outputs.logits, batch[LABELS].to(outputs.logits.device))
     assert by_example is not None
     return by_example
 
 
 Floats = NDArray[np.float64]
-#: the name of a metric, or what returns each example's value, (batch,), of outputs and batch
+#: the name of a metric, or a function of outputs and batch that returns each example's value, (batch,)
 Measure = str | Loss
-#: what a mean over examples is called
+#: name of the default metric, the mean loss
 LOSS = "loss"
-#: most groups of examples that a jackknife leaves out, one at a time
+#: maximum number of groups that a jackknife leaves out, one at a time
 GROUPS = 1000
 
 
@@ -184,7 +184,7 @@ class Evaluation:
         self._found: list[Floats] = []
 
     def add(self, closed: NDArray[np.bool_]) -> None:
-        """Evaluate without heads, bool (layers, heads)."""
+        """Evaluate with these heads closed, bool (layers, heads)."""
         by_batch = []
         with self.gates.closed(closed):
             for batch in self.batches:
@@ -200,8 +200,8 @@ class Evaluation:
     def values(self) -> Floats:
         """Values of examples, (sets, n), whose mean is the metric.
 
-        Of a metric that is no mean over examples, they are pseudovalues of its jackknife, moved to that mean;
-        of many examples those of groups, (sets, groups).
+        For a metric that is not a mean over examples, they are jackknife pseudovalues, shifted to that mean;
+        with many examples, those of groups, (sets, groups).
         """
         by_set = np.stack(self._found)  # (sets, n, [labels])
         if not np.isfinite(by_set).all():
@@ -209,7 +209,7 @@ class Evaluation:
         if not self.metric:
             return by_set
         groups = min(self.n, GROUPS)
-        used = np.arange(self.n) % groups != np.arange(-1, groups)[:, None]  # first all
+        used = np.arange(self.n) % groups != np.arange(-1, groups)[:, None]  # first, all examples
         whole, *without = resampled_scores(self.metric, self._labels, by_set, used)
         apart: Floats = (1 - groups) * np.transpose(without)
         moved: Floats = apart - apart.mean(axis=1, keepdims=True) + whole[:, None]
@@ -217,10 +217,10 @@ class Evaluation:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Lowest and highest value that the metric may have; None if it is not known to have any.
+        """Lowest and highest value of the metric; None if it has no known bounds.
 
-        A metric that gives 1 to labels as predictions goes up to 1: from -1 if it may be less than 0, as
-        correlations, else from 0. So do means of 0 and 1.
+        A metric that is 1 for perfect predictions has 1 as its upper bound, and -1 as its lower bound if it
+        can be negative, like a correlation, else 0. Means of zeros and ones are between 0 and 1.
         """
         if not self.metric:
             return (0.0, 1.0) if np.isin(self._found, (0, 1)).all() else None
@@ -238,7 +238,7 @@ class Evaluation:
 
 
 def _predicted(outputs: Any, batch: Inputs) -> torch.Tensor:
-    """Return the class, score or labels with the largest logits, (batch,) or (batch, labels)."""
+    """Return the predicted class, score, (batch,), or labels, (batch, labels)."""
     logits, labels = getattr(outputs, "logits", None), batch.get(LABELS)
     if not isinstance(logits, torch.Tensor) or not isinstance(labels, torch.Tensor):
         raise ValueError("metric: got a name for a model or batches without logits or labels")

@@ -1,4 +1,4 @@
-"""A model of one's own while its heads are measured: batches, heads and loss, and the model unchanged."""
+"""Measuring the heads of a user's model: batches, gates and loss; the model itself is left unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def measuring(model: PreTrainedModel) -> Iterator[None]:
-    """Turn off dropout and gradients of weights, and keep what models set at the first labels."""
+    """Turn off dropout and weight gradients, and restore `problem_type`, which models set at first labels."""
     problem = getattr(model.config, "problem_type", None)
     try:
         with scoring(model):
@@ -39,7 +39,7 @@ def read(
     tokenizer: PreTrainedTokenizerBase | None,
     given: Mapping[str, Any],
 ) -> Iterator[Inputs]:
-    """Yield batches with their tensors on the model's device: `batches`, or made of texts or prompts `given`.
+    """Yield `batches`, or those made from the texts or prompts in `given`, on the model's device.
 
     Raises ValueError if arguments do not fit together.
     """
@@ -56,19 +56,19 @@ def read(
 def heads_and_loss(
     model: PreTrainedModel, batch: Inputs, loss: Loss | None, inputs: Mapping[str, Any] | None = None
 ) -> tuple[HeadGates, Loss]:
-    """Return gates of a model that takes such batches, and the loss of each example."""
+    """Return the gates of a model that takes such batches, and its loss per example."""
     return gated(model, batch, inputs), loss or own_loss(model, batch)
 
 
 def gated(model: PreTrainedModel, batch: Inputs, inputs: Mapping[str, Any] | None = None) -> HeadGates:
-    """Return gates of heads that are found with `inputs`, else as usual or, if that fails, with the batch.
+    """Return gates of the heads found with `inputs`, else with the usual inputs or, if they fail, the batch.
 
-    A batch with pixels or sounds that the usual inputs lack has heads that these do not reach.
+    A batch with pixels or audio that the usual inputs lack reaches heads that these do not.
     """
     if inputs is not None:
         return HeadGates(model, inputs)
     few = rows(batch, slice(2), model.main_input_name)
-    own = few if model.config.is_encoder_decoder else without_labels(few)  # which may be what it decodes
+    own = few if model.config.is_encoder_decoder else without_labels(few)  # a decoder may read its labels
     measured = {name for name, value in few.items() if name != LABELS and _is_measured(value)}
     try:
         if measured <= probe_names(model) and sequences(few) == 1:
@@ -85,7 +85,7 @@ def _is_measured(value: Any) -> bool:
 
 
 def one_by_one(batch: Inputs, main: str) -> Iterator[Inputs]:
-    """Yield the examples of a batch, each as a batch; ValueError if an argument has other rows."""
+    """Yield each example of a batch as a batch; ValueError if an argument has another number of rows."""
     n = count(batch, main)
     for name, value in batch.items():
         if n > 1 and isinstance(value, torch.Tensor) and value.dim() and len(value) != n:
@@ -97,13 +97,13 @@ def one_by_one(batch: Inputs, main: str) -> Iterator[Inputs]:
 
 
 Item = TypeVar("Item")
-#: a batch, one that stands in for it, and how much further on the example is there that stands in for each;
-#: None for corrupted inputs of the same examples
+#: a batch, its donor batch, and the shift from an example to its donor there; the shift is None if the donors
+#: are corrupted inputs of the same examples
 Pair = tuple[Inputs, Inputs | None, int | None]
 
 
 def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> Iterator[Pair]:
-    """Yield batches with their corrupted ones; ValueError if tokens do not correspond."""
+    """Yield batches with their corrupted versions; ValueError if tokens do not correspond."""
     for number, (batch, other) in enumerate(itertools.zip_longest(batches, corrupted)):
         if batch is None or other is None:
             raise ValueError(f"corrupted: got {'more' if batch is None else 'fewer'} batches than `batches`")
@@ -122,7 +122,7 @@ def with_corrupted(batches: Iterable[Inputs], corrupted: Iterable[Inputs]) -> It
 
 
 def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
-    """Yield batches, each with the one half of all batches further on; a single one with itself, shifted."""
+    """Yield each batch with the one half of all batches further on; a single batch with itself, shifted."""
     n = len(batches)
     for number, batch in enumerate(batches):
         shift = count(batch, main) // 2 if n == 1 else 0
@@ -130,7 +130,7 @@ def with_others(batches: Sequence[Inputs], main: str) -> Iterator[Pair]:
 
 
 def shown(items: Iterable[Item], what: str) -> Iterator[Item]:
-    """Yield items with a progress bar, if they take longer than a few seconds."""
+    """Yield items, with a progress bar if they take longer than a few seconds."""
     from transformers.utils import logging  # its bars can be turned off; slow to import
 
     yield from logging.tqdm(items, desc=what, delay=3, leave=False)

@@ -1,4 +1,4 @@
-"""Batches whose examples are scored: their losses, context vectors, and derivatives by gates."""
+"""Batches of examples to be scored: their losses, context vectors, and derivatives by gates."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Contexts = Mapping[int, torch.Tensor]
 
 
 def attending(gates: HeadGates, batch: Inputs, contexts: Contexts) -> dict[int, torch.Tensor]:
-    """Return which tokens are not padding, row: (batch, tokens); all of them where a batch does not say."""
+    """Return which tokens are not padding, row: (batch, tokens); all tokens if a batch has no mask."""
     return {row: _real(batch, gates.kind(row), context) for row, context in contexts.items()}
 
 
 def _real(batch: Inputs, kind: str, context: torch.Tensor) -> torch.Tensor:
-    """Return the mask of a row's tokens, (batch, tokens), of context vectors (batch, tokens, heads, size)."""
+    """Return the mask (batch, tokens) of a row's context vectors (batch, tokens, heads, size)."""
     if kind in (DECODER, CROSS):
         mask, labels = batch.get("decoder_attention_mask"), batch.get(LABELS)
         if mask is None and isinstance(labels, torch.Tensor) and labels.dim() > 1:
@@ -52,11 +52,11 @@ def _real(batch: Inputs, kind: str, context: torch.Tensor) -> torch.Tensor:
 def of_others(
     gates: HeadGates, batch: Inputs, contexts: Contexts, donors: Inputs, donated: Contexts, shift: int
 ) -> Callable[[int], torch.Tensor]:
-    """Return, by row, what replaces the context vectors of a batch: (batch, tokens, heads, size).
+    """Return a function from a row to replacement context vectors, (batch, tokens, heads, size).
 
-    Example i gets the `donated` vectors of donor i + `shift`, modulo the number of donors. Tokens are counted
-    from the end if they see only earlier ones, else from the beginning, without padding, and repeat where
-    the donor is shorter (`headspec.heads.ablations.aligned`). Padding keeps its own.
+    Example i gets the `donated` vectors of donor i + `shift`, modulo the number of donors. Tokens without
+    padding are aligned from the end under causal attention, else from the beginning, and repeat where the
+    donor is shorter (`headspec.heads.ablations.aligned`). Padding keeps its own vectors.
     """
     own, theirs = attending(gates, batch, contexts), attending(gates, donors, donated)
     at_end = caches(gates.model.config.to_dict())
@@ -77,14 +77,14 @@ def of_others(
 
 
 class Paths(TorchFunctionMode):
-    """Follows what is computed without a derivative, although it depends on something that has one.
+    """Track tensors that lost their derivative although they depend on tensors that have one.
 
-    Functions for quantised weights, for example, return numbers without one: a gate's derivative is then
-    only that of the paths around them. What has a derivative and depends on such numbers is followed, too.
+    Kernels for quantised weights, for example, return tensors without one: a gate's derivative then covers
+    only the paths around them. Everything computed from such tensors is tracked, too.
 
     Parameters
     ----------
-    model : its modules are named in errors
+    model : errors name its modules
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -96,7 +96,7 @@ class Paths(TorchFunctionMode):
 
     @contextmanager
     def stops(self) -> Iterator[None]:
-        """Take derivatives that are stopped in this block, as in a loss, for meant."""
+        """Treat derivatives that stop in this block, such as in a loss, as intended."""
         self.stopping = True
         try:
             yield
@@ -104,7 +104,7 @@ class Paths(TorchFunctionMode):
             self.stopping = False
 
     def require(self, losses: torch.Tensor) -> None:
-        """Raise ModelError if losses (batch,) depend on what lacks a derivative, or have none."""
+        """Raise ModelError if losses (batch,) have no derivative, or depend on tensors that lost theirs."""
         where = self._where(losses)
         if where is None and losses.requires_grad:
             return
@@ -139,7 +139,7 @@ class Paths(TorchFunctionMode):
 
     def _where(self, value: torch.Tensor) -> str | None:
         where, had = self.lost.get(value, (None, False))
-        return where if had or not value.requires_grad else None  # of a function with an own derivative
+        return where if had or not value.requires_grad else None  # a custom function restored it
 
     def _place(self, func: Callable[..., Any]) -> str:
         name = getattr(func, "__name__", str(func))
@@ -156,7 +156,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _lacks_formula(value: torch.Tensor) -> bool:
-    """Return whether a custom function made a tensor, whose derivative is None, with a warning of torch."""
+    """Return whether a tensor is from a custom operator without a derivative, of which torch only warns."""
     return value.grad_fn is not None and value.grad_fn.name().endswith("WarnNotImplemented")
 
 
@@ -177,7 +177,7 @@ def _depends(
 
 
 class Scored:
-    """Batches of a model, one after another.
+    """A model's batches, processed one after another.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ class Scored:
     Attributes
     ----------
     batch, n : the current batch, and its number of examples
-    donors, shift : a batch whose context vectors replace those of `batch`: of the example `shift` further on,
-        or, without, of the same one with corrupted inputs
+    donors, shift : a batch whose context vectors replace those of `batch`: those of the example `shift`
+        further on or, if `shift` is None, of the same example with corrupted inputs
     means : of context vectors of all examples
     """
 
@@ -204,7 +204,7 @@ class Scored:
         self._paths = Paths(gates.model) if derivative else None
 
     def start(self, batch: Inputs, donors: Inputs | None = None, shift: int | None = None) -> None:
-        """Go to the next batch."""
+        """Move to the next batch."""
         if self.n:
             self._paths = None
         self._before += self.n
@@ -213,13 +213,13 @@ class Scored:
 
     @property
     def half(self) -> np.ndarray:
-        """The half of the examples, 0 or 1, that each sequence of the batch is in, (sequences,)."""
+        """The half, 0 or 1, that each sequence of the batch belongs to, (sequences,)."""
         return np.repeat((self._before + np.arange(self.n)) % 2, self.gates.sequences)
 
     def losses(self) -> torch.Tensor:
         """Run the model and return the loss of each example, (n,).
 
-        Raises ModelError where something has no derivative, ValueError if `loss` returns something else.
+        Raises ModelError if a derivative is missing, ValueError if `loss` returns anything else.
         """
         with self._paths or nullcontext():
             outputs = self.gates.model(**self.batch)
@@ -242,7 +242,7 @@ class Scored:
         return self.passes.contexts
 
     def average(self, batches: Iterable[Inputs]) -> None:
-        """Compute the means over batches, and return to the first."""
+        """Compute the means over `batches`, and restart from the first."""
         for batch in batches:
             self.start(batch)
             contexts = self.contexts(batch)
@@ -251,9 +251,9 @@ class Scored:
 
 
 def _passes(gates: HeadGates, stack: ExitStack) -> Resuming | Replacing:
-    """Return passes in which a head is replaced, which start at its layer if the model's code allows it."""
+    """Return passes that replace one head; they start at its layer if the model's code allows it."""
     model = gates.model
     try:
         return stack.enter_context(Resuming(model, gates, lambda: first(model(**gates.inputs))))
-    except Exception:  # of whatever code the model has
+    except Exception:  # the model's code may raise anything
         return Replacing(gates)

@@ -1,6 +1,6 @@
-"""Scores of heads: how much the loss of examples depends on each head, by different estimates.
+"""Scores of heads: different estimates of how much the loss of examples depends on each head.
 
-They are the measures of the atlas for models that have their own task head and take batches of any form.
+They are the measures of the atlas for models with their own task head and batches of any form.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def gradient(scored: Scored) -> torch.Tensor:
 
 
 def signed(scored: Scored) -> torch.Tensor:
-    """Return -dL/dgate, the rise of the loss without a head to first order, (n, layers, heads)."""
+    """Return -dL/dgate, to first order the rise of the loss without a head, (n, layers, heads)."""
     return -gradient(scored)
 
 
 def tokens(scored: Scored) -> torch.Tensor:
-    """Return the sum over tokens of |dL/dgate| of the token's own gate, (n, layers, heads)."""
+    """Return the sum over tokens of |dL/dgate|, with a gate per token, (n, layers, heads)."""
     most = max(context.shape[1] for context in scored.contexts(scored.batch).values())
     return token_derivatives(scored.gates, scored.losses, scored.n, most).abs().sum(1)
 
@@ -43,7 +43,7 @@ def integrated(scored: Scored) -> torch.Tensor:
 
 
 def attribution(scored: Scored) -> torch.Tensor:
-    """Return the estimated rise of the loss with vectors of corrupted inputs, (n, layers, heads)."""
+    """Return the estimated rise of the loss with a head's vectors of corrupted inputs, (n, layers, heads)."""
     assert scored.donors is not None
     donated = scored.contexts(scored.donors)
     return patch_derivatives(scored.gates, scored.losses, scored.n, donated)
@@ -60,13 +60,13 @@ def ablation(scored: Scored, instead: Callable[[int], torch.Tensor] | None = Non
 
 
 def mean_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss with a head's mean vectors over examples, (n, layers, heads)."""
+    """Return the rise of the loss with a head's vectors averaged over examples, (n, layers, heads)."""
     return ablation(scored, scored.means.others(scored.half).__getitem__)
 
 
 @torch.no_grad()
 def resample_ablation(scored: Scored) -> torch.Tensor:
-    """Return the rise of the loss with a head's vectors of another example, (n, layers, heads)."""
+    """Return the rise of the loss with a head's vectors from another example, (n, layers, heads)."""
     assert scored.donors is not None
     donated = scored.contexts(scored.donors)
     if scored.shift is None:
@@ -85,8 +85,8 @@ class Score:
     absolute : whether the score is the mean of absolute values instead
     derivative : whether it needs derivatives of the loss
     averaged : whether it needs the means of all examples
-    donors : what replaces heads: 'corrupted' inputs, those or 'others' of the examples, or nothing
-    tokens : whether tokens have gates
+    donors : source of replacement vectors: 'corrupted' inputs, these or 'others' of the examples, or none
+    tokens : whether each token has its own gates
     """
 
     values: Callable[[Scored], torch.Tensor]
@@ -98,7 +98,7 @@ class Score:
 
     @property
     def by_example(self) -> bool:
-        """Whether it needs nothing but gates of an example and its loss."""
+        """Whether it needs only the gates and the loss of a single example."""
         return not (self.averaged or self.donors or self.tokens)
 
 
@@ -115,7 +115,7 @@ SCORES = {
 
 
 def chosen(name: str, corrupted: bool) -> Score:
-    """Return the score with this name; ValueError if there is none, or corrupted inputs do not fit it."""
+    """Return the score with this name; ValueError if it does not exist, or corrupted inputs do not fit it."""
     if name not in SCORES:
         raise ValueError(f"score: got '{name}', expected one of {', '.join(SCORES)}.{nearest(name, SCORES)}")
     score = SCORES[name]

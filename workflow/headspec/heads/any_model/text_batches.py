@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 BATCH = 16  # examples
-#: most tokens of models without a limit
+#: maximum length, in tokens, of models without a limit
 UNLIMITED = 2**31
 
 
 def made(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, given: Mapping[str, Any]
 ) -> Iterator[Inputs]:
-    """Yield batches of the arguments `given` to `headspec.head_importance`.
+    """Yield batches made from the arguments `given` to `headspec.head_importance`.
 
-    Texts are read as in studies, whatever the state of the tokenizer, which does not change. Raises
+    Texts are tokenized as in studies, whatever the tokenizer's state, which does not change. Raises
     ValueError if arguments do not match, or prompts are too long; TypeError if there is no tokenizer.
     """
     if tokenizer is None or set(given) not in ({"texts", "labels"}, {"prompts", "answers"}):
@@ -56,7 +56,10 @@ def made(
     has_pad = pad is not None and pad >= 0
     if other == "labels":
         labels = _labels(model, second)
-        columns, size = _texts(own, first, most), BATCH if has_pad else 1  # some models find their end by it
+        columns, size = (
+            _texts(own, first, most),
+            BATCH if has_pad else 1,
+        )  # some models find the end of a text by it
     else:
         for each in (name, other):
             _strings(each, given[each])
@@ -73,7 +76,7 @@ def made(
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    """Return an argument as a list; ValueError if it is one text, or empty."""
+    """Return an argument as a list; ValueError if it is a single text, or empty."""
     if isinstance(values, (str, Mapping)):
         raise ValueError(f"{name}: got one {type(values).__name__}, expected several, such as in a list")
     items = values.tolist() if hasattr(values, "tolist") else list(values)
@@ -83,7 +86,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def _texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], most: int) -> dict[str, list[list[int]]]:
-    """Return the tokens of texts or pairs, cut after `most`; ValueError if one is none."""
+    """Return the tokens of texts or pairs, cut after `most`; ValueError if an item is neither."""
     pairs = [text if isinstance(text, (tuple, list)) else [text] for text in texts]
     kinds = {len(pair) for pair in pairs}
     if kinds not in ({1}, {2}):
@@ -101,14 +104,14 @@ def _texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], most: int) 
 
 
 def _strings(name: str, values: Sequence[Any]) -> None:
-    """Raise ValueError if an argument has something else than texts."""
+    """Raise ValueError if a value is not a string."""
     for i, value in enumerate(values):
         if not isinstance(value, str):
             raise ValueError(f"{name}: got {value!r} for example {i}, expected a text")
 
 
 def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
-    """Return classes or scores, (n,), or several labels, (n, labels); ValueError if they do not fit."""
+    """Return classes or scores, (n,), or multi-label targets, (n, labels); ValueError if they do not fit."""
     classes = model.config.label2id or {}
     for label in labels:
         if isinstance(label, str) and label not in classes:
@@ -134,7 +137,7 @@ def _labels(model: PreTrainedModel, labels: Sequence[Any]) -> torch.Tensor:
 def _written(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], answers: Sequence[str], most: int
 ) -> dict[str, list[list[int]]]:
-    """Return the tokens that an encoder-decoder reads, and writes."""
+    """Return the source and target tokens of an encoder-decoder."""
 
     def ids(target: bool, texts: Sequence[str]) -> list[list[int]]:
         name, beside = "text_target" if target else "text", special_tokens(tokenizer, target)
@@ -151,9 +154,9 @@ def _written(
 def _continued(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], answers: Sequence[str], most: int
 ) -> dict[str, list[list[int]]]:
-    """Return the tokens that a decoder reads, and labels of the tokens of answers.
+    """Return the input tokens of a decoder, and labels for the tokens of the answers.
 
-    An answer is tokenized after its prompt; on its own it could have other tokens.
+    An answer is tokenized together with its prompt; on its own it could have other tokens.
     """
     start, _ = special_tokens(tokenizer)
 
@@ -185,5 +188,5 @@ def _fits(name: str, example: int, length: int, most: int, beside: str = "") -> 
 
 
 def _padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
-    """Return rows as a tensor (rows, tokens), padded at the end, so that positions stay as they are."""
+    """Return rows as a tensor (rows, tokens), padded at the end so that positions do not change."""
     return pad_sequence(list(map(torch.tensor, map(list, rows))), batch_first=True, padding_value=fill)
