@@ -1,1 +1,1 @@
-"""The head atlas: what each head attends to, what it is worth, and which measure to believe."""
+"""The head atlas: what each head attends to, how much it matters, and which measure to trust."""

@@ -1,4 +1,4 @@
-"""Every head ablated alone: its context vectors replaced by zero, their mean, or those of another text."""
+"""Ablation of single heads: their context vectors are replaced by zeros, means, or those of another text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-#: measures by what replaces a head: nothing, or the mean of its context vectors
+#: measures that replace a head by nothing, or by the mean of its context vectors
 ABLATION, MEAN_ABLATION = "ablation", "mean_ablation"
-#: mean absolute value of `ablation` over examples: how much a head does, for better or worse
+#: mean absolute value of `ablation` over examples: the effect of a head, for better or worse
 SIZE = "ablation_size"
 
 ABLATED = Schema(
@@ -37,7 +37,7 @@ measure: `ablation` or `mean_ablation`; null, as layer and head, with none close
 
 @dataclass(frozen=True)
 class Ablated:
-    """Losses and predictions of n examples, for each measure with every head ablated alone.
+    """Losses and predictions of n examples, by measure, with each head ablated in turn.
 
     `loss` and `prediction` are those of the whole model, (n,), the latter also (n, values). `increase` (of
     the loss) and `predictions` map measures to (n, layers, heads), the latter also (n, layers, heads,
@@ -60,12 +60,12 @@ def ablate(
     measures: tuple[str, ...] = (ABLATION,),
     progress: Progress | None = None,
 ) -> Ablated:
-    """Ablate every head alone; what comes before a head is computed once, if possible (`Resuming`).
+    """Ablate each head in turn; everything before the head is computed once, if possible (`Resuming`).
 
     `ablation` closes the head's gate. `mean_ablation` gives all tokens the mean of the head's context
     vectors, so that what the head adds equally to every token stays. The mean is over the tokens, without
-    padding, of the half of `rows` (even or odd folds) that an example is not in, so that no example shapes
-    the mean by which it is judged. `rows` are as from `sampled`, at least two for mean_ablation.
+    padding, of the half of `rows` (even or odd folds) that does not contain the example. `rows` are as from
+    `sampled`, at least two for mean_ablation.
 
     Raises ModelError if the encoder's passes cannot be resumed, NumericalError if a loss or prediction is
     not finite.
@@ -111,7 +111,7 @@ def _batch_results(
     passes: Resuming | Replacing,
     instead: Mapping[str, Mapping[int, torch.Tensor] | None],
 ) -> torch.Tensor:
-    """Return losses and predictions, (batch, 1 + measures * existing heads, 1 + values); first, unablated.
+    """Return losses and predictions, (batch, 1 + measures * existing heads, 1 + values), unablated first.
 
     `instead` maps measures to the replacements of each layer, (batch, 1, heads, size), or None for nothing.
     """
@@ -151,7 +151,7 @@ def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
 
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
-    """Return predictions without ablation and with every head ablated alone, in the schema `ABLATED`."""
+    """Return predictions without ablation and with each head ablated in turn, in the schema `ABLATED`."""
     none = examples.predicted(task, ablated.prediction, rows=rows)
     frames = [none]  # without values of measure, layer and head
     for measure, predictions in ablated.predictions.items():
@@ -167,9 +167,9 @@ def resample_ablation(
 ) -> np.ndarray:
     """Return the rise of the loss when a head's vectors come from another example, (n, layers, heads).
 
-    Unlike zeros and means, these are context vectors that the head does produce (Chan et al. 2022). The other
-    example is half of `rows` further on, in their random order. Its tokens are counted from the end if the
-    last one is the text's vector, else from the beginning, and repeat where its text is shorter. Raises
+    Unlike zeros and means, these are context vectors that the head actually produces (Chan et al. 2022). The
+    other example is half of `rows` further on, in their random order. Its tokens are aligned from the end if
+    the last one is the text's vector, else from the beginning, and repeat where its text is shorter. Raises
     ModelError if the encoder's passes cannot be resumed, NumericalError if a loss is not finite.
     """
     model.to(device.name).eval()

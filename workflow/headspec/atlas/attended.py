@@ -1,4 +1,4 @@
-"""The token, and the word, that each head attends to most, from which its role is found."""
+"""The token, and the word, that each head attends to most, which determine its role."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def attended(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Apply `most_attended` to a treebank; return its table and counts of used and omitted sentences.
 
-    A model reads at most `wanted` sentences as it reads the texts of its tasks, with their prefixes in turn.
-    For an encoder-decoder, at most `wanted` target texts of each task in `targets` follow, for decoder
+    A model reads at most `wanted` sentences like the texts of its tasks, with their prefixes in turn. For an
+    encoder-decoder, at most `wanted` target texts of each task in `targets` follow, for decoder
     self-attention. Raises ModelError if no sentence is left.
     """
     prefixes = [encoding(each).begin(tokenizer, each) for each in model.classes.values()] or [""]
@@ -70,8 +70,8 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
     """Return where the largest weight of every token, and of every word, falls in each head.
 
     Special tokens neither attend nor are attended to (Voita et al. 2019, for the end token). Attention to a
-    word is the sum over its tokens, attention from it the mean (Clark et al. 2019); the sum is largest where
-    the mean is. Computed in float32, because many weights of a row are equal in bf16. The table has the
+    word is the sum over its tokens, attention from it the mean (Clark et al. 2019), here the sum, which has
+    the same maximum. Computed in float32, because many weights of a row are equal in bf16. The table has the
     schema `ATTENDED`; its sentence is the `example` of `sentences.examples`.
     """
     model.to(device.name)
@@ -111,7 +111,7 @@ def most_attended_in_targets(
 ) -> pd.DataFrame:
     """Return where the largest weight of every target token falls, by head, in decoder self-attention.
 
-    Tokens that begin or end a text, or name its language, neither attend nor are attended to. The table has
+    Tokens that start or end a text, or name its language, neither attend nor are attended to. The table has
     the schema `ATTENDED`; sentences are numbered from `first`.
     """
     model.to(device.name)
@@ -151,7 +151,7 @@ def _membership(words: list[np.ndarray], device: str) -> torch.Tensor:
 
 
 def _offsets(weights: torch.Tensor, chosen: torch.Tensor) -> np.ndarray:
-    """Return how far after each attending place its largest weight on a `chosen` (batch, places) place is.
+    """Return the offset from each place to its largest weight on `chosen` places, bool (batch, places).
 
     The result is (batch, heads, places).
     """

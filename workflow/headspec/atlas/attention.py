@@ -16,15 +16,15 @@ from headspec.progress import Progress
 
 
 class Tokens:
-    """Which tokens of a padded batch are special; each attribute is bool of shape (batch, tokens).
+    """Kinds of tokens in a padded batch; each attribute is bool (batch, tokens).
 
     Attributes
     ----------
     real : tokens that are not padding
     separators : special tokens after the first position, including the end token
-    words : real tokens except the separators; all real tokens of a text without others
-    but_end : real tokens without the separators at the end (mBART has two); all real tokens of a text
-        without others
+    words : real tokens except separators; all real tokens of a text that has only separators
+    but_end : real tokens except separators at the end (mBART has two); all real tokens of a text that has
+        only separators
     """
 
     def __init__(self, ids: torch.Tensor, real: torch.Tensor, separators: Collection[int]) -> None:
@@ -48,8 +48,8 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
     =========================  =======================================================================
     confidence                 largest weight (Voita et al. 2019). The end token neither attends nor is
                                attended to, since it is not a real token, as they argue.
-    confidence_no_separator    the same without any separator (Song: attention to [SEP] left out),
-                               including the one between two texts
+    confidence_no_separator    the same without any separator, also between two texts (Song: attention to
+                               [SEP] left out)
     confidence_with_separator  the same with all tokens
     to_separator               weight on all separators, including the end token
     to_first                   weight on the first token, be it [CLS], the start of the text or a word
@@ -57,14 +57,13 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
     distance                   mean distance in tokens, weighted by attention
     entropy                    in nats
     entropy_relative           entropy divided by its maximum, the logarithm of the number of tokens that
-                               can be attended to (fewer in decoders, and in windows), without tokens that
-                               can attend to one token only
+                               can be attended to (fewer in decoders, and in windows); tokens that can
+                               attend to only one token are left out
     =========================  =======================================================================
 
-    Unless stated otherwise, all real tokens attend, including special ones, and count equally. Left-out
-    tokens keep their weight: the rest is not normalised again. Rows of `weights`, (batch, heads, tokens,
-    tokens), attend. If `seen` gives the tokens of another text that are attended to, there are no
-    `OF_PLACES`.
+    Unless stated otherwise, all real tokens attend, including special ones, and count equally. Weights are
+    not renormalised over the tokens that remain. Rows of `weights`, (batch, heads, tokens, tokens), attend.
+    With `seen`, the attended tokens of another text, there are no `OF_PLACES`.
     """
     weights, across = weights.float(), seen is not None
     seen = seen or tokens
@@ -80,7 +79,7 @@ def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None
 
     real = tokens.real
     entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
-    # the mask hides a place where all heads are zero; one head's zero may only be a weight too small
+    # masked where all heads are zero; a single head's zero may be underflow
     reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
     place_columns = {} if across else {
         "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),
@@ -102,12 +101,12 @@ MEASURES = (
     "confidence", "confidence_no_separator", "confidence_with_separator", "to_separator", "to_first",
     "to_self", "distance", "entropy", "entropy_relative",
 )  # fmt: skip
-#: statistics of the places of two tokens in one text, which cross-attention does not have
+#: statistics that compare positions in one text, which cross-attention does not have
 OF_PLACES = ("to_self", "distance")
 
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
-    """Return, by kind of attention, the tokens that attend and, if of another text, those attended to."""
+    """Return, by kind of attention, the tokens that attend and those attended to, if of another text."""
     attending = batch.head.attending(model, batch)
     tokens = {kind: Tokens(*kind_tokens, separators) for kind, kind_tokens in attending.items()}
     return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}

@@ -1,8 +1,8 @@
-"""Pruning from no head to all of them in the order of any measure; rankings are cross-fitted.
+"""Pruning of no to all heads in the order of any measure; rankings are cross-fitted.
 
-Examples of even folds are evaluated under masks that odd folds rank, and the reverse, so that no
-measure is judged on the examples that ranked it. Gates learn from training examples, so both halves of the
-validation examples have the same ranking by them.
+Examples of even folds are evaluated under masks ranked on odd folds, and vice versa, so that no measure is
+judged on the examples that ranked the heads. Gates learn from training examples, so they rank the heads
+equally for both halves of the validation examples.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Ranking:
     ----------
     pruned_for : the task whose examples rank, or None if all tasks share the ranking
     order : {"top", "bottom"}, or None for a random ranking
-    maps : (2, layers, heads), by examples of even and of odd folds; the largest value is pruned first; nan
+    maps : (2, layers, heads), from examples of even and of odd folds; the largest value is pruned first; nan
         where there is no head
     """
 
@@ -58,7 +58,7 @@ class Ranking:
 
 
 def levels(fraction: float, fractions: Sequence[float]) -> list[float]:
-    """Return the fractions of a curve: these, the main `fraction`, no head and all heads."""
+    """Return the fractions of a curve: `fractions`, the main `fraction`, no head and all heads."""
     return sorted({0.0, *fractions, fraction, 1.0})
 
 
@@ -78,10 +78,10 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
 
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
-    """Return the ranking of each task by each measure, and for several tasks `importance_all`.
+    """Return the ranking of each task by each measure and, for several tasks, `importance_all`.
 
-    `importance_all` is the `joint_importance` of all tasks. `heads` has the schema `HEAD_FOLDS`, of any
-    origin; larger values of `measures` must mean that a head matters more.
+    `importance_all` is the `joint_importance` of all tasks. `heads` has the schema `HEAD_FOLDS`, from any
+    source; larger values of `measures` must mean that a head matters more.
     """
     rankings = []
     for measure in measures:
@@ -95,8 +95,8 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
 def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranking]:
     """Return the ranking of each task by its learnt gates, the same for both halves of the examples.
 
-    `name` is the pruning method that learnt them; `gates` is a table 'gates_of_run', with a set for each of
-    several tasks.
+    `name` is the pruning method that learnt them; `gates` is a table 'gates_of_run', with one set per task if
+    there are several.
     """
     last = gates[gates["step"] == gates["step"].max()]
     rankings = []
@@ -130,11 +130,11 @@ def rescored(
     device: Device,
     order: str = TOP,
 ) -> list[Ranking]:
-    """Return rankings by importance (Eq. 4) that is computed again after every step of pruning.
+    """Return rankings by importance (Eq. 4) recomputed after every step of pruning.
 
     A step goes from one of `fractions` (as from `levels`) to the next and prunes the most or, with `order`
-    "bottom", the least important remaining heads; earlier ones are closed. `rows` has the rows of each task's
-    examples, in folds.
+    "bottom", the least important remaining heads, with those pruned before closed. `rows` has the rows of
+    each task's examples, in folds.
     """
     require("order", order, (TOP, BOTTOM))
     exists, sign = model.gates.exists, 1 if order == TOP else -1
@@ -153,7 +153,7 @@ def rescored(
                 )
                 scores = sign * np.abs(gradients).mean(axis=0, dtype=float)  # (layers, heads)
                 closed |= top_heads(np.where(closed, np.inf, scores), count)
-                steps_closed += closed  # a head of an earlier step is counted more often
+                steps_closed += closed  # heads of earlier steps are counted more often
         rankings.append(Ranking(RESCORED, task, order, None, maps))
     return rankings
 
@@ -169,9 +169,9 @@ def cumulative(
 ) -> pd.DataFrame:
     """Return predictions with the first heads of each ranking pruned, as rows of the schema `CUMULATIVE`.
 
-    A task is evaluated at all fractions (see `levels`) under its own rankings and those that all tasks share,
-    and at the main `fraction` (and without pruning) under the top heads of other tasks. Equal masks are
-    evaluated once. `rows` has the rows of each task's examples, in folds.
+    A task is evaluated at all fractions (see `levels`) under its own and the shared rankings, and at the main
+    `fraction` (and without pruning) under the top heads of other tasks. Equal masks are evaluated once.
+    `rows` has the rows of each task's examples, in folds.
     """
     model.to(device.name).eval()
     planned = {
@@ -202,7 +202,7 @@ def cumulative(
 def _plan(
     rankings: Sequence[Ranking], task: str, half: int, fraction: float, fractions: Sequence[float]
 ) -> list[tuple[Ranking, Mask]]:
-    """Return the masks under which a half of a task's examples is evaluated, ranked by the other half."""
+    """Return the masks, ranked by the other half, under which one half of a task's examples is evaluated."""
     plan = []
     for ranking in rankings:
         scores = ranking.maps[1 - half]

@@ -1,4 +1,4 @@
-"""Measures of heads from one backward pass: importance and relevance; and along a path of gates."""
+"""Measures of heads from one backward pass (importance, relevance), or along a path of gates."""
 
 from typing import get_args
 
@@ -23,20 +23,20 @@ def relevance_measures(
     wanted: int,
     rules: Rules = "constant_attention",
 ) -> pd.DataFrame:
-    """Return the measures of every head for every task that take one backward pass (schema `HEAD_FOLDS`).
+    """Return the measures, of every head for every task, that need one backward pass (schema `HEAD_FOLDS`).
 
     importance
         |dL/dxi|, the absolute value by example (Li et al. 2023, Eq. 4).
     token_importance
-        The sum over tokens of |dL/dxi|, where every token has its own gate: the absolute value by token,
-        as in the code released with Michel et al. 2019. It is never smaller than `importance`.
+        The sum over tokens of |dL/dxi|, where every token has its own gate, as in the code released with
+        Michel et al. 2019. It is never smaller than `importance`.
     gradient_x_activation
         -dL/dxi, minus the product of the head's output and its gradient: the first-order estimate of how
         much the loss rises when the head is closed. It can be negative.
     relevance
         |R| / sum over the layer's heads of |R|, where R is the head's relevance to the logit of the
-        predicted class, or to the score (Voita et al. 2019). Absolute, because the rules in their code
-        give no negative relevance, and because signed relevances can sum to zero.
+        predicted class, or to the score (Voita et al. 2019). Absolute values, because the rules in their
+        code give no negative relevance, and because signed relevances can sum to zero.
 
     `wanted` examples per task are drawn by `sampled`; `rules` are those of
     `headspec.models.internals.propagation`.
@@ -97,9 +97,9 @@ def relevances(
 ) -> np.ndarray:
     """Return the signed relevance of every head to each example's prediction, (len(rows), layers, heads).
 
-    This is the logit of the predicted class, or the score; for tasks on words, the sum of the logits that the
-    decoder's prediction follows from; for translation, the mean over target tokens of the largest logit,
-    given the tokens before.
+    The prediction is the logit of the predicted class, or the score; for tasks on words, the sum of the
+    logits that determine the decoder's prediction; for translation, the mean over target tokens of the
+    largest logit, given the tokens before.
     """
     require("rules of relevance", rules, get_args(Rules))
 

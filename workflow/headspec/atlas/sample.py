@@ -1,4 +1,4 @@
-"""Samples of examples, means of measures over folds, and the specific importance made from these."""
+"""Samples of examples, means of measures over folds, and the specific importance computed from these."""
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,8 @@ FOLDS = 20
 def sampled(task: str, available: int, wanted: int) -> np.ndarray:
     """Return the rows (n,) of the examples of `task` to measure: all, or `wanted` of the `available` ones.
 
-    Their order is random, and the same for every model, seed and measure; row i of it is in fold
-    i % FOLDS. Differences between measures, runs and seeds are therefore paired by fold.
+    Their order is random, but the same for every model, seed and measure; the i-th row is in fold i % FOLDS.
+    Differences between measures, runs and seeds are therefore paired by fold.
     """
     rng = np.random.default_rng(derive(0, "atlas examples", task))
     return rng.permutation(available)[:wanted]
@@ -43,9 +43,9 @@ def measure_folds(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
 def specific(heads: pd.DataFrame) -> pd.DataFrame:
     """Return the specific importance of every head, as rows of the schema `HEAD_FOLDS`.
 
-    Shares are of the importance (Li et al. 2023, Eq. 4) of all heads in a fold; in a run on one task they are
-    the result. Over the tasks of a mixture, a head's values sum to 0. `heads` are rows of `HEAD_FOLDS` with
-    the measure 'importance'.
+    It is a head's share of the importance (Li et al. 2023, Eq. 4) of all heads in a fold, minus its mean
+    share for the other tasks of the mixture, so that a head's values sum to 0 over tasks; in a run on one
+    task, it is the share. `heads` are rows of `HEAD_FOLDS` with the measure 'importance'.
     """
     rows = heads[heads["measure"] == IMPORTANCE].reset_index(drop=True)
     share = rows["value"] / rows.groupby(["task", "fold"])["value"].transform("sum")

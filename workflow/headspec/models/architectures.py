@@ -1,4 +1,4 @@
-"""Families and peculiarities of types of transformers; without torch and transformers."""
+"""Families and peculiarities of model types in transformers; imports neither torch nor transformers."""
 
 import csv
 import functools
@@ -8,15 +8,15 @@ from typing import Any
 
 from headspec import plugins
 
-#: families: models that represent a text, continue it, or write another one
+#: families: models that encode a text, continue it, or write another one
 READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
-#: types whose positions start after the id of the padding token, as in fairseq, and after at least this
+#: types whose positions start after the padding token's id, as in fairseq, and the least id to start after
 RESERVED = dict.fromkeys(
     ("camembert", "data2vec-text", "ibert", "layoutlmv3", "mpnet", "roberta", "roberta-prelayernorm",
      "xlm-roberta", "xlm-roberta-xl", "xmod", "longformer", "luke", "esm"), 1,
 ) | {"markuplm": 0}  # fmt: skip
-#: types whose code takes neither masks of tokens by tokens nor keys and values of earlier tokens
+#: types whose code takes neither token-by-token masks nor cached keys and values
 WITHOUT_CACHE = {"openai-gpt"}
 
 
@@ -27,12 +27,12 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def types() -> dict[str, str]:
-    """Return the family of each type of transformers: `READS`, `CONTINUES` or `WRITES`."""
+    """Return the family of each type in transformers: `READS`, `CONTINUES` or `WRITES`."""
     return {name: row["family"] for name, row in _table().items()}
 
 
 def known(config: Mapping[str, Any]) -> bool:
-    """Return whether transformers can load a model with this config.json; only rare types import it."""
+    """Return whether transformers can load a model with this config.json; imported only for rare types."""
     if config["model_type"] in types():
         return True
     plugins.register_types()
@@ -42,7 +42,7 @@ def known(config: Mapping[str, Any]) -> bool:
 
 
 def refused(config: Mapping[str, Any]) -> str:
-    """Return the reason why no study takes a model with this config.json; empty if there is none."""
+    """Return why studies do not take a model with this config.json; empty if they do."""
     return _table().get(str(config.get("model_type")), {}).get("refused", "")
 
 
@@ -67,6 +67,6 @@ def continues(config: Mapping[str, Any]) -> bool:
 
 
 def caches(config: Mapping[str, Any]) -> bool:
-    """Return whether a model's tokens see only earlier ones, and can continue from their keys and values."""
+    """Return whether a model is causal and can continue from cached keys and values."""
     can = config.get("model_type") not in WITHOUT_CACHE
     return can and continues(config) and config.get("is_causal", True)

@@ -1,7 +1,7 @@
-"""Padded batches of one task's examples, also of continuations in a row, and batches of similar length.
+"""Padded batches of one task's examples, sorted by length; several continuations of a text share a row.
 
 Each continuation in a row attends to the text and to itself, at the positions that it would have alone. An
-example with several continuations is still one row of a batch, with the gates, states and attention of one
+example with several continuations is thus one row of a batch, with the gates, states and attention of one
 row.
 """
 
@@ -25,15 +25,15 @@ from headspec.tasks import task_heads
 from headspec.tasks.parts import Classes
 from headspec.tasks.task_heads import TaskHead
 
-#: target where a continuation has no more tokens, and branch of padding
+#: target after the end of a continuation, and branch of padding
 NO_CONTINUATION = -1
 
 
 def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """Return the tokens that a model reads to score continuations, and their branches.
 
-    Tokens are those of the text, then of every continuation, whose last token predicts nothing. Branches are
-    0 for tokens of the text and i for tokens of the i-th continuation, from 1.
+    Tokens are those of the text, then of every continuation without its last token, which predicts nothing.
+    Branches are 0 for tokens of the text and i for tokens of the i-th continuation, from 1.
     """
     ids, branches = list(text), [0] * len(text)
     for branch, tokens in enumerate(continuations, 1):
@@ -43,7 +43,7 @@ def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tup
 
 
 def continuations_attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return arguments of an encoder by which continuations in a row do not see each other.
+    """Return encoder arguments that hide continuations in a row from each other.
 
     `branches` are (batch, tokens), as from `in_a_row`, and `NO_CONTINUATION` for padding. The
     attention_mask, (batch, 1, tokens, tokens), is added to the logits of attention; position_ids are (batch,
@@ -61,9 +61,9 @@ def continuations_attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[
 Result = TypeVar("Result")
 #: rows of examples
 Rows = np.ndarray | slice
-#: fewest shared tokens for which a separate pass pays
+#: fewest shared tokens for which a separate pass is worthwhile
 LEAST_SHARED = 16
-#: tokens that rows only attend to, with keys and values in one layer, that cost as much as a computed one
+#: number of cached tokens, only attended to, that cost as much as a computed one
 ATTENDED = 8
 
 
@@ -76,9 +76,9 @@ class Batch:
     token_type_ids: torch.Tensor | None  # (batch, tokens)
     labels: Any  # (batch,) class index or score, or `headspec.tasks.task_heads.Targets`
     rows: np.ndarray  # (batch,): rows of the Examples
-    words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
+    words: torch.Tensor | None = None  # (batch, words, tokens): weight of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): number of the token's continuation
-    prefix: int = 0  # leading tokens that all rows share, read once for all
+    prefix: int = 0  # number of leading tokens that all rows share, read once for all
     head: type[TaskHead] = TaskHead  # the task's
 
     def part(self, rows: slice) -> Batch:
@@ -89,11 +89,11 @@ class Batch:
 
 
 class Examples:
-    """The tokens and labels of one task's examples, from a table 'tokens'; `batch` pads some of them.
+    """Tokens and labels of one task's examples, from a table 'tokens'.
 
     Attributes
     ----------
-    gold : targets that predictions are compared with
+    gold : targets, which predictions are compared with
     label : (n,) class index or score, or (n, values) for metrics
     lengths : (n,), in tokens
     words : the word of every token of a sentence, from 0, or -1; 0 at the mask of a prompt; None for texts
@@ -126,7 +126,7 @@ class Examples:
 
     @cached_property
     def prefix(self) -> int:
-        """Return the number of leading tokens, except the last, that all share; 0 if too few are shared."""
+        """Return the number of leading tokens, except the last, that all share; 0 if too few."""
         shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
         return shared if shared >= LEAST_SHARED and not self.token_types else 0
 
@@ -153,7 +153,7 @@ class Examples:
         mask = put((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64), device)
         labels = self.gold[rows]
         if device == "cuda" and isinstance(labels, torch.Tensor):
-            labels = labels.pin_memory()  # otherwise the copy waits for the GPU
+            labels = labels.pin_memory()  # so that copying does not wait for the GPU
         labels = labels.to(device, non_blocking=True)
         types = None if self.token_types is None else padded(self.token_types)
         words = None if self.words is None else put(_shares([self.words[row] for row in rows]), device)
@@ -167,7 +167,7 @@ class Examples:
     def predicted(
         self, task: str, values: np.ndarray, texts: np.ndarray | None = None, rows: Rows = slice(None)
     ) -> pd.DataFrame:
-        """Return task, example, label and prediction of `rows`, and any predicted texts, as in tables.
+        """Return a table of task, example, label, prediction and any predicted texts of `rows`.
 
         `values` are (len(rows),) or (len(rows), values), `texts` (len(rows),).
         """
@@ -183,8 +183,8 @@ class Examples:
 
         Batches get smaller when memory runs out. Values stay on the device until the last batch, so that the
         CPU waits only once. `compute` returns the values of a batch, (batch, ...). `progress` advances after
-        every batch, with `note`, by `passes` per example. All examples share the first `prefix` tokens, read
-        once per batch.
+        every batch, with `note`, by `passes` per example. The first `prefix` tokens, shared by all examples,
+        are read once per batch.
         """
         done: list[np.ndarray] = []
         parts: list[torch.Tensor] = []
@@ -200,7 +200,7 @@ class Examples:
     def in_batches(
         self, compute: Callable[[Batch], Result], rows: np.ndarray, device: Device, prefix: int = 0
     ) -> Iterator[tuple[Batch, Result]]:
-        """Yield batches of `rows` (n,), of similar length, and results of `compute`.
+        """Yield batches of `rows` (n,) of similar length, with the results of `compute`.
 
         Batches are halved when memory runs out.
         """
@@ -221,7 +221,7 @@ class Examples:
 
 
 def _shares(words: list[np.ndarray]) -> np.ndarray:
-    """Return the share of each token in the state of a word, (batch, words, tokens).
+    """Return the weight of each token in the state of a word, (batch, words, tokens).
 
     `words` has the word of every token, (tokens,) each.
     """
@@ -240,7 +240,7 @@ def put(array: np.ndarray, device: str) -> torch.Tensor:
 
 
 class LengthOrder:
-    """Iterator over rows in batches for evaluation, the longest first, so that memory runs out at once.
+    """Iterator over batches of rows for evaluation, longest first, so that memory runs out early if at all.
 
     After `halve`, the batch is repeated, and it and all later batches have half the size.
 

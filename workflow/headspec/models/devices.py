@@ -1,4 +1,4 @@
-"""The device of a stage: leased GPUs, threads, precision, batch sizes; numbers that are not finite."""
+"""The device of a stage: leased GPUs, threads, precision and batch sizes; errors for non-finite numbers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
-#: messages of torch, on a CPU, and of CUDA and its library if other processes have the memory
+#: out-of-memory errors of torch, of the CPU, and of CUDA and its library if other processes use the memory
 OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 MOST_THREADS = 8  # per job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
-_leases: list[FileLock] = []  # kept, because a lease lasts as long as the process
+_leases: list[FileLock] = []  # kept alive: a lease lasts as long as the process
 
 
 def visible() -> list[str]:
     """Return the NVIDIA GPUs that this process may use, without importing torch.
 
-    They are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances),
-    else all.
+    They are the entries of CUDA_VISIBLE_DEVICES up to the first invalid one (indices, or UUIDs of GPUs or MIG
+    instances), else all.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     if devices is None:
@@ -54,7 +54,7 @@ def gpu_count() -> int:
 
 
 def threads_per_job(jobs: int, cores: int) -> int:
-    """Return the threads with which `jobs` jobs finish soonest: t threads speed up a job t^0.9 times."""
+    """Return the threads per job with which `jobs` jobs finish soonest, assuming a speed-up of t^0.9."""
 
     def time(threads: int) -> float:
         rounds = math.ceil(jobs / (cores // threads))
@@ -67,8 +67,8 @@ def lease(wanted: int = 1) -> None:
     """Reserve `wanted` visible GPUs (at most all), or a share of each, for this process, before CUDA starts.
 
     Snakemake counts GPUs but does not assign them to jobs. A job therefore locks a slot of each GPU, and
-    hides other GPUs from itself. If too few are free, it waits and holds none. The operating system releases
-    the locks of a process that ends or is killed. GPUs fill evenly.
+    hides other GPUs from itself. If too few are free, it waits without holding any. The operating system
+    releases the locks of a process that ends or is killed. Jobs spread evenly over GPUs.
     """
     gpus = visible()
     if not gpus or _leases:
@@ -95,7 +95,7 @@ def lease(wanted: int = 1) -> None:
         if not announced:
             log.info("waiting for a GPU: other jobs use %s", ", ".join(gpus))
             announced = True
-        time.sleep(random.uniform(0.1, 0.3))  # otherwise two jobs could block each other for ever
+        time.sleep(random.uniform(0.1, 0.3))  # random, so that two jobs do not block each other forever
 
 
 def _nodes() -> list[Path]:
@@ -107,7 +107,7 @@ def _nodes() -> list[Path]:
 def _device(gpu: str) -> str:
     """Return the lock's name for an entry of `visible`: the device file.
 
-    Indices count openable GPUs, so GPU 0 of two cluster jobs on one machine can be different GPUs.
+    Indices count GPUs that can be opened, so GPU 0 of two cluster jobs on one machine may be different GPUs.
     """
     nodes = _nodes()
     if gpu.isdecimal() and int(gpu) < len(nodes):
@@ -117,16 +117,16 @@ def _device(gpu: str) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device, the type of its autocast (None: all in float32), and its batch sizes."""
+    """A device, its autocast dtype (None: everything in float32), and its batch sizes."""
 
     name: str
     autocast: str | None
     tokens: int = 768  # per batch, padding included, where the batch size does not change results
-    examples: int = 256  # most per such batch
-    fewest: int = 1  # fewest examples, even if they exceed `tokens`
+    examples: int = 256  # maximum per such batch
+    fewest: int = 1  # minimum, even if they exceed `tokens`
 
     def sharing(self, n: int) -> Device:
-        """Return the device with smaller batches, for examples held `n` times."""
+        """Return the device with smaller batches, for examples that are held `n` times in memory."""
         tokens, examples, fewest = (max(1, k // n) for k in (self.tokens, self.examples, self.fewest))
         return replace(self, tokens=tokens, examples=examples, fewest=fewest)
 
@@ -139,7 +139,7 @@ class Device:
 
     @property
     def precision(self) -> str:
-        """Of passes, as in the config."""
+        """Precision of passes, as in the config."""
         return "bf16" if self.autocast else "fp32"
 
 
@@ -150,7 +150,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def always_mask() -> None:
-    """Make transformers build every attention mask; checking whether one is needed waits for the GPU."""
+    """Make transformers always build attention masks; checking whether one is needed waits for the GPU."""
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
     skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
@@ -217,14 +217,14 @@ def require_finite(values: np.ndarray, what: str, examples: np.ndarray, device: 
 
 
 def unusable(what: str, device: Device) -> NumericalError:
-    """Return the error for a model whose output is not finite."""
+    """Return the error for a model with non-finite output."""
     precision = "precision: fp32 (now bf16) or " if device.autocast else ""
     rate = "a smaller training.learning_rate, if training caused it"
     return NumericalError(f"{what}: nan or infinite; try {precision}{rate}")
 
 
 def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
-    """Return index and problem of the first of `steps`, (loss, gradient norm), that is not finite."""
+    """Return index and problem of the first non-finite step in `steps`, each (loss, gradient norm)."""
     for number, (loss, norm) in enumerate(steps):
         if not math.isfinite(loss):
             return number, f"the loss is {loss}"

@@ -1,4 +1,4 @@
-"""Pretrained encoders, loaded from safetensors or GGUF, and encoders with fresh weights."""
+"""Pretrained encoders, loaded from safetensors or GGUF, and randomly initialised ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def load(model: Model, key: str, seed: int = 0) -> PreTrainedModel:
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:
-    """Return an encoder-decoder with the sizes in a config, and random weights."""
+    """Return an encoder-decoder with the sizes in a config and random weights."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     from_pretrained.silence()
@@ -67,7 +67,7 @@ def fresh(model: Model, seed: int) -> PreTrainedModel:
 
 
 def draw(encoder: PreTrainedModel, seed: int) -> None:
-    """Initialise an encoder as its architecture begins pretraining."""
+    """Initialise an encoder as for pretraining."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "fresh weights"))
         drawn = type(encoder)(encoder.config).state_dict()
@@ -77,7 +77,7 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
 def reference(model: Model, key: str) -> dict[str, str]:
     """Return what identifies an encoder: `source` (with a hub model's commit), `sha256`, and any `dtype`.
 
-    The SHA-256 is of files, because names and shapes of tensors depend on the version of transformers.
+    Files are hashed, because names and shapes of tensors depend on the version of transformers.
     """
     path = located(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
@@ -93,7 +93,7 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
 
     A pooler without weights is removed, because it would be random. ValueError if other weights are missing.
     """
-    gc.disable()  # importing transformers' models leaves no garbage, and collecting takes a sixth of the time
+    gc.disable()  # importing transformers' models leaves no garbage; collection takes a sixth of the time
     try:
         from transformers import AutoModel, AutoModelForSeq2SeqLM
 

@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 class HeadGates(Gating):
     """Gates on every attention head of an unmodified model.
 
-    Weights and code of the model stay the same. A row of heads is a layer; an encoder-decoder has the layers
-    of each kind of attention, one kind after the other (`headspec.head_arrays`). A module that several layers
-    share (ALBERT) has gates for each.
+    Weights and code of the model stay the same. Each row of heads is a layer; the rows of an encoder-decoder
+    are the layers of one kind of attention after another (`headspec.head_arrays`). A module that several
+    layers share (ALBERT) has separate gates for each layer.
 
     Parameters
     ----------
     model : any model of transformers
     inputs : arguments of a small forward pass, in which heads are found and checked; by default two short
-        sequences of inputs that the model's config names. Targets of an encoder-decoder must differ from
-        sources in length, which distinguishes cross-attention from self-attention.
+        sequences, inferred from the model's config. Targets of an encoder-decoder must differ in length from
+        sources, to distinguish cross-attention from self-attention.
 
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens takes the first. They act
-        until they are set to None, or in a block of `at`.
+        The gates, 1 open and 0 closed; None for no gates. A layer with fewer tokens uses the first ones. They
+        act until set to None, or within a block of `at`.
     layers, heads : number of rows up to the last with heads, and largest number of heads in a row
     exists : bool (layers, heads), False in layers without attention (hybrid models) and past a row's heads
     sites : the modules whose heads are gated
     first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
-    sequences : sequences of an example there, such as choices, which its gates act on
-    folded : rows whose batch is not the one of examples, because `FOLDED` are in it; they take gates
-        (layers, heads), or those of one example
-    attending : in a block, whether the attention of a row is being computed
+    sequences : number of sequences per example there, such as choices; they share the example's gates
+    folded : rows whose batch dimension also holds `FOLDED`; they take gates (layers, heads), or those of a
+        single example
+    attending : whether attention is being computed right now, inside a block
 
     Raises
     ------
@@ -92,7 +92,7 @@ class HeadGates(Gating):
         """A table of the rows of heads: row, module, tower, kind of attention, heads.
 
         Towers are parts of a model such as 'vision_model' and 'text_model', or an encoder and a decoder;
-        empty if there is one. A row without attention is left out.
+        empty if there is only one. Rows without attention are left out.
         """
         stems = [LAYER.split(site.name)[0].split(".") for site in self.sites]
         common = len(os.path.commonprefix(stems))
@@ -114,10 +114,10 @@ class HeadGates(Gating):
 
     @contextmanager
     def at(self, values: torch.Tensor | np.ndarray | Sequence[Any]) -> Iterator[HeadGates]:
-        """Run passes with these gates; afterwards the model is as before.
+        """Run passes with these gates; restore the model afterwards.
 
-        `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor. Raises
-        ValueError if they have another shape; so does a pass with another number of examples, or more tokens.
+        `values` are ([batch, [tokens,]] layers, heads), 1 open and 0 closed; a tensor receives gradients.
+        Raises ValueError for another shape, and in passes with another number of examples or more tokens;
         ModelError at the end of the block if nothing in it called attention.
 
         Examples
@@ -135,10 +135,10 @@ class HeadGates(Gating):
             yield self
 
     def closed(self, heads: Any) -> AbstractContextManager[HeadGates]:
-        """Run passes without these heads, and those of blocks around this one; afterwards as before.
+        """Run passes without these heads, nor those closed by enclosing blocks; restore the model afterwards.
 
-        `heads` is bool ([batch, [tokens,]] layers, heads), True is closed, or ``{layer: [heads]}``, or pairs
-        (layer, head); else ValueError.
+        `heads` is bool ([batch, [tokens,]] layers, heads), True to close, ``{layer: [heads]}``, or pairs
+        (layer, head). Raises ValueError for anything else.
 
         Examples
         --------
@@ -157,24 +157,24 @@ class HeadGates(Gating):
         return values.to(next(self.model.parameters()).device)
 
     def edited(self, edit: Edit) -> AbstractContextManager[None]:
-        """Run passes whose context vectors `edit` sees, after the gates, and may replace."""
+        """Run passes in which `edit` sees, and may replace, context vectors after the gates."""
         return self.opened(Block(edit=edit))
 
     def watched(self) -> AbstractContextManager[None]:
-        """Run passes in which `attending` says whether attention is being computed."""
+        """Run passes in which `attending` tells whether attention is being computed."""
         return self.opened(Block())
 
     def received(self, receive: Receiver) -> AbstractContextManager[None]:
-        """Run passes whose attention weights are given to `receive`; attention must return them."""
+        """Run passes that pass attention weights to `receive`; attention must return them."""
         return self.opened(Block(receive=receive))
 
     def resumed(self, layer: int, context: torch.Tensor) -> AbstractContextManager[None]:
-        """Run passes that call rows from `layer` on, whose attention is not computed: it is `context`."""
+        """Run passes that start at row `layer`, with `context` in place of its attention."""
         return self.opened(Block(first=layer, given={layer: context}))
 
     @contextmanager
     def recorded(self) -> Iterator[dict[int, torch.Tensor]]:
-        """Run passes whose context vectors are kept, by row: of the first call of each."""
+        """Run passes that record the context vectors of the first call of each row."""
         found: dict[int, torch.Tensor] = {}
 
         def keep(row: int, context: torch.Tensor) -> torch.Tensor:

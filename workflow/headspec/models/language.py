@@ -1,4 +1,4 @@
-"""Language models: logits of some tokens, rows that begin with the same tokens, layers on several GPUs."""
+"""Language models: logits of some tokens, and layers on several GPUs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
     """Return the GPU of each module of the encoder: whole layers, in about equal shares.
 
-    `memory` is free bytes by GPU, by default of this process's GPUs. ModelError, with `key`, if weights do
-    not fit.
+    `memory` is the free bytes by GPU, by default of this process's GPUs. Raises ModelError, naming `key`, if
+    weights do not fit.
     """
     import torch
     from accelerate import infer_auto_device_map
@@ -50,7 +50,7 @@ def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = No
 
 
 def dispatch_layers(model: MultiTask, devices: Mapping[str, int]) -> None:
-    """Put each module of the encoder on its device for good; inputs, outputs and heads on the first GPU."""
+    """Put each module of the encoder on its device; inputs, outputs and heads on the first GPU."""
     from accelerate import dispatch_model
 
     encoder: Any = model.encoder
@@ -59,27 +59,27 @@ def dispatch_layers(model: MultiTask, devices: Mapping[str, int]) -> None:
 
 
 def cache_name(model: PreTrainedModel) -> str:
-    """Return the argument and output of keys and values of earlier tokens, renamed in transformers 5.24."""
+    """Return the name of the argument and output for cached keys and values; transformers 5.24 renamed it."""
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 #: number of tokens on which a head is compared with its model
 TOKENS = 8
-#: largest relative difference of equal numbers, in float32 and with weights in bfloat16
+#: relative tolerance for equal numbers, in float32 and with weights in bfloat16
 TOLERANCE, HALF_TOLERANCE = 1e-4, 2**-6
-#: most logits at once, so that memory does not grow with the vocabulary
+#: maximum number of logits at once, so that memory does not grow with the vocabulary
 LOGITS = 2**26
-#: errors of code that needs more of an encoder than its last states
+#: errors raised by code that needs more than an encoder's last states
 UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 class LanguageHead(nn.Module):
     """The head of a causal or masked language model: states (n, hidden) to logits (n, tokens), float32.
 
-    Models transform states before the output embedding, and logits after it. So the model's own code runs,
-    with an encoder that returns the given states and shared weights. It runs in float32 even under autocast:
-    in bfloat16, logits between 16 and 32 are multiples of an eighth, and two answers often have the same.
-    `bias`, (tokens,), is added to the logits of a restricted head; it is 0 unless calibrated.
+    Models transform states before the output embedding, and logits after it. The model's own code therefore
+    runs, with shared weights and an encoder that returns the given states. It runs in float32 even under
+    autocast: in bfloat16, logits between 16 and 32 are multiples of an eighth, so answers often tie. `bias`,
+    (tokens,), is added to the logits of a restricted head; it is 0 unless calibrated.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -97,7 +97,7 @@ class LanguageHead(nn.Module):
         return embedding
 
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
-        """Return a head for only some tokens, with weights of its own."""
+        """Return a head for only some tokens, with its own weights."""
         output = self.tokens
         head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
         rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
@@ -105,7 +105,7 @@ class LanguageHead(nn.Module):
             rows.weight.copy_(output.weight[list(tokens)])
             rows.bias.copy_(output.bias[list(tokens)] if output.bias is not None else 0)
         head.model.set_submodule(self.place, rows)
-        for module in head.model.modules():  # some have the bias of the output embedding a second time
+        for module in head.model.modules():  # some hold the bias of the output embedding twice
             if output.bias is not None and getattr(module, "bias", None) is output.bias:
                 module.register_parameter("bias", None)
         head.bias = nn.Parameter(torch.zeros_like(rows.bias))
@@ -131,7 +131,7 @@ class _States(nn.Module):
         return self
 
     def forward(self, *_: Any, **__: Any) -> _Output:
-        given, self.states = self.states, None  # holding them would keep the graph of a batch in memory
+        given, self.states = self.states, None  # so that the graph of a batch does not stay in memory
         return _Output([given])
 
 
@@ -161,7 +161,7 @@ def half(model: PreTrainedModel) -> bool:
 
 
 def near(computed: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
-    """Return whether two tensors that a model computes are equal, up to rounding."""
+    """Return whether two tensors computed by a model are equal up to rounding."""
     most = expected.abs().max() * (HALF_TOLERANCE if half(model) else TOLERANCE)
     return computed.shape == expected.shape and bool((computed - expected).abs().max() <= most)
 
@@ -193,9 +193,8 @@ def check_head(model: PreTrainedModel, where: str) -> None:
 def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp32") -> PreTrainedModel:
     """Load the causal or masked language model at `path`.
 
-    `where` is the config key of its source, and the source, for errors; `dtype` is "fp32" or "bf16" (by
-    `keep_half`). Raises ModelError if it cannot be loaded, has no language-model head, or `LanguageHead`
-    differs from it.
+    `where` names the config key and the source in errors; `dtype` is "fp32" or "bf16" (`keep_half`). Raises
+    ModelError if it cannot be loaded, has no language-model head, or `LanguageHead` computes other logits.
     """
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 

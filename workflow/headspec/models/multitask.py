@@ -1,4 +1,4 @@
-"""The multi-task model: one encoder, and a head for each task (`headspec.tasks.task_heads`)."""
+"""The multi-task model: one encoder with a head for each task (`headspec.tasks.task_heads`)."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class MultiTask(nn.Module):
     Parameters
     ----------
     pooling : {"first", "cls", "mean", "last", "mask"}
-        The vector of a text: its first token through the pretrained pooler, if any (`first`) or unchanged
-        (`cls`), the mean over its tokens, its last token, or its mask, the only word of the batch.
+        The vector of a text: its first token, through the pretrained pooler if there is one (`first`) or
+        unchanged (`cls`), the mean over its tokens, its last token, or its mask token.
     classes : task: `Classes`
-    head : head of a prompted language model; classifiers are restricted to tokens of answers
+    head : head of a prompted language model; classifiers are restricted to the tokens of answers
     tokenizer : tokenizer of a model that writes texts
 
     Attributes
     ----------
     hidden : size of the states of tokens
-    caches : whether tokens see only earlier ones, and can continue from their keys and values
+    caches : whether the model is causal and can continue from cached keys and values
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MultiTask(nn.Module):
         seed: int = 0,
         tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> MultiTask:
-        """Return the model of a config, in which it has this `key`, with untrained task heads.
+        """Return the model at `key` of a config, with untrained task heads.
 
         `seed` draws these, and any random weights of the encoder. Raises the errors of `encoders.load`, and
         ModelError if the pooling is unknown.
@@ -96,7 +96,7 @@ class MultiTask(nn.Module):
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the task heads by untrained ones for these tasks."""
         self.classes = classes
-        # a list, because names of tasks can be invalid as names of modules
+        # a list, because names of tasks may be invalid as names of modules
         self.classifiers = nn.ModuleList(
             task_heads.head_class(task).build(self, task) for task in classes.values()
         )
@@ -107,7 +107,7 @@ class MultiTask(nn.Module):
         return cast("list[TaskHead]", [*self.classifiers])
 
     def set_beams(self, beams: Mapping[str, int]) -> None:
-        """Set the number of beams with which texts of tasks are written."""
+        """Set the number of beams used to write the texts of each task."""
         for task, number in beams.items():
             self.classifier(task).beams = number
 
@@ -117,7 +117,7 @@ class MultiTask(nn.Module):
 
     @cached_property
     def shares_prefix(self) -> bool:
-        """Return whether the tokens that texts begin with can be read once for all."""
+        """Return whether a shared prefix of texts can be read once for all."""
         if not self.caches:
             return False
         from headspec.models import shared_prefix  # loads transformers' models, which few jobs need
@@ -130,11 +130,11 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """Return inputs of task heads (batch, ..., hidden): vectors of texts, states of words or tokens."""
+        """Return inputs of task heads (batch, ..., hidden): text vectors, or states of words or tokens."""
         return batch.head.pool(self, batch)
 
     def read(self, batch: Batch) -> None:
-        """Run every layer on a batch; the decoder of an encoder-decoder reads the target texts."""
+        """Run every layer on a batch; a decoder of an encoder-decoder reads the target texts."""
         batch.head.read(self, batch)
 
     def attending(self, batch: Batch) -> list[torch.Tensor]:
@@ -155,7 +155,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).losses(self, pooled, labels)
 
     def predict(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> Predicted:
-        """Return predictions of a task's head from states as in `pool`, with `labels` if it needs them."""
+        """Return predictions of a task's head from states as in `pool`, and `labels` if it needs them."""
         return self.classifier(task).predict(self, pooled, labels)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
@@ -163,7 +163,7 @@ class MultiTask(nn.Module):
         return self.predict(task, pooled, labels).values
 
     def output(self, batch: Batch) -> Any:
-        """Return the output of the encoder; for an encoder-decoder, only of its encoder."""
+        """Return the output of the encoder; for an encoder-decoder, of its encoder only."""
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
@@ -174,7 +174,7 @@ class MultiTask(nn.Module):
 
             return shared_prefix.shared_prefix_output(self.encoder, batch.prefix, inputs)
         if self.caches:
-            inputs["use_cache"] = False  # nothing would read the keys and values of all layers
+            inputs["use_cache"] = False  # nothing would read the cached keys and values
         encoder = self.encoder.get_encoder() if self.encoder.config.is_encoder_decoder else self.encoder
         return encoder(**inputs)
 
@@ -204,7 +204,7 @@ class MultiTask(nn.Module):
     def save(
         self, folder: str | Path, pretrained: dict[str, str] | None = None, job: Any | None = None
     ) -> None:
-        """Write the model, with the record of `job`, if a job of Snakemake made it.
+        """Write the model, with the record of `job` if a Snakemake job made it.
 
         `pretrained` is `encoders.reference` if only adapters changed the encoder.
         """

@@ -1,4 +1,4 @@
-"""The files of a saved model: model.safetensors, config.json, classifiers.json, with adapters merged."""
+"""Files of a saved model: model.safetensors, config.json and classifiers.json; loading merges adapters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-#: names of adapters in an encoder to which `peft` has added them
+#: names of the adapters that `peft` adds to an encoder
 TRAINED = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
 
 
@@ -63,10 +63,10 @@ def write(
 
     classifiers.json also has the record of the `job` that made the model.
 
-    A model that writes texts also has its `tokenizer` and the settings of `generate` there. `described` has
-    pooling, classes, and whether the model is a prompted `language_model`. If the encoder was not changed,
-    except by adapters, `pretrained` is its `encoders.reference`: config.json has it, and model.safetensors
-    only ``classifiers.<n>``, ``adapters.<layer>.A`` and ``.B``.
+    A model that writes texts is saved with its `tokenizer` and the settings of `generate`. `described` has
+    pooling, classes, and whether the model is a prompted `language_model`. If the encoder is unchanged,
+    except for adapters, `pretrained` is its `encoders.reference`: config.json holds it, and model.safetensors
+    holds only ``classifiers.<n>``, ``adapters.<layer>.A`` and ``.B``.
     """
     state: dict[str, torch.Tensor]
     if pretrained:
@@ -126,7 +126,7 @@ def paths(folder: Path) -> list[Path]:
 
 
 def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
-    """Save the model at `saved` as of `job` in `folder`, too, without copying weights; raises as `read`."""
+    """Save the model at `saved` also in `folder`, as of `job`, without copying weights; raises as `read`."""
     description = _description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
@@ -135,7 +135,7 @@ def adopt(saved: Path, folder: Path, job: Any | None = None) -> None:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    """Return the content of classifiers.json, after checking all files of the model."""
+    """Check all files of the model and return the content of classifiers.json."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():
         raise ModelError(
@@ -172,7 +172,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     key, digest = f"{path}: pretrained", pretrained["sha256"]
     model, *moved = (
         Model.from_params({**pretrained, "source": source, "sha256": None})
-        for source in (pretrained["source"], *_sources(folder))  # where it was, and may be now
+        for source in (pretrained["source"], *_sources(folder))  # its old path, and where it may be now
     )
     for each in (model, *moved):
         with contextlib.suppress(HeadspecError, OSError):
@@ -214,7 +214,7 @@ def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Ten
 
 
 def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Return the state of an encoder without tied weights, which loading ties again."""
+    """Return the state of an encoder without tied weights; loading ties them again."""
     state = dict(encoder.state_dict())
     for name, source in getattr(encoder, "all_tied_weights_keys", {}).items():
         if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():
@@ -223,7 +223,7 @@ def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
 
 
 def _writing(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> dict[str, bytes]:
-    """Return name and content of the files that a model needs to write texts."""
+    """Return the files, name: content, that a model needs to write texts."""
     if tokenizer is None:
         return {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,4 +1,4 @@
-"""Texts of a batch that begin with the same tokens, which are read once; loads transformers."""
+"""Reading the shared first tokens of a batch once; loads transformers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Prefix(DynamicLayer):  # type: ignore[misc]  # mypy does not read transformers
-    """Keys and values of the prefix in a layer; a row's own tokens follow, and are not kept."""
+    """Keys and values of the prefix in a layer; those of a row's own tokens follow but are not stored."""
 
     def __init__(self, read: DynamicLayer) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Prefix(DynamicLayer):  # type: ignore[misc]  # mypy does not read transfo
 
 @torch.no_grad()
 def can_share_prefix(encoder: PreTrainedModel) -> bool:
-    """Return whether `shared_prefix_output` works for an encoder, by its kinds of layers and on a few tokens.
+    """Return whether `shared_prefix_output` works for an encoder: by its layer types, and on a few tokens.
 
     Layers with a sliding window are masked in both passes. Layers that keep a state instead of keys and
     values (Mamba, convolutions), or share the keys of another layer, are not supported.
@@ -52,10 +52,10 @@ def can_share_prefix(encoder: PreTrainedModel) -> bool:
 def shared_prefix_output(
     encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]
 ) -> BaseModelOutput:
-    """Return the output of ``encoder(**inputs)`` up to rounding, if it is `can_share_prefix`.
+    """Return the output of ``encoder(**inputs)`` up to rounding, if `can_share_prefix` holds.
 
-    All rows must have the same gates, share the first `prefix` tokens and have more; modules of the encoder
-    see the prefix as a row of its own. `inputs` are ``input_ids`` (batch, tokens) and ``attention_mask``
+    All rows must have the same gates, and share the first `prefix` tokens with more to follow; the encoder
+    reads the prefix as a separate row. `inputs` are ``input_ids`` (batch, tokens) and ``attention_mask``
     (batch, tokens), or (batch, 1, tokens, tokens) with ``position_ids`` (batch, tokens).
     ``last_hidden_state`` is (batch, tokens, hidden).
     """

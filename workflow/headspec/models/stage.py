@@ -30,7 +30,7 @@ class ModelStage:
         wanted = snakemake.params.precision, snakemake.threads
         self.device = devices.prepare(*wanted, self.microbatches, snakemake.resources.gpu)
         self.gpus = devices.gpu_count()
-        self.signatures: dict[str, str] = {}  # of the metrics of the tasks that were read
+        self.signatures: dict[str, str] = {}  # of the metrics of the tasks read so far
         self._compare_precision()
 
     def _compare_precision(self) -> None:
@@ -39,7 +39,7 @@ class ModelStage:
         for path in Path(self.snakemake.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
             try:
                 footer = tables.footer(path)
-            except DataError:  # an old table, or one being made again
+            except DataError:  # an old table, or one being remade
                 continue
             there = f"{footer['precision']} on {footer['device']}"
             if self.snakemake.params.precision == "auto" and there != here:
@@ -57,7 +57,7 @@ class ModelStage:
 
     @property
     def record(self) -> str:
-        """Return the record of the job, for a file that is not a table."""
+        """Return the record of the job, for files that are not tables."""
         return tables.record_text(tables.job_record(self.snakemake))
 
     @property
@@ -85,13 +85,13 @@ class ModelStage:
             return encoders.load(model, key, seed)
 
     def pretrained(self, classes: Mapping[str, Classes]) -> MultiTask:
-        """Return the pretrained model with untrained heads of tasks; see `encoder`."""
+        """Return the pretrained model with untrained task heads; see `encoder`."""
         with self._source() as (model, key, seed):
             return MultiTask.pretrained(model, key, classes, seed, self.tokenizer(classes))
 
     @contextmanager
     def _source(self) -> Iterator[tuple[Model, str, int]]:
-        """Yield the job's model, its config key and a seed; ChangedError if it is not as planned."""
+        """Yield the job's model, its config key and a seed; ChangedError if the model is not as planned."""
         model = Model.from_params(self.snakemake.params.model)
         with folders.as_planned(self.snakemake.params.version, model, self.key, "weights"):
             yield model, self.key, int(self.snakemake.wildcards.get("seed") or 0)
@@ -117,11 +117,11 @@ class ModelStage:
 
     @property
     def beams(self) -> dict[str, int]:
-        """Return the number of beams of each task whose evaluation is not greedy."""
+        """Return the number of beams of each task that is not decoded greedily."""
         return dict(self.snakemake.params.get("beams", {}))
 
     def trained(self) -> MultiTask:
-        """Return the trained model in the job's inputs, with the job's numbers of beams."""
+        """Return the trained model from the job's inputs, with the job's numbers of beams."""
         model = MultiTask.load(Path(self.snakemake.input.model).parent)
         model.set_beams(self.beams)
         self.spread(model)

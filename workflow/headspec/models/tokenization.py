@@ -1,4 +1,4 @@
-"""Tokenizers of models, tables of tokens, and the special tokens around texts and prompts."""
+"""Tokenizers of models, tables of tokens, and special tokens around texts and prompts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check_not_empty(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """Raise ModelError if an example has no tokens: an empty text, to which the tokenizer adds none."""
+    """Raise ModelError if an example has no tokens: an empty text, if the tokenizer adds none."""
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:
         raise ModelError(
@@ -41,7 +41,7 @@ def check_not_empty(examples: Iterable[int], sequences: Iterable[Sized], key: st
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase, target: bool = False) -> tuple[list[int], list[int]]:
-    """Return the special tokens with which texts, or those that the model writes, start and end."""
+    """Return the special tokens that start and end texts or, with `target`, texts that the model writes."""
     text = {"text_target" if target else "text": "a"}
     probe = tokenizer(**text, return_special_tokens_mask=True)
     special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
@@ -52,9 +52,9 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase, target: bool = False) -> 
 
 
 def around(ids: list[int], start: Sequence[int], end: Sequence[int] = ()) -> list[int]:
-    """Return the tokens of a text between special tokens, except those that the text has itself.
+    """Return the tokens of a text between special tokens, without adding any that it already has.
 
-    Texts of chats have them, as `apply_chat_template` of transformers writes them.
+    Chats have them, as `apply_chat_template` of transformers writes them.
     """
     before = [] if ids[: len(start)] == [*start] else start
     after = [] if ids[len(ids) - len(end) :] == [*end] else end
@@ -62,7 +62,7 @@ def around(ids: list[int], start: Sequence[int], end: Sequence[int] = ()) -> lis
 
 
 def once(ids: Sequence[int], start: list[int], end: list[int]) -> slice:
-    """Return the part of a text's tokens with special tokens once, though they were in the text as well."""
+    """Return the slice of a text's tokens in which special tokens that it already had are not doubled."""
     ids = list(ids)
     first = len(start) if ids[: 2 * len(start)] == 2 * start else 0
     last = len(end) if ids[first:][-2 * len(end) :] == 2 * end else 0
@@ -70,7 +70,7 @@ def once(ids: Sequence[int], start: list[int], end: list[int]) -> slice:
 
 
 def following(ids: Callable[[str], list[int]], prompt: str, answer: str) -> list[int]:
-    """Return the tokens of an answer after a prompt; none if the tokenizer joins the two."""
+    """Return the tokens of an answer after a prompt; none if a token spans both."""
     before, whole = ids(prompt), ids(prompt + answer)
     return whole[len(before) :] if whole[: len(before)] == before else []
 
@@ -112,14 +112,12 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
         config = None if path.is_file() else _config(path)
     except Exception as error:
-        missing = isinstance(
-            error.__context__, FileNotFoundError
-        )  # which transformers tells without its name
+        missing = isinstance(error.__context__, FileNotFoundError)  # transformers does not name it
         reason = str(error.__context__ if missing else error).strip().split("\n")[0]
         raise ModelError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
-    if (names := loaded.vocab_files_names) and not has_vocabulary(path):  # transformers makes one in silence
+    if (names := loaded.vocab_files_names) and not has_vocabulary(path):  # transformers silently makes one up
         raise ModelError(
             f"{key}.source: '{model.source}' has no vocabulary; expected {listing(sorted(names.values()))}"
         )
@@ -137,9 +135,9 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
 
 
 def unify_settings(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None) -> None:
-    """Make a tokenizer cut the ends of texts, and return token types if and only if the model uses them.
+    """Make a tokenizer truncate and pad at the end, and return token types only if the model uses them.
 
-    Others depend on the tokenizer's files, or on what was done with it before.
+    Otherwise this would depend on the tokenizer's files, or on how it was used before.
     """
     types = getattr(config, "type_vocab_size", 0) or 0
     tokenizer.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
@@ -175,7 +173,7 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
     """Make a tokenizer that adds no special tokens (GPT, GPT-2, Qwen) end every text with one.
 
     Otherwise nothing would separate the texts of a pair. The token is the separator, else the end of text,
-    else (GPT) the unknown token. Fine-tuning gives it its meaning (Radford et al. 2018).
+    else (GPT) the unknown token. Fine-tuning teaches its meaning (Radford et al. 2018).
     """
     end = tokenizer.sep_token or tokenizer.eos_token or tokenizer.unk_token
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(

@@ -1,6 +1,6 @@
-"""Vocabularies of models with fresh weights, and their tokenizers.
+"""Vocabularies of models with random weights, and their tokenizers.
 
-Pieces of training texts are chosen by SentencePiece's unigram model (Kudo 2018, aclanthology.org/P18-1007).
+Pieces are learnt from training texts by SentencePiece's unigram model (Kudo 2018, aclanthology.org/P18-1007).
 A token before the source names the language of the target (Johnson et al. 2017, aclanthology.org/Q17-1024).
 """
 
@@ -31,7 +31,7 @@ token: its number
 piece: its letters, with \u2581 for a space; special tokens and languages first
 score: log-probability in the training texts; 0 of special tokens and languages
 """
-#: messages of SentencePiece for a size that does not fit the texts, with the bound
+#: SentencePiece's messages, with the bound, for a size that does not fit the texts
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"set it to a value <= (\d+)")
 
@@ -42,7 +42,7 @@ def language_token(language: str) -> str:
 
 
 def language_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """Return the token of each language, for a tokenizer made by `tokenizer`."""
+    """Return the token of each language in a tokenizer made by `tokenizer`."""
     added = (str(token) for token in tokenizer.get_added_vocab())
     return {token[2:-2]: token for token in added if token == language_token(token[2:-2])}
 
@@ -50,7 +50,7 @@ def language_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
 def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) -> pd.DataFrame:
     """Make the table `vocabulary` of `size` tokens, with one for each of `languages`; it is deterministic.
 
-    Raises DataError, with the config `key`, if the texts have more characters than that, or too few pieces.
+    Raises DataError, naming the config `key`, if the texts have more characters than that, or too few pieces.
     """
     written = io.BytesIO()
     try:
@@ -77,7 +77,7 @@ def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) 
 
 
 def tokenizer(vocabulary: pd.DataFrame) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a table `vocabulary`, which splits texts as SentencePiece does."""
+    """Return the tokenizer for a table `vocabulary`; it splits texts as SentencePiece does."""
     from transformers import PreTrainedTokenizerFast  # slow to import, and only needed here
 
     names = vocabulary["piece"].tolist()

@@ -1,4 +1,4 @@
-"""Tokens of texts whose words are known, and the word of each token."""
+"""Tokens of texts with known words, and the word of each token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_words(
 ) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
     """Tokenize sentences, joined by spaces; return the tokenizer's fields, and words (tokens,), -1 for none.
 
-    Tokens belong to the word of their last character that is not a space, because they may start with one.
+    A token belongs to the word of its last character, spaces excluded, because tokens may start with a space.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -43,9 +43,13 @@ def with_words(
     offsets = encoded.pop("offset_mapping")
     words_of = []
     for words, places, is_special in zip(sentences, offsets, special, strict=True):
-        ends = np.cumsum([len(word) + 1 for word in words]) - 1  # of words, exclusive: places of spaces
+        ends = (
+            np.cumsum([len(word) + 1 for word in words]) - 1
+        )  # exclusive ends of words: positions of spaces
         first, last = np.array(places).T - [[0], [1]]
-        last = last - (np.isin(last, ends) & (first < last))  # not the space that a mark takes with it
+        last = last - (
+            np.isin(last, ends) & (first < last)
+        )  # without a trailing space, which some punctuation includes
         word = np.searchsorted(ends, last, side="right").astype(np.int64)
         word[np.array(is_special, dtype=bool)] = NO_WORD
         words_of.append(word)
@@ -55,7 +59,7 @@ def with_words(
 def _one_by_one(
     tokenizer: PreTrainedTokenizerBase, words: Sequence[str], special: Sequence[int]
 ) -> np.ndarray:
-    """Return each token's word, (tokens,), or -1; only -1 where words alone have another number of tokens."""
+    """Return each token's word, (tokens,), or -1; all -1 if words alone give another number of tokens."""
     owners = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
     words_of, real = np.full(len(special), NO_WORD, dtype=np.int64), ~np.array(special, dtype=bool)
     if real.sum() == len(owners):
@@ -64,11 +68,11 @@ def _one_by_one(
 
 
 def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = ()) -> set[int]:
-    """Return the special tokens that end texts or stand between the two texts of a pair.
+    """Return the special tokens that end texts or separate the two texts of a pair.
 
-    Empty for a tokenizer that only starts texts with a token and does not mark pairs. The first token of a
-    text is not a separator: some tokenizers start with the same token. `classes` of tasks give the languages
-    and last tokens of texts that the model writes.
+    The set is empty for a tokenizer that only starts texts with a token and does not mark pairs. The first
+    token of a text is not a separator, though some tokenizers start texts with the same token. `classes` of
+    tasks give the languages and last tokens of texts that the model writes.
     """
     tokens: set[int] = set()
     for task in [*classes] or [None]:
@@ -83,7 +87,7 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
 @dataclass
 class WordTokens:
-    """Tokenized sentences that fit the model, numbered by `example`; `words` has each token's word, or -1."""
+    """Tokenized sentences that fit the model, numbered by `example`; `words` maps tokens to words, or -1."""
 
     examples: Examples
     words: list[np.ndarray]
@@ -95,9 +99,9 @@ def encode_words(
     config: Mapping[str, Any],
     prefixes: Sequence[str] = ("",),
 ) -> tuple[WordTokens, dict[str, int]]:
-    """Tokenize sentences of words, except those that do not fit the model; count the others.
+    """Tokenize the sentences that fit the model; count the others.
 
-    The counts are of sentences with more tokens than the model has positions (`too_long`), and of others with
+    The counts are of sentences with more tokens than the model has positions (`too_long`), and of those with
     a word that has no tokens (`lost_words`). `config` is the model's config.json; `prefixes` are texts before
     the sentences, used in turn, whose tokens belong to no word. Raises ModelError if no sentence is left.
     """

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return the state in a file of `Checkpoint.save`, on the CPU.
+    """Return the state in a file written by `Checkpoint.save`, on the CPU.
 
-    Raises DamageError if it is not as `save` left it, or belongs to a run in another folder.
+    Raises DamageError if the file has changed since, or belongs to a run in another folder.
     """
     files.verify(path)
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
@@ -37,7 +37,7 @@ class Checkpoint:
     """The state of an unfinished run, in one file.
 
     A state with another `fingerprint` (of settings, data, code) is ignored. The next save is due after
-    `seconds`. A state that is a result ends with the `record` of its job.
+    `seconds`. The file of a state that is a result ends with the `record` of its job.
     """
 
     def __init__(self, path: Path, fingerprint: str, seconds: float, record: str = "") -> None:
@@ -45,7 +45,7 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Return the saved state on the CPU; None if this run has none, or it is damaged."""
+        """Return the saved state on the CPU; None if this run has none, or the file is damaged."""
         if not self.path.exists():
             return None
         try:
@@ -59,13 +59,13 @@ class Checkpoint:
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save `state`, equal ones with equal bytes; only the first of processes that train together does."""
+        """Save `state`, in the first of processes that train together; equal states give equal bytes."""
         if parallel.is_first():
             state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}
             with files.atomic(self.path) as temporary:
                 with open(temporary, "wb") as file:
                     torch.save(_plain(state), file)
-                    # readers of archives ignore what comes after their end
+                    # readers of archives ignore what follows their end
                     file.write(f"{self.record}{files.PLACEHOLDER}".encode())
                 files.embed_sha256(temporary)
         self.saved = time.monotonic()
@@ -75,7 +75,7 @@ class Checkpoint:
 
 
 def _plain(value: Any) -> Any:
-    """Return a state in which equal strings are one object, whose bytes are written once."""
+    """Return a state in which equal strings are one object, so that each is written once."""
     if isinstance(value, dict):
         return {_plain(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -88,7 +88,7 @@ def resumable(job: ModelStage, path: Path, *settings: str) -> Iterator[Checkpoin
     """Yield the checkpoint of a job at `path`, and remove it when the job is done.
 
     Its fingerprint covers these `settings` (names of params), inputs, wildcards, precision and code. Wait
-    while a job that outlived a killed workflow trains the run.
+    while a job that survived a killed workflow still trains the run.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as file:

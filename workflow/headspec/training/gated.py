@@ -1,4 +1,4 @@
-"""Training with gates on heads: heads that stay closed, heads that close in steps, and gates that learn.
+"""Training with gates on heads: heads that stay closed, that close in steps, and gates that learn.
 
 A mixture has one set of gates for all tasks, or one per task, used only for its own batches.
 """
@@ -30,14 +30,14 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}
 
 score: what is learnt; the largest are kept first; null where no gates learn
 """
-#: number of records of gates while they learn
+#: number of times that gates are recorded while they learn
 RECORDS = 20
 
 
 class Sets:
     """Sets of gates: one for each of `tasks`, or one for all.
 
-    `names` has the task of each set, or is [None] for the common set.
+    `names` has the task of each set, or is [None] for a common set.
     """
 
     def __init__(self, tasks: Sequence[str], per_task: bool) -> None:
@@ -64,7 +64,7 @@ class Fixed(Gating):
         return []
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
-        """Return the table `gates_of_run`, which has only the end, with the heads that exist."""
+        """Return the table `gates_of_run`, here only of the final step, with the heads that exist."""
         final = [FinalGates(kept, kept.astype(float), None) for kept in self.kept]
         return recorded(self.sets, step, final, exists)
 
@@ -79,7 +79,8 @@ class Stepwise(Fixed):
     """Heads that close in steps, the least important first (Michel et al. 2019), with training between steps.
 
     The same number closes before each of the training `steps` until a set keeps `count`; layers in `fixed`,
-    bool (layers,), keep all. Importance is computed again each time, on `samples` training examples per task.
+    bool (layers,), keep all heads. Importance is recomputed each time, on `samples` training examples per
+    task.
     """
 
     def __init__(
@@ -118,10 +119,10 @@ class Stepwise(Fixed):
 
 
 class Learning(Gating):
-    """Gates that learn during the first `steps`; then the kept heads are open and the others closed.
+    """Gates that learn during the first `steps`; then kept heads are open and the others closed.
 
-    `gates` are those of each set, `count` the heads that a set keeps (None: the open ones), `rate` the
-    learning rate of the gates' own optimizers. Noise depends only on the seed and the number of the step.
+    `gates` are those of each set, `count` the number of heads that a set keeps (None: the open ones), `rate`
+    the learning rate of the gates' own optimizers. Noise depends only on the seed and the step number.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Learning(Gating):
         return [leaf]
 
     def end(self) -> None:
-        """Update the gates by the gradient that the batch left in the gates of `begin`."""
+        """Update the gates by the gradient that the batch left in those returned by `begin`."""
         if self.drawn is None:
             return
         index, drawn, leaf, cost = self.drawn
@@ -167,18 +168,18 @@ class Learning(Gating):
         return np.stack([final.kept for final in self._final(self._scores())])
 
     def _scores(self) -> list[torch.Tensor]:
-        """Return the scores of each set, (layers, heads), or (free,) beside fixed heads."""
+        """Return the scores of each set, (layers, heads), or (free,) if there are fixed heads."""
         return [gates.scores.detach().clone() for gates in self.gates]
 
     def _final(self, scores: list[torch.Tensor]) -> list[FinalGates]:
-        """Return the gates of each set with these scores."""
+        """Return the final gates of each set for these scores."""
         return [
             gates.final(set_scores.double().numpy(), self.count)
             for gates, set_scores in zip(self.gates, scores, strict=True)
         ]
 
     def warn(self) -> None:
-        """Warn if the gates have not learnt the number of heads that was asked for."""
+        """Warn if the gates have not learnt the requested number of heads."""
         for name, gates, final in zip(self.sets.names, self.gates, self._final(self._scores()), strict=True):
             heads, whose = gates.scores.numel(), f" for task '{name}'" if name else ""
             assert final.scores is not None
@@ -198,7 +199,7 @@ class Learning(Gating):
                     )
 
     def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
-        """Return the table `gates_of_run`: the course of learning, and the end, with the heads that exist."""
+        """Return the table `gates_of_run`: the course of learning and the final step, with existing heads."""
         course = [*self.course, (step, self._scores())]
         return pd.concat(recorded(self.sets, at, self._final(scores), exists) for at, scores in course)
 
@@ -228,7 +229,7 @@ def close(run: Trainer, kept: np.ndarray) -> None:
 
 
 def recorded(sets: Sets, step: int, final: list[FinalGates], exists: np.ndarray) -> pd.DataFrame:
-    """Return rows of the table `gates_of_run` of all sets after a step; `exists` is bool (layers, heads)."""
+    """Return the rows of the table `gates_of_run` after a step; `exists` is bool (layers, heads)."""
     frames = []
     for task, gates in zip(sets.names, final, strict=True):
         layer, head = np.nonzero(exists)
@@ -243,7 +244,7 @@ def recorded(sets: Sets, step: int, final: list[FinalGates], exists: np.ndarray)
 
 
 def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
-    """Return the heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
+    """Return the heads that are finally kept in a table `gates_of_run`, bool (sets, layers, heads)."""
     last = gates[gates["step"] == gates["step"].max()]
     per_set = [last if name is None else last[last["task"] == name] for name in sets.names]
     return np.stack([as_array(rows.set_index(["layer", "head"])["kept"]) == 1 for rows in per_set])

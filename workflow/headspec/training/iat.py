@@ -38,7 +38,7 @@ CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "e
 
 @dataclass(frozen=True)
 class Restriction(ABC):
-    """What batches may update after the branch; `RESTRICTION` of a module of variants is a subclass.
+    """What batches may update after the branch; a variant's module defines a subclass as `RESTRICTION`.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Restriction(ABC):
 
     @abstractmethod
     def applied(self, run: Trainer) -> AbstractContextManager[None]:
-        """Train `run` under the restriction inside the context; on exit the model is an ordinary one."""
+        """Train `run` under the restriction inside the context; the model is an ordinary one on exit."""
 
 
 def owned_heads(
@@ -103,9 +103,9 @@ def owned_heads(
 
 
 def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Divide heads evenly, bool (layers, heads) for each task, by importances (layers, heads).
+    """Divide heads evenly among tasks, bool (layers, heads) each, by importances (layers, heads).
 
-    Tasks take turns to choose what matters most to them; the rest has no owner.
+    Tasks take turns to choose the head that matters most to them; remaining heads have no owner.
     """
     left = existing(next(iter(importances.values())))
     owned = {task: np.zeros_like(left) for task in importances}
@@ -118,7 +118,7 @@ def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def all_own_every_head(heads: dict[str, np.ndarray], exists: np.ndarray) -> bool:
-    """Return whether every task owns every existing head, bool (layers, heads), which is plain training."""
+    """Return whether every task owns all heads in `exists`, bool (layers, heads): plain training."""
     return all((mask == exists).all() for mask in heads.values())
 
 
@@ -150,7 +150,7 @@ class End:
 def branch(
     model: MultiTask, setup: Setup, delta: float, state: dict[str, Any], checkpoint: Checkpoint
 ) -> dict[str, Any]:
-    """Continue plain training from `state` to the point where its last `delta` begins, and return its state.
+    """Continue plain training from `state` to the point where its last `delta` begins; return its state.
 
     `delta` is the fraction of steps after the branch, `state` a `Trainer.state` of an earlier step. Raises
     ConfigError if `delta` is less than one step, ValueError if `state` is from a later step.
@@ -175,12 +175,11 @@ def retrain(
     state: dict[str, Any],
     checkpoint: Checkpoint,
 ) -> pd.DataFrame:
-    """Continue training from `state` to its end, under a restriction of what is trained.
+    """Continue training from `state` to its end, under a restriction.
 
     Batches, their order, moments and, except with an `End`, learning rates and dropout masks are as in plain
     training. Returns the table `training`, including the steps before the branch. `restriction` is from a
-    module of `headspec.training.variants`, or an `End`; `state` is from `branch`, or one that `loop.train`
-    kept.
+    module of `headspec.training.variants`, or an `End`; `state` is from `branch` or `loop.train`.
     """
     with trainer(model, setup) as run:
         run.restore(state)

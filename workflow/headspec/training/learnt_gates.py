@@ -6,8 +6,8 @@ uniform noise in (0, 1) goes through a sigmoid that is stretched beyond 0 and 1 
 
 Subsets of exactly K heads are a differentiable function of scores (Li, Cotterell and Sachan 2021). Gumbel
 noise on the scores makes the K largest a random subset without replacement. The paper relaxes it by K
-successive softmaxes (Xie and Ermon 2019), which take a group of heads several times if it lies far above the
-others: gates reach several times 1. A projection, which replaces them here, keeps gates from 0 to 1.
+successive softmaxes (Xie and Ermon 2019), which may select heads far above the others several times, with
+gates of several times 1. The projection used here instead keeps gates between 0 and 1.
 """
 
 import math
@@ -24,7 +24,7 @@ from headspec.head_arrays import spread
 from headspec.heads.ranking import top_heads
 from headspec.registry import require
 
-#: temperature, and the ends to which the sigmoid is stretched
+#: temperature, and the limits to which the sigmoid is stretched
 BETA, GAMMA, ZETA = 0.33, -0.1, 1.1
 #: initial score of an open gate: without noise the gate is 1, and P(open) is .98
 OPEN = 3.0
@@ -53,10 +53,10 @@ def open_probability(score: torch.Tensor) -> torch.Tensor:
 
 
 def relaxed_subset(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Return gates from 0 to 1 that sum to `k`: alike at a high temperature, `k` of them near 1 at a low one.
+    """Return gates in [0, 1] that sum to `k`: equal at a high temperature, `k` of them near 1 at a low one.
 
-    They are the projection, by entropy, of scores / temperature onto the capped simplex: sigmoids with a
-    common threshold. `scores` are (n,) and include the noise.
+    They are the entropic projection of scores / temperature onto the capped simplex: sigmoids with a common
+    threshold. `scores` are (n,) and include the noise.
     """
     if k in (0, len(scores)):
         return torch.full_like(scores, k / len(scores)) + 0 * scores
@@ -86,12 +86,12 @@ def gumbel(uniform: torch.Tensor) -> torch.Tensor:
     return -torch.log(-torch.log(uniform))
 
 
-#: fraction of learning during which the number of heads falls to its target
+#: fraction of learning during which the number of heads decreases to its target
 FALLING = 0.5
-#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and at the end,
-#: where all but a few are open or closed
+#: temperatures of subsets at the start, where gates are nearly equal (as in Li et al. 2021), and at the end,
+#: where almost all are open or closed
 WARM, COLD = 1000.0, 0.01
-#: rho of `L0Target`, and the fraction of rho g by which the multiplier climbs
+#: rho of `L0Target`, and the fraction of rho g by which the multiplier increases
 RHO, CLIMB = 0.3, 0.03
 
 
@@ -102,8 +102,8 @@ class FinalGates(NamedTuple):
     ----------
     kept : bool (layers, heads), False where there is no head
     gate : (layers, heads), from 0 to 1
-    probability : P(gate > 0), (layers, heads); None for gates that have none
-    scores : (layers, heads), heads with the largest are kept first; None for gates that learn none
+    probability : P(gate > 0), (layers, heads); None for gates without probabilities
+    scores : (layers, heads), heads with the largest are kept first; None for gates that are not learnt
     """
 
     kept: np.ndarray
@@ -115,8 +115,8 @@ class FinalGates(NamedTuple):
 class LearntGates(Protocol):
     """One gate for each head.
 
-    Heads with the largest `scores`, (layers, heads), are kept; `target` is the number of open heads that the
-    cost drives the gates to, if any.
+    Heads with the largest `scores`, (layers, heads), are kept; `target` is the number of open heads, if any,
+    that the cost steers towards.
     """
 
     scores: nn.Parameter
@@ -125,14 +125,14 @@ class LearntGates(Protocol):
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         """Return the gates of one step, (layers, heads).
 
-        `progress` is the fraction of learning that is done, `uniform` noise in (0, 1) of the same shape.
+        `progress` is the completed fraction of learning, `uniform` noise in (0, 1) of the same shape.
         """
 
     def cost(self, progress: float) -> torch.Tensor:
         """Return the scalar added to the loss of a batch."""
 
     def final(self, scores: np.ndarray, count: int | None) -> FinalGates:
-        """Return gates without noise for `scores`, (layers, heads); with `count` None, keep open ones."""
+        """Return gates without noise for `scores`, (layers, heads); without `count`, keep the open ones."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -167,10 +167,10 @@ class L0(nn.Module):
 class L0Target(L0):
     """Hard Concrete gates whose expected number is driven to `count` by an augmented Lagrangian.
 
-    With g the expected number of open heads above the target, which falls linearly from all heads over the
-    first half of learning, the cost is lambda g + rho g^2 / 2. The multiplier lambda climbs by a fraction of
-    rho g in every step of the second half. In Wang et al. (2020) and Xia et al. (2022) both multipliers
-    climb all the time, which in a few hundred steps drives the gates far past the target.
+    With g the excess of the expected number of open heads over the target, which decreases linearly from all
+    heads over the first half of learning, the cost is lambda g + rho g^2 / 2. The multiplier lambda increases
+    by a fraction of rho g in every step of the second half. In Wang et al. (2020) and Xia et al. (2022) both
+    multipliers increase throughout, which overshoots the target by far within a few hundred steps.
     """
 
     multiplier: torch.Tensor
@@ -192,9 +192,9 @@ class L0Target(L0):
 class Subset(nn.Module):
     """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
 
-    The number falls linearly from all heads over the first half of learning, the temperature geometrically
-    over all of it, so that gates stay alike while their number falls and become `count` open ones in the
-    second half. With `hard`, gates are 0 and 1 in training too, with the straight-through gradient.
+    The number decreases linearly from all heads over the first half of learning, the temperature
+    geometrically over all of it, so that gates stay nearly equal in the first half, and `count` of them open
+    in the second. With `hard`, gates are 0 or 1 in training too, with the straight-through gradient.
     """
 
     def __init__(self, shape: tuple[int, ...], count: int, hard: bool = False) -> None:
@@ -218,7 +218,7 @@ class Subset(nn.Module):
 
 
 class Partial:
-    """Gates of all heads, which learn for the `free` heads and stay open for the `fixed` ones.
+    """Gates of all heads, learnt for the `free` heads and open for the `fixed` ones.
 
     `gates` are of the free heads, (free,); both masks are bool (layers, heads), and no other heads exist.
     """
@@ -256,7 +256,7 @@ class Partial:
 
 
 def learnt_gates(gates: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
-    """Return learnt gates, all open.
+    """Return gates to be learnt, all open.
 
     `gates` is "l0", "l0-target", "subset" or "subset-hard"; `shape` layers and heads, or a number of heads;
     `count` the heads to keep (not used by `l0`). Only `l0` uses `penalty`.

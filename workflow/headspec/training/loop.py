@@ -41,22 +41,22 @@ learning_rate: of the step
 examples_per_second: speed at that time; empty for steps of the run that IAT continues
 memory_mb: peak so far, of the GPU or the process; empty for these steps, too
 """
-#: columns before those that are measured, and differ between equal runs
+#: number of columns before those that are measured, and so differ between equal runs
 MEASURED = 5
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run trains on, and how.
+    """The data and settings of a run.
 
     Attributes
     ----------
     examples : task: its examples
     seed : determines the order of batches, and dropout
-    microbatches : number of parts in which a batch goes through the encoder, to save memory; the step is the
-        same. It grows when memory runs out.
+    microbatches : number of parts in which a batch passes through the encoder, to save memory; the step is
+        the same. It grows when memory runs out.
     features : task: (n, hidden) float32, text vectors of the frozen encoder, on which only the classifiers
-        are trained; states of words are computed each time. None to train the encoder too
+        are trained; states of words are recomputed each time. None to train the encoder, too
     """
 
     examples: dict[str, Examples]
@@ -71,11 +71,11 @@ class Gating:
     """Gates on the heads while a run trains."""
 
     def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
-        """Set the gates of step `number`, (layers, heads), and return those that get gradients."""
+        """Set the gates of step `number`, (layers, heads); return those that need gradients."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Update the gates by the gradients that the backward pass has left in them, if any."""
+        """Update the gates by the gradients, if any, of the backward pass."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -85,7 +85,7 @@ class Gating:
 
 
 class Trainer:
-    """A training run that can be saved and restored between two steps.
+    """A training run that can be saved and restored between steps.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Trainer:
     history : a row of the table `training` for every step done
     rate_key : config key of the peak learning rate
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
-    gating : gates on the heads, if wanted
-    sync_interval : seconds between reads of the losses, which interrupt a GPU
+    gating : gates on the heads, if any
+    sync_interval : seconds between reads of the losses, which stall a GPU
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Trainer:
         self._require_finite(checkpoint)
 
     def _record_steps(self, progress: Progress, checkpoint: Checkpoint) -> None:
-        """Move the pending steps into the history; here the processor waits for the device."""
+        """Move the pending steps into the history, waiting for the device."""
         values = torch.stack([loss_and_norm for _, loss_and_norm in self.pending]).tolist()
         steps = self.steps[len(self.history) : len(self.history) + len(values)]
         if diverging := divergence(values):
@@ -167,7 +167,7 @@ class Trainer:
         progress.advance(n, f"loss {values[-1][0]:.3f}")
 
     def _require_finite(self, checkpoint: Checkpoint) -> None:
-        """Raise NumericalError if a weight is not finite, before it is saved."""
+        """Raise NumericalError if a weight is not finite, before weights are saved."""
         bad = [name for name, weight in self.model.named_parameters() if not weight.isfinite().all()]
         if bad:
             what = f"the loss is finite, but {len(bad)} of the model's tensors are not, such as '{bad[0]}'"
@@ -200,9 +200,9 @@ class Trainer:
         return loss
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the remaining steps depend on, without weights that are not trained.
+        """Return everything that the remaining steps depend on, except weights that are not trained.
 
-        It has no measured times, so that equal runs have equal states.
+        It contains no measured times, so that equal runs have equal states.
         """
         still = {name for name, weight in self.model.named_parameters() if not weight.requires_grad}
         learnt = {name: value for name, value in self.model.state_dict().items() if name not in still}
@@ -219,7 +219,7 @@ class Trainer:
         self.updates.load_state_dict(state["updates"])
         if self.gating:
             self.gating.load_state_dict(state["gating"])
-        unknown = [(float("nan"),) * 2] * len(state["history"])  # in another job
+        unknown = [(float("nan"),) * 2] * len(state["history"])  # measured in another job
         measured = state.get("measured", unknown)
         self.history = [(*row, *also) for row, also in zip(state["history"], measured, strict=True)]
         set_random_state(state)
@@ -232,9 +232,9 @@ class Trainer:
 
 @contextmanager
 def trainer(model: MultiTask, setup: Setup) -> Iterator[Trainer]:
-    """Yield a run before its first step: AdamW, gradient clipping, each batch from one task.
+    """Yield a run before its first step: AdamW, gradient clipping, and batches of one task each.
 
-    If the model's encoder has adapters, its other weights stay fixed.
+    If the model's encoder has adapters, its other weights are frozen.
     """
     examples, settings = setup.examples, setup.settings
     rng = np.random.default_rng(derive(setup.seed, "schedule"))
@@ -260,8 +260,8 @@ def train(
 
     Parameters
     ----------
-    trunk : where to keep the state from which other runs branch off
-    reserve : fraction of the steps that come after that state
+    trunk : where to save the state from which other runs branch off
+    reserve : fraction of the steps after that state
     """
     with trainer(model, setup) as run:
         point = branch_point(len(run.steps), reserve)

@@ -2,7 +2,7 @@
 
 The processes hold the same weights and take the same steps. Before a step, the losses and gradients of their
 shares are summed, so that optimizers and restrictions see the whole batch. The job's own process only waits:
-when another one fails, it ends the rest and raises the error.
+if another one fails, it stops the rest and raises the error.
 """
 
 import logging
@@ -32,11 +32,11 @@ T = TypeVar("T")
 def on_gpus(
     gpus: int, folder: Path, work: Callable[Concatenate[MultiTask, P], T]
 ) -> Callable[Concatenate[MultiTask, P], T]:
-    """Return `work` itself for one GPU, for several a function that has a process on each do it.
+    """Return `work` itself for one GPU; for several, a function that runs it in a process on each.
 
     `work` is a function of a module, such as `headspec.training.loop.train`, and trains the model, its first
-    argument, in place. The processes leave files for each other in `folder` for a moment. The function raises
-    the HeadspecError of the first process that failed; any other failure raises ProcessRaisedException or
+    argument, in place. The processes exchange temporary files in `folder`. The function raises the
+    HeadspecError of the first process that failed; any other failure raises ProcessRaisedException or
     ProcessExitedException of torch.multiprocessing.
     """
     return work if gpus < 2 else partial(_run, gpus, folder, work)
@@ -73,7 +73,7 @@ def _run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *arg
 
 @contextmanager
 def _nothing_to_import() -> Iterator[None]:
-    """Keep new processes from running the job's script, which `multiprocessing` takes for a module."""
+    """Keep new processes from running the job's script, which `multiprocessing` would import as a module."""
     script = vars(sys.modules["__main__"])
     path = script.pop("__file__", None)
     yield
@@ -86,7 +86,7 @@ def _process(
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # sent when the job dies; it also ends a wait for the GPU
     parent = multiprocessing.parent_process()
-    if parent is None or not parent.is_alive():  # it died before this took effect
+    if parent is None or not parent.is_alive():  # it died before the line above took effect
         sys.exit(1)
     level = logging.INFO if rank == 0 else logging.WARNING
     logging.basicConfig(level=level, handlers=[QueueHandler(records)], format="%(message)s", force=True)
@@ -106,7 +106,7 @@ def _process(
 
 
 def is_first() -> bool:
-    """Return whether this process writes the checkpoints, among those that train together."""
+    """Return whether this process, of those that train together, writes the checkpoints."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
@@ -123,9 +123,9 @@ def share(size: int) -> slice:
 
 
 def add_up(values: Sequence[torch.Tensor], size: int) -> None:
-    """Replace `values` of this process's share of a batch of `size` examples by sums over the whole batch.
+    """Replace `values`, sums over this process's share of a batch, by sums over all `size` examples.
 
-    They are sums over examples, of the same number and shapes in every process.
+    Number and shapes of the values are the same in every process.
     """
     if not dist.is_initialized():
         return

@@ -1,4 +1,4 @@
-"""Training of pruned runs: every pruning method ends with its number of heads after equally many steps."""
+"""Training of pruned runs: all pruning methods reach their number of heads after equally many steps."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from headspec.training.schedule import branch_point, epoch_steps
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
-    """Return how many heads stay open if `fraction` of `heads` does, with all `fixed` others."""
+    """Return how many heads stay open: `fraction` of `heads`, and all `fixed` others."""
     return fixed + heads - prune_count(1 - fraction, heads)
 
 
 def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
-    """Return the layers whose heads never close, bool (layers,): those of a kind not in `kinds`, if given."""
+    """Return the layers that keep all heads, bool (layers,): those of a kind not in `kinds`, if given."""
     return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
 
 
@@ -85,8 +85,9 @@ def kept_by_plugin(
 ) -> np.ndarray:
     """Return `count` heads of each set chosen by a plugin, bool (sets, layers, heads).
 
-    `function` names its function (`headspec.plugins.pruning_method`), which gets the heads that can close.
-    Layers in `fixed`, bool (layers,), keep all. Raises ConfigError if it does not return that many heads.
+    `function` names its function (`headspec.plugins.pruning_method`), which receives the heads that can
+    close. Layers in `fixed`, bool (layers,), keep all heads. Raises ConfigError if it returns another number
+    of heads.
     """
     choose, kept = plugins.function(function), []
     for i in range(len(sets.names)):
@@ -112,7 +113,7 @@ def learning_steps(
 ) -> tuple[int, int]:
     """Return the epochs of a run, and the number of steps in which gates learn or heads close.
 
-    A run that does not start from the trained weights also takes the steps of their training.
+    A run that does not start from trained weights also includes the steps of training them.
     """
     before = 0 if start == "trained" else training.epochs
     per_epoch = epoch_steps(examples, training.batch_size)
@@ -122,14 +123,15 @@ def learning_steps(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run with gates keeps, and how it learns that.
+    """Which heads a run with gates keeps, and how it learns which.
 
     Attributes
     ----------
     samples : training examples per task for importance
     exists : bool (layers, heads), the heads of the model
     fixed : bool (layers,), layers that keep all heads
-    count : heads that each set keeps, including fixed ones; None to keep those that the method leaves open
+    count : number of heads that each set keeps, including fixed ones; None to keep what the method leaves
+        open
     learning : number of steps in which gates learn or heads close
     seed : seed of the run
     """
@@ -194,7 +196,7 @@ class Plan:
 def starting_model(
     job: ModelStage, method: PruningMethod, classes: Mapping[str, Classes], encoder_learns: bool
 ) -> MultiTask:
-    """Return the model that a pruning method starts from: trained, or with untrained classifiers."""
+    """Return the initial model of a pruning method: trained, or with untrained classifiers."""
     require("start", method.start, ("trained", "pretrained", "fresh"))
     if method.start == "trained":
         model = job.trained()
@@ -211,7 +213,7 @@ def starting_model(
 def prepared(
     job: ModelStage, paths: Sequence[str], gates: Gates, training: Training
 ) -> tuple[MultiTask, Setup, Plan]:
-    """Return the model of a job that trains with gates, its set-up, and what it keeps.
+    """Return the model of a job that trains with gates, its set-up and its plan.
 
     `paths` are the tables of training tokens, `training` the settings of the run before.
     """
@@ -232,7 +234,7 @@ def prepared(
 
 @contextmanager
 def _gated(model: MultiTask, setup: Setup, gating: Fixed | Learning) -> Iterator[Trainer]:
-    """Yield a run with gates before its first step; an encoder without gradients stays without them."""
+    """Yield a run with gates before its first step; an encoder without gradients stays frozen."""
     learns = next(model.encoder.parameters()).requires_grad
     with trainer(model, replace(setup, seed=derive(setup.seed, "gates"))) as run:
         model.encoder.requires_grad_(learns)
@@ -241,7 +243,7 @@ def _gated(model: MultiTask, setup: Setup, gating: Fixed | Learning) -> Iterator
 
 
 def learn(model: MultiTask, setup: Setup, gating: Learning, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Train while gates learn, and return the state from which `finish` continues."""
+    """Train while gates learn; return the state from which `finish` continues."""
     with _gated(model, setup, gating) as run:
         if interrupted := checkpoint.load():
             run.restore(interrupted)
@@ -256,7 +258,7 @@ def finish(
     state: dict[str, Any] | None,
     checkpoint: Checkpoint,
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Train to the end, from the model as it is or from the `state` that `learn` returned.
+    """Train to the end, from the present model or from the `state` that `learn` returned.
 
     Returns the heads kept, bool (sets, layers, heads), and the table `gates_of_run`.
     """

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:
     """Return one epoch of shuffled batches of `size` rows of similar length, given `lengths` (examples,).
 
-    Rows are shuffled, sorted by length within pools of `pool` batches, and cut into batches, which
-    are shuffled. Each row occurs once, padding is short, and batches differ between epochs.
+    Rows are shuffled, sorted by length within pools of `pool` batches, and cut into batches, which are
+    shuffled in turn. Each row occurs once, there is little padding, and batches differ between epochs.
     """
     order = rng.permutation(len(lengths))
     batches = []

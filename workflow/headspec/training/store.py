@@ -1,7 +1,7 @@
-"""A store of trained runs by content: trainings that several studies share are done once.
+"""A content-addressed store of trained runs, so that runs that several studies share are trained once.
 
 An entry is a folder, named by the SHA-256 of everything that its training depended on (`identity`), with
-hard links to the files of the run that trained it. They must not be changed in place.
+hard links to the files of the run that trained it. These must not be changed in place.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from headspec.models.stage import ModelStage
     from headspec.training.checkpoint import Checkpoint
 
-VARIABLE = "HEADSPEC_STORE"  # its folder; if unset, nothing is shared
+VARIABLE = "HEADSPEC_STORE"  # environment variable: its folder; if unset, nothing is shared
 IDENTITY = "identity.json"
 
 
 def check() -> Path | None:
-    """Return the folder of the store, None without one; MissingError if it does not exist."""
+    """Return the folder of the store, or None if unset; MissingError if it does not exist."""
     if not (named := os.environ.get(VARIABLE)):
         return None
     path = Path(named).expanduser().resolve()
@@ -48,8 +48,7 @@ def check() -> Path | None:
 def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> dict[str, Any]:
     """Return everything that determines the bytes of a trained model, as plain values.
 
-    `model` is before its first step, `paths` are the training tables in order; `settings` include hashes of
-    code.
+    `model` is untrained, `paths` are the training tables in order; `settings` include hashes of code.
     """
     import torch
 
@@ -72,7 +71,7 @@ def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings
 
 
 def _weights(model: MultiTask) -> str:
-    """Return the SHA-256 of names, types, shapes and values of a model's tensors."""
+    """Return the SHA-256 of the names, dtypes, shapes and values of a model's tensors."""
     digest = sha256()
     for name, value in model.state_dict().items():
         array = value.detach().cpu().numpy()
@@ -96,9 +95,9 @@ def entry(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: A
 
 
 class Entry:
-    """The place in the store for the result of a training with this `identity`.
+    """The place in the store of the run with this `identity`.
 
-    The folder `path` exists once a run has been trained; it is None without a store.
+    The folder `path` exists once the run has been trained; it is None without a store.
     """
 
     def __init__(self, store: Path | None, identity: dict[str, Any], job: Any | None = None) -> None:
@@ -109,8 +108,8 @@ class Entry:
     def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
         """Fill the folder of a run and return its history; None if it has to be trained.
 
-        An entry that is damaged, or of another training, is removed. `trunk` keeps the state from which other
-        runs branch off, if wanted. Files that have the record of a job get the one of this job.
+        An entry that is damaged, or of another run, is removed. `trunk`, if given, receives the state from
+        which other runs branch off. In files with the record of a job, this job's replaces it.
         """
         from headspec.models.saved import adopt
         from headspec.training import checkpoint
@@ -131,12 +130,12 @@ class Entry:
         return history
 
     def _require_identity(self, path: Path) -> None:
-        """Raise DataError unless the file says that the entry is of this training; folders can be renamed."""
+        """Raise DataError if the file names another identity; folders can be renamed."""
         if path.read_text(errors="replace") != self.text:
             raise DataError(f"{path}: of another training than the name of its folder says")
 
     def put(self, paths: Iterable[str]) -> None:
-        """Enter the files of the finished run; if that fails, the run stays as it is."""
+        """Store the files of the finished run; if that fails, the run itself is unaffected."""
         if self.path is None or self.path.is_dir():
             return
         filling = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
@@ -147,7 +146,7 @@ class Entry:
                 files.link(path, filling / path.name)
             filling.rename(self.path)
         except OSError as error:
-            if not self.path.is_dir():  # another job may just have entered it
+            if not self.path.is_dir():  # another job may just have stored it
                 log.warning("the run is finished, but not in the store: %s", error)
         finally:
             shutil.rmtree(filling, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What of a model is trained: adapters instead of its weights, the part of its vocabulary that occurs."""
+"""What of a model is trained: adapters instead of weights, and only embeddings of words that occur."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def can_be_compact(model: MultiTask) -> bool:
     """Return whether training leaves the embeddings of words that occur in no example unchanged.
 
-    It does not in models that predict words; and adapters belong to embeddings as they are.
+    False for models that predict words, and with adapters, which belong to the full embedding.
     """
     predicts = any(head.whole_vocabulary for head in model.task_heads)
     return not (predicts or model.encoder.config.is_encoder_decoder or adapters(model.encoder))
@@ -36,7 +36,7 @@ def can_be_compact(model: MultiTask) -> bool:
 
 @contextmanager
 def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
-    """Reduce the word embedding to the rows that `examples` use; yield the examples, renumbered.
+    """Reduce the word embedding to the rows that `examples` use; yield the renumbered examples.
 
     This is exact without weight decay: AdamW does not change rows without gradients. The first rows, of
     special tokens, keep their numbers. On exit the trained rows are copied back into the full embedding.
@@ -63,7 +63,7 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
     from transformers.pytorch_utils import Conv1D  # slow to import
 
     require("layers with adapters", layers, ("all", "attention"))
-    # modules whose names have the number of a layer
+    # modules whose names contain the number of a layer
     blocks = {name: module for name, module in encoder.named_modules() if re.search(r"(^|\.)\d+\.", name)}
     attention = {name: module for name, module in blocks.items() if re.search("att", name, re.IGNORECASE)}
     for name, module in attention.items():
@@ -87,7 +87,7 @@ def size(encoder: PreTrainedModel, rank: int, layers: str) -> int:
 
 
 def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> LoraModel:
-    """Add adapters to the layers `names`; all other parameters lose their gradients.
+    """Add adapters to the layers `names`, and freeze all other parameters.
 
     Their scale is 1 (``lora_alpha`` equals the rank), as if W itself learnt B A. There is no dropout; B is
     initially zero, and `seed` determines the initial A.
@@ -108,9 +108,9 @@ def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> 
 
 
 def adapt(encoder: PreTrainedModel, rank: int, layers: str, seed: int, device: Device) -> None:
-    """Add adapters to the encoder, whose other weights stay fixed.
+    """Add adapters to the encoder, and freeze its other weights.
 
-    Where autocast multiplies in bfloat16, these are stored in bfloat16: the same numbers in half the memory.
+    Where autocast multiplies in bfloat16, these are stored in bfloat16: the same results in half the memory.
     """
     insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))
     for module in encoder.modules():

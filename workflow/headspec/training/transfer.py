@@ -39,7 +39,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
 
 @dataclass(frozen=True)
 class Target:
-    """The unseen task: tables 'tokens' (`train`, `validation`), table 'draws', and names of metrics."""
+    """The unseen task: its tables 'tokens' (`train`, `validation`) and 'draws', and names of metrics."""
 
     task: str
     train: pd.DataFrame
@@ -49,7 +49,7 @@ class Target:
 
     @functools.cached_property
     def drawn(self) -> pd.DataFrame:
-        """Return the training examples of any draw, each once, with their numbers as index."""
+        """Return the training examples of all draws, each once, with their numbers as index."""
         return self.train.set_index("example", drop=False).loc[np.unique(self.draws["example"])]
 
     def examples(self, draw: int, samples: int) -> pd.DataFrame:
@@ -59,7 +59,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How the task is learnt; `training` has the settings that are shared with the section `training`."""
+    """How the task is learnt; `training` has the settings from the section `training`."""
 
     settings: Transfer
     training: Training
@@ -67,7 +67,7 @@ class Fitting:
     device: Device
 
     def fits(self) -> list[tuple[str, int, int]]:
-        """Return tuning, number of samples and draw of every fit."""
+        """Return the tuning, number of samples and draw of every fit."""
         order = sorted(self.settings.tuning, reverse=True)  # linear first, while the encoder is unchanged
         return list(itertools.product(order, self.settings.samples, range(self.settings.draws)))
 
@@ -77,10 +77,10 @@ def transfer(
 ) -> pd.DataFrame:
     """Return the table 'transferred': scores on the validation set after every fit.
 
-    Every fit starts from the same encoder, bit by bit. In full fine-tuning, seed and draw determine the
+    Every fit starts from bitwise the same encoder. In full fine-tuning, seed and draw determine the
     classifier's initial weights and, with the number of samples, batches and dropout. The linear classifier
-    has no randomness. The model's only classifier, for the target, is replaced; `checkpoint` keeps the scores
-    so far, from which an interrupted job continues.
+    has no randomness. The model's only classifier, for the target, is replaced; `checkpoint` stores the
+    scores so far, from which an interrupted job continues.
     """
     task, seed, device = target.task, fitting.seed, fitting.device
     model.to(device.name)
@@ -121,7 +121,7 @@ def transfer(
 def linear_predictor(
     model: MultiTask, target: Target, fitting: Fitting
 ) -> Callable[[pd.DataFrame], np.ndarray]:
-    """Return a function that fits a probe to the encoder's present vectors and predicts, (validation,)."""
+    """Return a function that fits a probe to the encoder's current vectors and predicts, (validation,)."""
     train, test = (
         vectors(model, target.task, examples, np.arange(len(examples)), fitting.device).astype(float)
         for examples in (Examples(target.drawn), Examples(target.validation))
@@ -140,7 +140,7 @@ def probed(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: f
 
     The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the weights,
     without the intercept. Vectors are centred and scaled to a mean variance of 1 over dimensions, so that the
-    penalty means the same for every encoder. For `scores`, the loss is half the squared error.
+    penalty has the same effect for every encoder. For `scores`, the loss is half the squared error.
     """
     from sklearn.linear_model import LogisticRegression, Ridge  # slow to import, and only needed here
 
@@ -152,7 +152,7 @@ def probed(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: f
 
 
 def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, microbatches: int) -> int:
-    """Fine-tune encoder and classifier on a few examples; return the microbatches that the last batch needed.
+    """Fine-tune encoder and classifier on a few examples; return the microbatches of the last batch.
 
     Raises NumericalError if a loss or the norm of a gradient is not finite.
     """
@@ -185,7 +185,7 @@ def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, micr
 
 
 def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield `steps` batches of min(n, `size`) of n rows; how often rows occur differs by at most one."""
+    """Yield `steps` batches of min(n, `size`) of n rows; the counts of rows differ by at most one."""
     size = min(n, size)
     passes = -(-steps * size // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(passes)])

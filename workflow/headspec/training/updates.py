@@ -1,7 +1,7 @@
-"""Optimizer steps, and gradients of batches that do not fit into memory or are shared by several GPUs.
+"""Optimizer steps, and gradients of batches that are split to fit memory or across GPUs.
 
-These equal those of the whole batch up to rounding, except with dropout inside fused attention on a GPU,
-where the masks differ.
+The gradients equal those of the whole batch up to rounding, except with dropout inside fused attention on a
+GPU, where the masks differ.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from headspec.training import parallel
 
 
 class DropoutOfTheWhole(TorchFunctionMode):
-    """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
+    """Mode in which part of a batch gets its rows of the whole batch's dropout masks.
 
     Dropout draws for the `whole` batch, as without microbatches, and keeps the rows `part`. Fused attention
-    draws its masks internally: each part gets other random numbers, or all would have the same masks.
+    draws its masks internally: each part gets different random numbers, or all would have the same masks.
     """
 
     def __init__(self, part: slice, whole: int) -> None:
@@ -56,7 +56,7 @@ class DropoutOfTheWhole(TorchFunctionMode):
 
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
-        """Use random numbers that no other part or call uses, and restore the state afterwards."""
+        """Use random numbers that no other part or call uses; restore the state afterwards."""
         before = random_state()
         states = b"".join(state.numpy().tobytes() for state in before.values())
         self.fused += 1
@@ -74,10 +74,10 @@ def backward(
 ) -> tuple[torch.Tensor, int]:
     """Compute the gradients of a batch's mean loss in `microbatches`, or in more if memory runs out.
 
-    Microbatches of at least two examples go through the model one after another; only one's activations are
-    in memory at a time. Processes that train together each compute a share of the batch. `losses` returns
-    each example's loss, (examples,), for a batch or a part; `parameters` get gradients, and have none yet.
-    Returns the mean loss, a scalar, and the number of microbatches used.
+    Microbatches of at least two examples pass through the model one after another, so that memory holds the
+    activations of only one at a time. Processes that train together each compute a share of the batch.
+    `losses` returns each example's loss, (examples,), for a batch or a part; `parameters` receive gradients,
+    and must have none yet. Returns the mean loss, a scalar, and the number of microbatches used.
     """
     before = random_state()
     size = len(batch.rows)
@@ -101,7 +101,7 @@ def backward(
 def _in_microbatches(
     losses: Callable[[Batch], torch.Tensor], batch: Batch, rows: slice, microbatches: int, device: Device
 ) -> torch.Tensor:
-    """Return the summed losses of `rows` by the whole batch's size, a scalar, and leave its gradients."""
+    """Return the summed losses of `rows` / the size of the whole batch, a scalar, and add its gradients."""
     size, n = len(batch.rows), rows.stop - rows.start
     microbatches = max(1, min(microbatches, n // 2))
     if n == size and microbatches == 1:
@@ -143,10 +143,10 @@ def set_random_state(state: dict[str, torch.Tensor]) -> None:
 
 
 class UpdateRule(Protocol):
-    """How the gradients of a step move the weights."""
+    """How the gradients of a step update the weights."""
 
     def step(self, task: str, rate: float) -> torch.Tensor:
-        """Apply and clear the gradients of a batch of `task`, and return their norm, a scalar."""
+        """Apply and clear the gradients of a batch of `task`; return their norm, a scalar."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -193,7 +193,7 @@ class Updates:
         return norm
 
     def apply(self, rate: float) -> None:
-        """Apply and clear the present gradients."""
+        """Apply and clear the current gradients."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["multiple"]
         self.optimizer.step()

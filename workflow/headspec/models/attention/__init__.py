@@ -1,1 +1,1 @@
-"""Where models of transformers compute attention, found and verified by small passes."""
+"""Where models of transformers compute attention, found and verified by small forward passes."""

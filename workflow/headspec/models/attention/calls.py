@@ -1,4 +1,4 @@
-"""The calls of attention, and of linear layers that may be W_O, in a forward pass."""
+"""Calls of attention, and of linear layers that may be W_O, in a forward pass."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from headspec.models.attention.projections import Zeros, is_linear
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: the outermost module of attention in the name of a layer inside it: "encoder.layer.0.attention" in
-#: "encoder.layer.0.attention.output.dense", and "attentions.0" in "attentions.0.out_lin"
+#: the outermost attention module in the name of a layer inside it: "encoder.layer.0.attention" in
+#: "encoder.layer.0.attention.output.dense", "attentions.0" in "attentions.0.out_lin"
 OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
-#: the number of heads that `remove_heads` leaves in such a module, whose code may keep the old one
+#: attribute for the number of heads that `remove_heads` leaves in such a module, whose code may keep the old
+#: one
 KEPT = "kept_heads"
-#: names of the number of heads in such a module, or one inside it
+#: names of attributes for the number of heads in such a module, or one inside it
 HEADS = (KEPT, "num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
 #: arguments of cross-attention for the states of the other stack
 OTHER_STATES = ("key_value_states", "encoder_hidden_states")
@@ -45,7 +46,7 @@ class Call:
 def calls_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Call]:
     """Return the calls of attention and of linear layers in a forward pass, in order.
 
-    Layers inside a linear layer, such as those of an adapter, are a part of it.
+    Layers inside a linear layer, such as those of an adapter, count as part of it.
     """
     calls: list[Call] = []
     crossing: set[nn.Module] = set()
@@ -95,7 +96,7 @@ def following(calls: list[Call], width: int) -> nn.Module | None:
 def own_attention(
     model: PreTrainedModel, calls: list[Call], names: Mapping[nn.Module, str]
 ) -> Iterator[tuple[str, nn.Module, list[int], int]]:
-    """Yield modules that compute attention themselves: name, module, numbers of its calls, W_O; heads."""
+    """Yield modules that compute attention themselves: name, module, indices of W_O's calls, and heads."""
     matches = [OWN_ATTENTION.match(names[call.module]) for call in calls]
     inside = [match and match[0] for match in matches]
     for name, group in itertools.groupby(range(len(calls)), lambda number: inside[number]):

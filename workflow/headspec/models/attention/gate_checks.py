@@ -1,6 +1,6 @@
-"""Proof, at loading, that gates act on the heads of a model.
+"""Checks, at loading, that gates act on the heads of a model.
 
-The first and the last attention of each kind are checked, in as few passes as tell each of them.
+The first and the last attention of each kind are checked, in as few passes as can tell them apart.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ def check(gates: HeadGates, output: Any = None) -> None:
     """Raise ModelError if gates do not act on heads.
 
     Gates of one must change no bit; a closed head must change the output; its context vectors must come from
-    its own values alone or, where these are not known, from units that another head does not use. Where
-    closed gates differ from zeroing the heads' columns of W_O, sites lose their W_O, unless heads are gated
-    there.
+    its own values alone or, where these are unknown, from units that another head does not use. Where closing
+    gates differs from zeroing the heads' columns of W_O, sites lose their W_O, unless heads are gated there.
 
     Parameters
     ----------
-    output : what the model returns for the inputs of `gates`, as it is written and without gates; None if it
-        has not been run
+    output : the model's eager output for the inputs of `gates`, without gates; None if it has not been run
     """
 
     @torch.no_grad()
@@ -82,7 +80,7 @@ def _act(
     plain: torch.Tensor,
     ones: torch.Tensor,
 ) -> None:
-    """Close the last head of one site after the other: each must change the output, all as zeroed columns."""
+    """Close the last head of each site in turn: each must change the output like zeroed columns of W_O."""
     groups = (
         [site for site in sites if not site.own and site.output is not None],
         [site for site in sites if site.own],
@@ -117,7 +115,7 @@ def _zeroed(
     states: Callable[[torch.Tensor], torch.Tensor],
     values: torch.Tensor,
 ) -> bool:
-    """Return whether states `closed`, without last heads, are those of gates `values` with zeroed columns."""
+    """Return whether `closed`, states without last heads, equals those of `values` with columns zeroed."""
     with torch.no_grad():
         columns = [site.columns(layer)[-1] for site in sites for layer in site.matrices()]
         original = [each.clone() for each in columns]
@@ -131,7 +129,7 @@ def _zeroed(
 
 
 def _are_own(gates: HeadGates, sites: list[Site]) -> None:
-    """Raise ModelError if a head is not computed from values, or units of layers, of its own; in one pass."""
+    """Raise ModelError if, in one pass, a head is not computed from its own values or units."""
     computing = [(_OwnUnits if site.own else _OwnValues)(site) for site in sites]
     with ExitStack() as stack, torch.set_grad_enabled(any(site.own for site in sites)):
         for each in computing:
@@ -142,7 +140,7 @@ def _are_own(gates: HeadGates, sites: list[Site]) -> None:
 
 
 class _OwnValues:
-    """Whether the context vectors of a head are computed from the values of that head."""
+    """Check that the context vectors of a head are computed from the values of that head."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.mixing = site, False
@@ -163,7 +161,7 @@ class _OwnValues:
             context, weights = attention(query.detach(), key.detach(), own)
             heads, groups = context.shape[2], own.shape[1]
             for head in {0, heads - 1}:
-                # nan in a gradient reaches everything that the head depends on, however slightly
+                # a nan gradient reaches everything that the head depends on, however slightly
                 seed = torch.zeros_like(context)
                 seed[:, :, head] = torch.nan  # of context, (batch, tokens, heads, size)
                 (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
@@ -178,11 +176,11 @@ class _OwnValues:
 
 
 class _OwnUnits:
-    """Whether what W_O of a site takes for a token is made by heads.
+    """Check that heads compute the input of a site's W_O.
 
-    Units are the outputs of linear layers inside the attention. One of these layers must have units of
-    several tokens (keys or values, not the hidden units of a feed-forward layer), including some that only
-    the first head uses and some that only the last one uses.
+    Units are the outputs of linear layers inside the attention. One of these layers must have units that are
+    used across tokens (keys or values, not the hidden units of a feed-forward layer), including some that
+    only the first head uses and some that only the last one uses.
     """
 
     def __init__(self, site: Site) -> None:
@@ -223,4 +221,4 @@ class _OwnUnits:
             first.any(1).sum() > 1 and (site.heads == 1 or ((first & ~last).any() and (last & ~first).any()))
             for first, last in zip(*used, strict=True)
         ):
-            raise ModelError(f"what its W_O takes is not made by the heads of '{site.name}'")
+            raise ModelError(f"the input of its W_O is not computed by the heads of '{site.name}'")

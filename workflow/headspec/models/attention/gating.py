@@ -1,4 +1,4 @@
-"""How gates act on the heads of a model, in the passes of blocks."""
+"""How gates act on the heads of a model, in forward passes inside blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headspec.models.attention.sites import FOLDED, Site, stacks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: dimensions of gates of examples and tokens
+#: number of dimensions of gates with examples and tokens
 MOST = 4
 #: takes a row and its context vectors, (batch, tokens, heads, size), and returns those to continue with
 Edit = Callable[[int, torch.Tensor], torch.Tensor]
@@ -32,15 +32,15 @@ Setting = TypeVar("Setting")
 
 @dataclass(eq=False)
 class Block:
-    """What passes in a block do; what is None, the blocks around it say.
+    """Settings of forward passes in a block; None inherits from the enclosing block.
 
     Attributes
     ----------
-    has_values : whether `values`, also None for open gates, replace those of blocks around it
+    has_values : whether `values` replace those of the enclosing block; None then means open gates
     values : gates, ([batch, [tokens,]] layers, heads), 1 open and 0 closed
-    closed : the same, by which the gates of blocks around it are multiplied
+    closed : gates that multiply those of the enclosing block, in the same shape
     edit : sees, and may replace, the context vectors of each row
-    receive : is given the attention weights of each row
+    receive : receives the attention weights of each row
     first : the first row that is called
     given : row: context vectors in place of its attention
     """
@@ -55,14 +55,14 @@ class Block:
 
 
 class Gating:
-    """Gates in the passes of a model, while a block is open or gates are set.
+    """Gates in a model's forward passes, while a block is open or gates are set.
 
     Attributes
     ----------
     sites : the modules whose heads are gated
-    sequences : sequences of an example, such as choices, which its gates act on
-    folded : rows whose batch is not the one of examples
-    attending : in a block, whether the attention of a row is being computed
+    sequences : number of sequences per example, such as choices; they share the example's gates
+    folded : rows whose batch dimension holds more than examples
+    attending : whether attention is being computed right now, inside a block
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -72,18 +72,18 @@ class Gating:
         self.sequences = 1
         self.folded: set[int] = set()
         self.attending = False
-        #: outside blocks, and of each block that is open, the last one last
+        #: settings outside blocks, then of each open block, the innermost last
         self._blocks = [Block(has_values=True)]
         self._watching: ExitStack | None = None
-        #: calls of attention that were gated
+        #: number of gated calls of attention
         self._gated_calls = 0
-        #: row: the number of tokens up to the end of its last call; `CROSS`: of the last self-attention
+        #: row: number of tokens up to the end of its last call; for `CROSS`, of the last self-attention
         self._tokens_read: dict[int | str, int] = {}
-        #: calls of sites in this pass, for those that several layers share
+        #: calls in this pass of sites that several layers share
         self._calls_in_pass: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # a copy has the gates that were set, and no part in blocks that it will not see the end of
+        # a copy keeps the gates that were set, but not the open blocks, whose ends it would miss
         return vars(self) | {"_blocks": [dataclasses.replace(self._blocks[0])], "_watching": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,13 +106,13 @@ class Gating:
         self._watch_if_needed()
 
     def _last(self, setting: Callable[[Block], Setting | None], usual: Setting) -> Setting:
-        """Return a setting of the last block that has it."""
+        """Return a setting from the innermost block that has it."""
         settings = map(setting, reversed(self._blocks))
         return next((value for value in settings if value is not None), usual)
 
     @contextmanager
     def opened(self, block: Block) -> Iterator[None]:
-        """Do what a block says; blocks may be left in any order."""
+        """Apply the settings of a block; blocks may be left in any order."""
         self._blocks.append(block)
         try:
             self._watch_if_needed()
@@ -123,7 +123,7 @@ class Gating:
 
     @contextmanager
     def acting(self, block: Block) -> Iterator[None]:
-        """Do what a block says; ModelError at its end if nothing in it called attention."""
+        """Apply the settings of a block; ModelError at its end if nothing in it called attention."""
         before = self._gated_calls
         with self.opened(block):
             yield
@@ -135,7 +135,7 @@ class Gating:
                 )
 
     def _watch_if_needed(self) -> None:
-        """Watch the model while something is set, and leave it alone otherwise."""
+        """Watch the model only while something is set."""
         needed = len(self._blocks) > 1 or self.values is not None
         if self._watching is not None and not needed:
             watching, self._watching = self._watching, None
@@ -148,7 +148,7 @@ class Gating:
 
     def _watch(self, stack: ExitStack) -> None:
         stack.enter_context(as_written())
-        #: what is called before a module, with its arguments, and may return others
+        #: functions called before a module, with its arguments, which may return replacements
         before: dict[nn.Module, Callable[..., tuple[Any, ...] | None]] = {}
         for site in self.sites:
             if site.own:
@@ -164,7 +164,7 @@ class Gating:
         def call(module: nn.Module, args: tuple[Any, ...]) -> Any:
             return before[module](args) if module in before else None
 
-        if before:  # a hook of a module would be copied with it
+        if before:  # global, because copies of a module would include its hooks
             stack.callback(register_module_forward_pre_hook(call).remove)
 
     def _begin_pass(self, shared: list[Site], args: tuple[Any, ...]) -> None:
@@ -173,14 +173,14 @@ class Gating:
             self._calls_in_pass[site.name] = sum(row < first for row in site.rows)
 
     def _next_row(self, site: Site) -> int:
-        """Return the row of a site that is called now."""
+        """Return the row of the current call of a site."""
         if len(site.rows) == 1:
             return site.rows[0]
         number = self._calls_in_pass.get(site.name, 0)
         if number >= len(site.rows):
             raise ModelError(
-                f"'{site.name}' is called more often than in a pass. Gradient checkpointing cannot be used "
-                "where layers share a module"
+                f"'{site.name}' is called more often than once per layer. Gradient checkpointing cannot be "
+                "used where layers share a module"
             )
         self._calls_in_pass[site.name] = number + 1
         return site.rows[number]
@@ -210,31 +210,31 @@ class Gating:
         return self._gated(row, context), weights
 
     def _count_tokens(self, site: Site, row: int, tokens: int, keys: int) -> None:
-        """Count the tokens up to the end of this call: after those in a cache, or of another layer's."""
-        if site.kind != CROSS:  # which follows the self-attention of its layer
+        """Count the tokens up to the end of this call, including those in a cache."""
+        if site.kind != CROSS:  # cross-attention follows the self-attention of its layer
             before = max(self._tokens_read.get(row, 0), keys - tokens) if tokens < keys else 0
             self._tokens_read[CROSS] = before + tokens
         self._tokens_read[row] = self._tokens_read.get(CROSS, tokens)
 
     def _before_output(self, site: Site, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the arguments of a W_O whose heads are gated."""
+        """Return the arguments of a W_O with its heads gated; None if they are unchanged."""
         row, given = self._next_row(site), self._given()
         context = args[0].flatten(1, -2).unflatten(-1, (site.heads, site.size))  # tokens may be in a grid
         gated = given[row] if row in given else self._gated(row, context)
         return None if gated is context else (gated.flatten(-2).reshape(args[0].shape), *args[1:])
 
     def _gated(self, row: int, context: torch.Tensor) -> torch.Tensor:
-        """Return context vectors (batch, tokens, heads, size) times the gates, as edited."""
+        """Return context vectors (batch, tokens, heads, size) after gates and edits."""
         self._gated_calls += 1
         values, edit = self.values, self._last(lambda block: block.edit, None)
         if values is not None:
             gate = self._fitting(values, row, context)
-            # layers of one model may be on several devices; gradients are summed in the precision of the gate
+            # layers may be on several devices; gradients are summed in the precision of the gate
             context = (context * gate.to(context.device)).to(context.dtype)
         return context if edit is None else edit(row, context)
 
     def _fitting(self, values: torch.Tensor, row: int, context: torch.Tensor) -> torch.Tensor:
-        """Return the gates of a row's context vectors, ([batch, tokens,] heads, 1); else ValueError."""
+        """Return the gates of a row's context vectors, ([batch, tokens,] heads, 1); ValueError if unfit."""
         gate = values[..., row, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
         if row in self.folded and max(gate.shape[:-2], default=1) > 1:
             raise ValueError(
@@ -248,18 +248,18 @@ class Gating:
         return self._of_sequences(gate, len(context)) if gate.dim() == MOST else gate
 
     def _of_tokens(self, gate: torch.Tensor, row: int, tokens: int) -> torch.Tensor:
-        """Return gates (batch, tokens, heads, 1) of the tokens of a call; else ValueError."""
+        """Return gates (batch, tokens, heads, 1) of the tokens of a call; ValueError if they are too few."""
         end = self._tokens_read.get(row, tokens)
         if end > gate.shape[1]:
             raise ValueError(f"gates: got those of {gate.shape[1]} tokens for {end} tokens")
         return gate[:, end - tokens : end]
 
     def _of_sequences(self, gate: torch.Tensor, sequences: int) -> torch.Tensor:
-        """Return gates (batch, tokens, heads, 1) of the sequences of a pass; else ValueError."""
+        """Return gates (batch, tokens, heads, 1) of the sequences of a pass; ValueError if numbers differ."""
         n = len(gate)
         if n in (1, sequences):
             return gate
-        if self.sequences > 1 and sequences % n == 0:  # choices, as many as this batch has
+        if self.sequences > 1 and sequences % n == 0:  # this batch may have another number of choices
             return gate.repeat_interleave(sequences // n, dim=0)
         raise ValueError(
             f"gates: got those of {n} examples for {sequences} sequences; expected as many, or gates "

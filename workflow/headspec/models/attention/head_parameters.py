@@ -47,10 +47,10 @@ class Slice:
 def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     """Return the slices of all heads in all attention projections, "qkv" or "qkvo" (with W_O).
 
-    Rows of queries, keys and values are found whatever layers are called: a gradient of nan at a head's
-    context vectors makes the gradients of exactly the rows nan that these vectors depend on. The bias of W_O,
-    norms and embeddings of positions belong to no head. Raises ModelError if, with "qkvo", columns of W_O
-    do not belong to heads, because something comes before it.
+    Rows of queries, keys and values are found whatever the layers are called: a nan gradient at a head's
+    context vectors makes the gradients nan of exactly the rows that these vectors depend on. The bias of W_O,
+    norms and position embeddings belong to no head. Raises ModelError if, with "qkvo", columns of W_O do not
+    belong to heads, because another operation comes before it.
     """
     slices: list[Slice] = []
     with _contexts(gates) as contexts:
@@ -76,7 +76,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 
 @contextmanager
 def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
-    """Give the context vectors of a small pass with gradients of all parameters.
+    """Yield the context vectors of a small pass with gradients of all parameters.
 
     They are by row, (batch, tokens, heads, size).
     """
@@ -100,17 +100,17 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
 
 
 def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[Slice]:
-    """Yield the slices of the parameters that queries, keys and values are computed with."""
+    """Yield the slices of the parameters that compute queries, keys and values."""
     layers = filter(is_linear, site.attention.modules())
     linear = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
     for parameter, across, owned in _reached(site, context):
-        # heads may share rows of a linear layer; what all share (a norm, say) belongs to none
+        # heads may share rows of a linear layer; other parameters that all share (a norm, say) belong to none
         if (owned != owned[:1]).any() or (owned.any() and id(parameter) in linear):
             yield from _runs(parameter, across, owned, served)
 
 
 def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
-    """Yield each parameter except W_O, if heads differ in columns, and bool (heads, rows or columns)."""
+    """Yield each parameter except W_O, whether heads use columns, and bool (heads, rows or columns)."""
     outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
     modules = [module for module in site.attention.modules() if not isinstance(module, nn.Embedding)]
     inside = dict.fromkeys(p for module in modules for p in module.parameters(recurse=False))
@@ -130,7 +130,7 @@ def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, 
 
 
 def _rows_and_columns(entries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return which rows have true entries, (rows,), and which columns of a matrix, (columns,)."""
+    """Return which rows, (rows,), and which columns, (columns,), of a matrix have true entries."""
     rows = entries.flatten(1).any(1) if entries.dim() > 1 else entries
     return rows, entries.any(0) if entries.dim() == 2 else entries.new_zeros(1)
 

@@ -1,13 +1,13 @@
-"""The attention interface of transformers: functions in place of a module's, and modes of a model.
+"""The attention interface of transformers: replacing a module's attention, and modes of a model.
 
 Nearly every model gets its attention function from `AttentionInterface` of transformers. It returns the
 context vectors of all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is
 replaced instead of registering functions: some models compare their names (GPT-2's eager attention,
 DeepSeek's sparse masks), and a model must stay watched if another implementation is chosen later.
 
-Modules are not changed, so copies of a model are not watched. While one is watched, functions that
-`torch.compile` compiled run as they are written: their graphs do not depend on watchers, and the graph of
-another model of the class would be taken as well. After the last watcher everything is as before.
+Modules are not changed, so copies of a model are not watched. While a module is watched, functions compiled
+by `torch.compile` run eagerly: their graphs ignore watchers, and may be shared with other models of the
+class. After the last watcher everything is as before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluate; afterwards each module trains or evaluates as before."""
+    """Put a model in evaluation mode inside the block; restore the mode of each module afterwards."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -42,13 +42,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def unfused(model: PreTrainedModel) -> Iterator[None]:
-    """Compute attention step by step, so that its weights are available; afterwards as before."""
+    """Compute attention step by step inside the block, so that its weights are available."""
     before = [(config, dict(vars(config))) for config in _configs(model)]
     try:
         model.set_attn_implementation("eager")
         yield
     finally:
-        for config, attributes in before:  # parts of a model may attend in different ways
+        for config, attributes in before:  # parts of a model may use different implementations
             vars(config).clear()
             vars(config).update(attributes)
 
@@ -60,7 +60,7 @@ def is_unfused(model: PreTrainedModel) -> bool:
 
 @contextmanager
 def noted_types() -> Iterator[set[torch.dtype]]:
-    """Note the types of numbers that a model computes with in the block."""
+    """Collect the dtypes that a model computes with in the block."""
     types: set[torch.dtype] = set()
 
     class Noting(TorchFunctionMode):
@@ -96,9 +96,9 @@ Attention = Callable[..., Attended]
 Watcher = Callable[..., Attended]
 
 _watchers: dict[nn.Module, list[Watcher]] = {}
-_open = 0  # blocks in which modules are watched
+_open = 0  # number of open blocks in which modules are watched
 _undo = ExitStack()
-#: attention of GPT-2 beside the interface (`reorder_and_upcast_attn`)
+#: GPT-2's attention that bypasses the interface (`reorder_and_upcast_attn`)
 BESIDE = "_upcast_and_reordered_attn"
 
 
@@ -126,7 +126,7 @@ def watched(module: nn.Module, watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Run models as they are written, not as they were compiled."""
+    """Run models eagerly, not as compiled."""
     global _open
     if not _open:
         _install()

@@ -1,9 +1,9 @@
-"""Heads that were found before: they are in the same places in every model of the same structure.
+"""Cache of heads that were found: they are in the same places in every model of the same structure.
 
-What is kept has no weights and no modules of a model. It is taken for a model with the same class, config,
-modules, code and shapes of weights, and inputs of the same names and shapes. Adapters, removed heads, another
-attention function or code that was replaced thus make another entry; models with hooks, or with code of their
-own, are searched each time.
+Entries hold no weights or modules. An entry serves models with the same class, config, modules, code and
+shapes of weights, and inputs of the same names and shapes. Adapters, removed heads, another attention
+function or replaced code therefore need another entry; models with hooks or methods of their own are searched
+each time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from headspec.models.attention.sites import Site
 
-#: structures that are kept
+#: maximum number of cached structures
 MOST = 64
 
 
@@ -35,12 +35,12 @@ class Heads(NamedTuple):
     rows: int
 
 
-#: structure: heads whose sites have the names of modules, (attention, W_O or None), beside them
+#: structure: heads without modules, and the name of each site's W_O, or None
 _known: OrderedDict[Hashable, tuple[Heads, list[str | None]]] = OrderedDict()
 
 
 def structure(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Hashable | None:
-    """Return everything that the places of heads depend on; None if some of it is not seen."""
+    """Return everything that the places of heads depend on; None if some of it cannot be seen."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # slow to import
 
     modules = dict(model.named_modules())
@@ -69,7 +69,7 @@ def structure(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Hashable | N
 
 
 def _is_own(module: nn.Module) -> bool:
-    """Return whether a module has hooks, or a function in place of its class's."""
+    """Return whether a module has hooks, or overrides a function of its class."""
     own = vars(module)
     return bool(own["_forward_hooks"] or own["_forward_pre_hooks"]) or any(
         isinstance(getattr(type(module), name, None), FunctionType) for name in own
@@ -97,9 +97,9 @@ def _form(value: Any) -> Hashable:
 
 
 def get(model: PreTrainedModel, key: Hashable | None) -> Heads | None:
-    """Return the heads of a model with this structure; None if they are not known.
+    """Return the cached heads of a model with this structure; None if there are none.
 
-    A model whose checked heads have no weights is none of the models that were checked.
+    The cache is ignored if the last head's output weights of any site are all zero.
     """
     if key is None or key not in _known:
         return None
@@ -120,7 +120,7 @@ def get(model: PreTrainedModel, key: Hashable | None) -> Heads | None:
 
 
 def keep(model: PreTrainedModel, key: Hashable | None, heads: Heads) -> None:
-    """Keep the places of heads that were found and checked."""
+    """Cache the places of heads that were found and checked."""
     if key is None:
         return
     names: dict[Any, str] = {module: name for name, module in model.named_modules()}

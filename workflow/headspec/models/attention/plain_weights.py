@@ -1,4 +1,4 @@
-"""Whether the weights of a model are what they seem: finite floats, and parameters of their modules."""
+"""Checks that the weights of a model are plain: finite floats, and parameters of their modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers.pytorch_utils import Conv1D
 from headspec.errors import ModelError, listing
 from headspec.models.attention.projections import Zeros
 
-#: types of numbers that say by themselves what a weight is
+#: dtypes of weights that are not quantised
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMES = ("weight", "bias")
 
@@ -21,7 +21,7 @@ NAMES = ("weight", "bias")
 def check_plain(model: nn.Module) -> None:
     """Raise ModelError if weights are quantised, computed from others in each pass, or not finite.
 
-    Other modules than linear ones may be parametrised, as convolutions of wav2vec2 are: no head is in them.
+    Modules that are not linear may be parametrised, like the convolutions of wav2vec2: they contain no heads.
     """
     registered = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     for name, value, module in _weights(model):
@@ -44,7 +44,7 @@ def check_plain(model: nn.Module) -> None:
 def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
     """Yield names and values of the weights and biases of modules, and their modules.
 
-    A value is a tensor or, as in quantised modules of torch, a function.
+    A value is a tensor or, in quantised modules of torch, a function.
     """
     for path, module in model.named_modules():
         for name in NAMES:
@@ -55,11 +55,11 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, Any, nn.Module]]:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a weight is a tensor of floats, of no class of its own, such as of quantised blocks."""
+    """Return whether a weight is a plain tensor of floats, not of a subclass, such as of quantised blocks."""
     return type(value) in (torch.Tensor, nn.Parameter) and value.dtype in FLOATS
 
 
 def not_finite(model: nn.Module) -> str:
-    """Return which parameters are nan or infinite, as a part of a sentence; empty if none is."""
+    """Return which parameters are nan or infinite, as a clause for a message; empty if none are."""
     bad = [name for name, value in model.named_parameters() if is_plain(value) and not value.isfinite().all()]
     return f"{len(bad)} of its weights are nan or infinite, such as '{bad[0]}'" if bad else ""

@@ -1,4 +1,4 @@
-"""Arguments of a small forward pass, according to a model's config."""
+"""Arguments of a small forward pass, inferred from a model's config."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ GIVE = "expected `inputs`, the arguments of a small forward pass"
 
 
 class UnusualInputs(ModelError):
-    """A model whose inputs its config does not tell."""
+    """A model whose inputs cannot be inferred from its config."""
 
 
 def probe_inputs(model: PreTrainedModel) -> tuple[dict[str, Any], Any]:
-    """Return token ids, pixels, mel features or a waveform, and a decoder's targets; and the output for them.
+    """Return inputs (token ids, pixels, mel features or a waveform, and a decoder's targets) and the output.
 
-    There is no output, None, of a model whose heads are known. Raises UnusualInputs if the model does not
-    take such inputs.
+    The output is None for a model whose heads are known. Raises UnusualInputs if the model does not take such
+    inputs.
     """
     usual, refused = _inputs(model), None
     for inputs in (usual, *_other_forms(model, usual)):
         if known.get(model, known.structure(model, inputs)):
-            return inputs, None  # which it took
+            return inputs, None  # it has taken these before
         try:
             with as_written(), evaluating(model), torch.no_grad():
                 return inputs, model(**inputs)
-        except Exception as error:  # of whatever code the model has
+        except Exception as error:  # the model's code may raise anything
             refused = refused or error
     reason = str(refused).strip().split("\n")[0]
     raise UnusualInputs(f"it does not take {listing(usual)} alone ({reason}); {GIVE}") from refused
 
 
 def probe_names(model: PreTrainedModel) -> set[str]:
-    """Return the names of inputs that `probe_inputs` gives at most; UnusualInputs if there are none."""
+    """Return the names of all inputs that `probe_inputs` may return; UnusualInputs if there are none."""
     return {*_inputs(model)}
 
 
@@ -69,7 +69,7 @@ def _inputs(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def _other_forms(model: PreTrainedModel, usual: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield token ids as classifiers take them: with one end each, one text alone, and as choices."""
+    """Yield other forms of token ids for classifiers: with one end each, a single text, and choices."""
     ids, end = usual.get("input_ids"), getattr(model.config.get_text_config(), "eos_token_id", None)
     if ids is None:
         return
@@ -98,7 +98,7 @@ def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
 
 
 def check_model(model: Any) -> None:
-    """Raise TypeError for what is not a model of transformers, ModelError for weights without derivatives."""
+    """Raise TypeError if it is not a model of transformers, ModelError if weights have no derivatives."""
     if not hasattr(getattr(model, "config", None), "get_text_config"):
         parts = model.named_children() if isinstance(model, nn.Module) else ()
         inside = next((name for name, part in parts if hasattr(part, "main_input_name")), None)
@@ -111,7 +111,7 @@ def check_model(model: Any) -> None:
 
 
 def on(device: torch.device, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of a model with their tensors on a device; those of inference mode are copied."""
+    """Return arguments of a model with their tensors on a device; copy inference-mode tensors."""
 
     def moved(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -122,6 +122,6 @@ def on(device: torch.device, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sequences(inputs: Mapping[str, Any]) -> int:
-    """Return the number of sequences that a model reads for an example: several where it chooses one."""
+    """Return the number of sequences that a model reads per example: several for multiple choice."""
     ids = inputs.get("input_ids")
     return ids.shape[1] if isinstance(ids, torch.Tensor) and ids.dim() == 3 else 1

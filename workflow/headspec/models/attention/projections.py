@@ -1,4 +1,4 @@
-"""Projections of attention: linear layers, and modules in their place where heads were removed."""
+"""Projections of attention: linear layers, and the modules that replace them where heads were removed."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def inputs_first(layer: nn.Module) -> torch.Tensor:
 
 
 class Zeros(nn.Module):
-    """A projection to queries, keys or values that no head uses: zeros for every token, without weights."""
+    """Replacement, without weights, for a projection to queries, keys or values that no head uses."""
 
     weight: torch.Tensor
 
     def __init__(self, projection: nn.Module, width: int) -> None:
         super().__init__()
         self.width = width
-        # kept in files with another shape than the weights that are gone: loaders that do not know this layer
-        # fail, instead of drawing new weights; as long as a bias, which tying would cut or pad
+        # saved with another shape than the removed weights, so that loaders that do not know this layer fail
+        # instead of drawing new weights; as long as a bias, which tying would cut or pad
         self.register_buffer("weight", torch.zeros(width))
         vars(self.weight)["_is_hf_initialized"] = True
         self.bias: Any = None if getattr(projection, "bias", None) is None else self.weight
 
     def extra_repr(self) -> str:
-        """Describe the layer, also where libraries of adapters refuse to change it."""
+        """Describe the layer, also in the errors of adapter libraries that cannot change it."""
         return "of a layer without heads; adapters leave it out by exclude_modules"
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -67,7 +67,7 @@ class Constant(Zeros):
 class Grouped(nn.Module):
     """A projection to shared keys or values, (batch, tokens, key heads * size), repeated by query head.
 
-    A projection to queries, keys and values has as many parts for each: `key_heads` then counts all of them.
+    In a joint projection to queries, keys and values, `key_heads` counts the parts of all three.
     """
 
     key_heads: torch.Tensor

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-#: what some models fold into the batch of an attention, on which gates of examples cannot act
+#: what some models fold into the batch dimension of attention, where gates per example cannot act
 FOLDED = "windows, frames, channels or images"
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
@@ -35,12 +35,12 @@ class Site:
     ----------
     name : name of `attention` inside the model
     attention : the module that computes queries, keys, values and context vectors
-    output : W_O, the linear layer that takes context vectors; None if something comes between
+    output : W_O, the linear layer that takes context vectors; None if another operation comes between
     own : whether it computes attention without the attention interface; heads are then gated before W_O
     kind : the kind of attention
     heads, size : number of heads, 0 if all were removed, and the length of a context vector
-    keys : number of heads of keys and values, None if it is not seen
-    folded : whether its batch is not the one of examples: `FOLDED` are in it
+    keys : number of heads of keys and values, None if unknown
+    folded : whether its batch dimension also holds `FOLDED`
     rows : the row of each of its calls in a forward pass; several if layers share the module (ALBERT)
     """
 
@@ -56,7 +56,7 @@ class Site:
     rows: list[int] = field(default_factory=list)
 
     def matrices(self) -> list[nn.Module]:
-        """Return the linear layers that take the context vectors: W_O, and those of adapters beside it."""
+        """Return the linear layers that take the context vectors: W_O and its adapters."""
         assert self.output is not None
         inside = [layer for layer in self.output.modules() if layer is not self.output and is_linear(layer)]
         width = self.heads * self.size
@@ -65,7 +65,7 @@ class Site:
     def columns(self, layer: nn.Module | None = None) -> torch.Tensor:
         """Return the weights that multiply the context vectors, a view (heads, size, outputs).
 
-        They are of W_O itself, or of another one of its `matrices`.
+        They are those of W_O, or of `layer`, another one of `matrices`.
         """
         matrix = inputs_first(layer or self.matrices()[0])
         columns: torch.Tensor = matrix.unflatten(0, (self.heads, self.size))
@@ -80,7 +80,7 @@ def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
 
 
 def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Site], dict[str, int], int]:
-    """Return the sites that a forward pass calls, each kind of attention's first row, and the number of rows.
+    """Return the sites that a forward pass calls, the first row of each kind of attention, and the row count.
 
     Sites are in the order of rows. ModelError if heads are found neither at the interface nor before a W_O.
     """
@@ -144,7 +144,7 @@ def _tower(name: str) -> str:
 
 
 def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a site's batch is another than that of examples; ModelError if it is not the first."""
+    """Return whether a site's batch has more than the examples; ModelError if it is not dimension 0."""
     texts = next(len(value) for value in inputs.values() if isinstance(value, torch.Tensor))
     texts *= sequences(inputs)
     main = inputs.get(model.main_input_name)
@@ -155,7 +155,7 @@ def _is_folded(site: Site, shape: tuple[int, ...], model: PreTrainedModel, input
 
 
 def _require_told_apart(sites: list[tuple[int, Site]], calls: list[Call]) -> None:
-    """Raise ModelError if cross-attention may have been taken for self-attention of a decoder."""
+    """Raise ModelError if a decoder's cross-attention could be mistaken for self-attention."""
     encoder, decoder, cross = (
         [calls[number].context.shape[1] for number, site in sites if site.kind == kind]
         for kind in (ENCODER, DECODER, CROSS)
@@ -170,8 +170,8 @@ def _require_told_apart(sites: list[tuple[int, Site]], calls: list[Call]) -> Non
 def _in_rows(found: list[tuple[int, Site]], kinds: list[str]) -> tuple[list[Site], dict[str, int], int]:
     """Assign rows to the calls of sites; return the same as `find`.
 
-    A row is a layer's number in the names of modules (some layers of hybrid models have no attention), else a
-    call's.
+    A row is the layer's number in module names (some layers of hybrid models have no attention), else the
+    call's number.
     """
     calls: dict[nn.Module, tuple[Site, list[int]]] = {}
     for number, site in found:

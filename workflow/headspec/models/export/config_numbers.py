@@ -1,4 +1,4 @@
-"""Numbers of heads in the config of a model without some heads, found by trial."""
+"""Head counts in the config of a model without some heads, found by trial."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 COUNTS = re.compile(r"head|kv")
 #: the length of a context vector, which many types read although their configs leave it out
 SIZE = "head_dim"
-#: entries by layer, read by few types
+#: entry with settings by layer, which few types read
 BY_LAYER = "per_layer_config"
-#: most configs that are tried
+#: maximum number of configs to try
 MOST_CONFIGS = 32
-#: numbers that an entry may be (`Numbers.all`)
+#: number of quantities that an entry may stand for (`Numbers.all`)
 KINDS = len(Numbers(1, 1, 1).all())
-#: an entry: names of the config inside others, and its own
+#: path of an entry: names of the nested configs, and its own name
 Path = tuple[str, ...]
 
 
@@ -37,14 +37,14 @@ def set_config_numbers(
     rows: Mapping[int, tuple[Numbers, Numbers]],
     same: Callable[[PreTrainedModel], bool],
 ) -> bool:
-    """Let the config of a model without some heads say so, by its own numbers; return whether it can.
+    """Update the head counts in the config of a model without some heads, if possible; return whether it was.
 
     Parameters
     ----------
-    model : without some heads; its config has the numbers of before
-    attentions : those of the rows; numbers of other towers, which `same` may not run, stay as they are
-    rows : of each row that has heads, its numbers before and after
-    same : whether a model computes what it should
+    model : without some heads; its config has the old numbers
+    attentions : those of the rows; numbers of other towers, which `same` may not run, stay the same
+    rows : numbers before and after of each row that has heads
+    same : checks that a model computes what it should
     """
     old, towers = model.config.to_dict(), _towers(model, attentions)
     configs: list[Any] = [getattr(part, CONFIG, None) for parts in towers.values() for part in parts]
@@ -55,11 +55,11 @@ def set_config_numbers(
             _inside(new, path)[path[-1]] = value
         before = logging.get_verbosity()
         try:
-            logging.set_verbosity(logging.CRITICAL)  # configs say what they cannot be
+            logging.set_verbosity(logging.CRITICAL)  # configs complain about values that do not fit
             made = _made(model, type(model.config).from_dict(new))
             if _outside(made, towers) != _outside(model, towers) or not same(made):
                 continue
-        except Exception:  # of whatever code the model has
+        except Exception:  # the model's code may raise anything
             continue
         finally:
             logging.set_verbosity(before)
@@ -73,7 +73,7 @@ def set_config_numbers(
 
 
 def _towers(model: PreTrainedModel, attentions: Iterable[nn.Module]) -> dict[str, list[Any]]:
-    """Return the names of the models within a model that attentions are in, with all modules on the way."""
+    """Return the innermost models that contain the attentions, name: the modules on the paths to them."""
     modules = dict(model.named_modules())
     names = {module: name for name, module in modules.items()}
     towers: dict[str, list[Any]] = {}
@@ -89,7 +89,7 @@ def _towers(model: PreTrainedModel, attentions: Iterable[nn.Module]) -> dict[str
 def _entries(
     old: dict[str, Any], rows: Mapping[int, tuple[Numbers, Numbers]], types: Container[str]
 ) -> Iterator[dict[Path, Any]]:
-    """Yield entries of configs of `types` that may be right, those with the most changes first."""
+    """Yield candidate entries for configs of `types`, those with the most changes first."""
     layers = {int(layer): own for layer, own in old.get(BY_LAYER, {}).items()}
     meanings: dict[Path, list[int | None]] = {}
     for path, value in _numbers(old):
@@ -116,7 +116,7 @@ def _entries(
 def _said(
     layers: Mapping[int, Mapping[str, Any]], numbers: Mapping[Path, Mapping[int, int]]
 ) -> dict[Path, Any]:
-    """Return the entries of a config for numbers of rows, given its own by layer; empty if none can be."""
+    """Return config entries for numbers of rows, given its settings by layer; empty if it cannot."""
     entries: dict[Path, Any] = {}
     by_layer = {layer: dict(own) for layer, own in layers.items()}
     for path, own in numbers.items():
@@ -142,7 +142,7 @@ def _numbers(config: dict[str, Any], inside: Path = ()) -> Iterator[tuple[Path, 
 
 
 def _is_of(config: dict[str, Any], path: Path, types: Container[str]) -> bool:
-    """Return whether an entry is the outermost config's own, or of a config inside it of one of `types`."""
+    """Return whether an entry is in the outermost config, or in a nested config of one of `types`."""
     inside = [_inside(config, path[: depth + 1]) for depth in range(1, len(path))]
     named = [each["model_type"] for each in inside if "model_type" in each]
     return not named or named[-1] in types
@@ -155,7 +155,7 @@ def _inside(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _outside(model: PreTrainedModel, towers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers, and the configs, of all modules outside of towers."""
+    """Return the numbers and configs of all modules outside of towers."""
     numbers: dict[str, Any] = {}
     inside: dict[str, bool] = {}
     for name, module in model.named_modules():
@@ -170,14 +170,14 @@ def _outside(model: PreTrainedModel, towers: Mapping[str, Any]) -> dict[str, Any
 
 
 def _made(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    """Return a model of a config with the weights of another; raise if they do not fit."""
+    """Return a model of a config with the weights of `model`; raise if they do not fit."""
     config._attn_implementation = model.config._attn_implementation
     with torch.device("meta"):
         made = type(model)(config)
     made.load_state_dict(model.state_dict(), assign=True)
-    for name, buffer in model.named_buffers():  # also those that are not in the state
+    for name, buffer in model.named_buffers():  # including those that are not in the state dict
         owner, _, own = name.rpartition(".")
         if made.get_buffer(name).shape != buffer.shape:
-            raise ValueError(f"{name} has another size")  # as of rotations, by the length of keys
+            raise ValueError(f"{name} has another size")  # such as rotary frequencies, by the length of keys
         setattr(made.get_submodule(owner), own, buffer)
     return made

@@ -1,4 +1,4 @@
-"""Layers that lost all their heads: nothing is left of the projections to queries, keys and values.
+"""Layers that lost all their heads, and with them the projections to queries, keys and values.
 
 The code around them still runs, on zeros: caches of decoders count tokens by the keys of any layer, and
 models return the attention weights of every layer.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def projections(site: Site, slices: Iterable[Slice]) -> Iterator[nn.Module]:
-    """Yield the linear layers that the heads of a site are computed with, whole with what is inside them."""
+    """Yield the outermost linear layers that compute the heads of a site."""
     own = {id(part.parameter) for part in slices if part.heads[site.rows].any()}
     assert site.output is not None
     passed = {*site.output.modules()}
@@ -38,14 +38,14 @@ def projections(site: Site, slices: Iterable[Slice]) -> Iterator[nn.Module]:
 def zeroed(
     model: PreTrainedModel, unused: Iterable[str], run: Callable[[], object], same: Callable[[], bool]
 ) -> dict[str, Change]:
-    """Replace projections that no head uses, by name, by zeros, and return these changes.
+    """Replace the projections named `unused`, which no head uses, by zeros; return these changes.
 
-    Projections stay, and there are no changes, where the model computes something else without them.
+    If the model then computes something else, the projections stay, and there are no changes.
 
     Parameters
     ----------
-    run : runs the model, which shows the width of each projection
-    same : says whether the model computes what it should, or raises
+    run : runs the model, to find the width of each projection
+    same : checks that the model computes what it should; may raise
     """
     layers = {name: model.get_submodule(name) for name in unused}
     changes: dict[str, Change] = {}
@@ -64,7 +64,7 @@ def zeroed(
     try:
         if same():
             return changes
-    except Exception:  # of whatever code the model has
+    except Exception:  # the model's code may raise anything
         pass
     for name in changes:
         model.set_submodule(name, layers[name])

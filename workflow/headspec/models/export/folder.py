@@ -1,4 +1,4 @@
-"""Export of a multi-task model without its closed heads, to a folder, also as ONNX."""
+"""Export of a multi-task model without its closed heads, as a folder with an ONNX file."""
 
 import contextlib
 import json
@@ -23,13 +23,13 @@ from headspec.models.batching import Batch, Examples
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
 
-#: bytes above which weights get their own file: protobuf is limited to 2 GB
+#: size in bytes above which weights get their own file: protobuf is limited to 2 GB
 LARGEST = 1_900_000_000
 BATCH, COMPARED = 16, 64  # examples per batch, and examples per task whose logits are compared
 
 
 class Logits(nn.Module):
-    """A model as a function of tokens that returns the logits of all tasks."""
+    """A model as a function from tokens to the logits of all tasks."""
 
     def __init__(self, model: MultiTask) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def check_onnx_installed() -> None:
 
 
 def onnx_inputs(batch: Batch) -> dict[str, torch.Tensor]:
-    """Return the inputs of the file for a batch, (batch, tokens) each."""
+    """Return the inputs of the ONNX file for a batch, (batch, tokens) each."""
     named = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     return named if batch.token_type_ids is None else named | {"token_type_ids": batch.token_type_ids}
 
@@ -65,21 +65,25 @@ def onnx_inputs(batch: Batch) -> dict[str, torch.Tensor]:
 def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
     """Write the model to `path`, for any number and length of texts, with an output for each task.
 
-    At least one of `examples` shows if it takes token types. ModelError if torch cannot express the
-    encoder.
+    `examples` must not be empty: they show whether the model takes token types. ModelError if torch cannot
+    express the encoder.
     """
     from onnx_ir.passes.common import DeduplicateInitializersPass
 
     model.eval().encoder.config.use_cache = False
     if hasattr(model.encoder.config, "num_experts_per_tok"):
-        model.encoder.set_experts_implementation("batched_mm")  # others loop over experts that a batch needs
-    example = onnx_inputs(examples.batch(np.array([0, len(examples) - 1])))  # two: a batch of one stays one
+        model.encoder.set_experts_implementation(
+            "batched_mm"
+        )  # others loop over the experts that a batch uses
+    example = onnx_inputs(
+        examples.batch(np.array([0, len(examples) - 1]))
+    )  # two: exported with a batch of one, the size would be fixed
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
     heavy = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     try:
-        logger.setLevel(logging.ERROR)  # it warns of packages that are not used here
+        logger.setLevel(logging.ERROR)  # it warns about packages that are not used here
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
@@ -92,20 +96,20 @@ def write_onnx(model: MultiTask, examples: Examples, path: Path) -> None:
         raise ModelError(f"this {model_type} cannot be expressed as ONNX: {error}") from None
     finally:
         logger.setLevel(level)
-    assert program is not None  # it exists if no file is named
+    assert program is not None  # None only if a file is named
     DeduplicateInitializersPass(sys.maxsize)(program.model)  # of shared layers (ALBERT)
     program.save(path, external_data=heavy)
 
 
 def onnx_batches(examples: Examples) -> list[Batch]:
-    """Return the first examples of a task, in padded batches."""
+    """Return the first examples of a task in padded batches."""
     rows = np.arange(min(len(examples), COMPARED))
     return [examples.batch(rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
 
 
 @torch.no_grad()
 def onnx_logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray]:
-    """Return logits of each task's first examples by the model with its gates, (n, classes) float32."""
+    """Return the gated model's logits for each task's first examples, (n, classes) float32."""
     model.eval()
     return {
         task: torch.cat([model.logits(task, model.pool(batch)) for batch in onnx_batches(examples)]).numpy()
@@ -114,7 +118,7 @@ def onnx_logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.nd
 
 
 def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """Return a function from a batch to each task's logits, (batch, classes); 0 threads: all."""
+    """Return a function from a batch to each task's logits, (batch, classes); 0 threads means all."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -130,7 +134,7 @@ def opened_onnx(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.
 
 
 def logit_difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """Return the largest absolute difference of the file's logits from `expected` ones, (n, classes)."""
+    """Return the largest absolute difference of the file's logits from the `expected` ones, (n, classes)."""
     run, largest = opened_onnx(path), 0.0
     for task, examples in texts.items():
         logits = np.concatenate([run(batch)[task] for batch in onnx_batches(examples)])
@@ -160,9 +164,9 @@ This prints the logits of a task, a row for each text. A pair is `("One text.", 
 
 @contextlib.contextmanager
 def complete(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `folder` if the block ends without error, else deleted."""
+    """Yield a temporary folder, renamed to `folder` if the block ends without error, else deleted."""
     temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # from a killed process
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -181,11 +185,11 @@ def export(
 ) -> float:
     """Write model.onnx, tokenizer.json, model.json and README.md of a model with only the heads `kept`.
 
-    Returns the largest absolute difference of logits on `texts` from the model with closed gates; README.md
-    shows the first task. `model` loses its other heads and its gates; `kept` is bool (layers, heads);
-    `tokenizer` truncates and pads; `about` has more entries of model.json. Raises ModelError, and leaves no
-    `folder`, if the heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits
-    differ by more than `TOLERANCE`.
+    Returns the largest absolute difference between its logits on `texts` and those of the model with closed
+    gates; README.md shows the first task. `model` loses its other heads and its gates; `kept` is bool
+    (layers, heads); `tokenizer` truncates and pads; `about` has further entries of model.json. Raises
+    ModelError, and leaves no `folder`, if the heads cannot be removed one by one, the model cannot be
+    expressed as ONNX, or its logits differ by more than `TOLERANCE`.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_logits(model, texts)

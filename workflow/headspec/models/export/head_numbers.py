@@ -1,4 +1,4 @@
-"""Numbers of heads in attention modules, found by observing reads and by trial."""
+"""Head counts of attention modules, found by observing which attributes are read, and by trial."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import nn
 
 from headspec.errors import ModelError
 
-#: most combinations of attributes that are tried
+#: maximum number of combinations of attributes to try
 MOST_NUMBERS = 4096
 CONFIG = "config"
-#: whether an attribute is of a module's config, and its name
+#: whether an attribute belongs to the module's config, and its name
 Place = tuple[bool, str]
 
 
@@ -40,7 +40,7 @@ def number_parts(attention: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
-    """Note which attributes of each module and its config are read in the block."""
+    """Collect the attributes of each module and its config that are read in the block."""
     read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
     classes = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
     try:
@@ -59,7 +59,7 @@ def noted_numbers(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, s
 
 
 def _noting(module_class: type, in_config: bool, read: set[Place]) -> type:
-    """Return a class like `module_class` whose objects note the attributes that are read."""
+    """Return a subclass of `module_class` whose objects record which attributes are read."""
     usual: Any = module_class.__getattribute__
 
     def get(self: Any, name: str) -> Any:
@@ -76,10 +76,10 @@ def settle_numbers(
 ) -> dict[nn.Module, dict[str, dict[str, int]]]:
     """Set the attributes of attention modules so that the model computes what it should.
 
-    The value of an attribute tells what it may count, the same in all modules of a class. Where that is
-    ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
-    numbers before and after, `read` the attributes that its code reads. `same` checks the model, and raises
-    if numbers do not fit. Returns what is set, as `put_numbers` takes it; raises ModelError if no
+    The value of an attribute tells what it may count, which is the same in all modules of a class. Where that
+    is ambiguous, all combinations are tried, those with the fewest changes first. `changes` has each module's
+    numbers before and after, `read` the attributes that its code reads. `same` checks the model, and may
+    raise if numbers do not fit. Returns the settings in the form of `put_numbers`; raises ModelError if no
     combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}

@@ -1,4 +1,4 @@
-"""Models without some heads, in folders as the hub has them."""
+"""Saving and loading of models without some heads, in folders laid out as on the hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headspec.models.export import structure
 from headspec.models.export.slicing import remove_heads
 from headspec.progress import log
 
-#: what transformers 4 wrote into a config after `prune_heads`: heads by layer
+#: config entry of transformers 4 after `prune_heads`: heads by layer
 PRUNED = "pruned_heads"
 #: arguments that say where files are
 WHERE = ("revision", "subfolder", "cache_dir", "token", "local_files_only")
@@ -34,9 +34,9 @@ def save(
 ) -> None:
     """Write a model, whole or without some heads, as model.safetensors and config.json.
 
-    `headspec.load` loads it; where the config's own numbers say which heads are left, ``from_pretrained`` of
-    transformers does, too. A warning says where it does not. A model from quantised files, such as GGUF, is
-    saved as floats if its weights are such by now.
+    `headspec.load` loads it; where the config's own head counts describe it, ``from_pretrained`` of
+    transformers does, too, else a warning is logged. A model from quantised files, such as GGUF, is saved as
+    floats if its weights have been dequantised.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def save(
 
 
 def _without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a model, of the same weights, as not quantised if they are all floats; transformers saves it."""
+    """Return the model, marked as not quantised if its weights are floats, so that transformers saves it."""
     quantizer = getattr(model, "hf_quantizer", None)
     if quantizer is None or not all(map(is_plain, model.parameters())):
         return model
@@ -90,7 +90,7 @@ def _without_quantizer(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _check_merged(model: PreTrainedModel) -> None:
-    """Raise ModelError for adapters of peft, and for those that were merged after heads were removed."""
+    """Raise ModelError if the model has adapters of peft, or had them when heads were removed."""
     modules = dict(model.named_modules())
     adapted = any(type(module).__module__.partition(".")[0] == "peft" for module in modules.values())
     found = structure.of(model.config)
@@ -109,10 +109,10 @@ def _described(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
-    """Load a model that `headspec.save`, or ``save_pretrained`` after `headspec.remove_heads`, has written.
+    """Load a model saved by `headspec.save`, or by ``save_pretrained`` after `headspec.remove_heads`.
 
-    Heads are removed before weights are read, which must be safetensors. Models that transformers 4 saved
-    after its `prune_heads` are loaded, too.
+    Heads are removed before the weights, which must be safetensors, are read. Models that transformers 4
+    saved after its `prune_heads` can be loaded, too.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def load(folder: str | Path, **kwargs: Any) -> PreTrainedModel:
 
 
 def _class(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> type[PreTrainedModel]:
-    """Return a class whose models have only the heads that a config says, before they have weights."""
+    """Return a class whose models have only the heads in their config, even before weights are loaded."""
     found = structure.of(config)
     if not found:
         return model_class

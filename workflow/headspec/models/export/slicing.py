@@ -30,9 +30,9 @@ from headspec.models.gates import HeadGates
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: largest difference from outputs with closed gates, relative to the largest output
+#: tolerated difference from outputs with closed gates, relative to the largest output
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
-#: the same of outputs in float64 that are rounded to float32 on the way, as by many norms
+#: the same for float64 outputs that pass through float32, as in many norms
 ROUNDED = 1e-6
 
 
@@ -42,9 +42,9 @@ def remove_heads(
 ) -> PreTrainedModel:
     """Return a smaller model that computes what `model` does with some heads closed.
 
-    It replaces `prune_heads` of transformers 4. A layer that keeps no head returns the bias of W_O, and has
-    no queries, keys and values. Heads of keys and values are removed with the last of their query heads.
-    Layers that share weights (ALBERT) get their own attention weights and still share the others.
+    It replaces `prune_heads` of transformers 4. A layer without heads returns the bias of W_O, and has no
+    queries, keys and values. A head of keys and values is removed with the last of its query heads. Layers
+    that share weights (ALBERT) get their own attention weights and still share the others.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ def remove_heads(
 
     Returns
     -------
-    smaller : a copy, which `headspec.save` keeps. Its config says which heads are left: by its own numbers
-        where they can, so that ``from_pretrained`` loads it, else in an entry for `headspec.load`.
+    smaller : a copy, which `headspec.save` writes. Its config says which heads are left: by its head counts,
+        where possible, so that ``from_pretrained`` loads it, else in an entry for `headspec.load`.
 
     Raises
     ------
     ModelError
-        A head cannot be computed without the others, the smaller model would not compute the same, or weights
-        are quantised, not finite, or computed from others in each pass, as by pruning of torch.
+        A head cannot be computed without the others, the smaller model would compute something else, or
+        weights are quantised, not finite, or computed from others in each pass, as by torch's pruning.
     ValueError
         `heads` has another form, or names heads that the model does not have.
 
@@ -107,9 +107,9 @@ def remove_heads(
 def _remove(
     gates: HeadGates, heads: np.ndarray, same: Callable[[], bool]
 ) -> tuple[dict[str, Change], dict[int, tuple[Numbers, Numbers]]]:
-    """Remove `heads`, bool (layers, heads), from a model; `same` says whether it computes what it should.
+    """Remove `heads`, bool (layers, heads), from a model; `same` checks that it computes what it should.
 
-    Returns changes of modules by name, and numbers of each row before and after.
+    Returns changes of modules by name, and the numbers of each row before and after.
     """
     model, slices = gates.model, head_slices(gates, "qkvo")
     parts = {site.attention: head_numbers.number_parts(site.attention) for site in gates.sites}
@@ -141,7 +141,7 @@ def _remove(
 
 
 def _outputs(model: PreTrainedModel, gates: HeadGates) -> list[torch.Tensor]:
-    """Return outputs on the inputs of gates, by a model's own attention and by the eager one.
+    """Return outputs for the inputs of `gates`, with the model's own attention and with eager attention.
 
     They read different attributes: fused attention may infer from shapes how many heads share a key.
     """
@@ -154,7 +154,7 @@ def _outputs(model: PreTrainedModel, gates: HeadGates) -> list[torch.Tensor]:
 
 
 def _tolerance(model: PreTrainedModel, gates: HeadGates) -> dict[torch.dtype, float]:
-    """Return the largest difference for each type of outputs, with `ROUNDED` if a model rounds to float32."""
+    """Return the tolerance for each dtype of outputs, with `ROUNDED` if a model rounds to float32."""
     if next(model.parameters()).dtype != torch.float64:
         return TOLERANCE
     with noted_types() as types:
@@ -163,7 +163,7 @@ def _tolerance(model: PreTrainedModel, gates: HeadGates) -> dict[torch.dtype, fl
 
 
 def _unshared(gates: HeadGates) -> HeadGates:
-    """Give each layer of an ALBERT a group of its own, with its own attention weights; return new gates."""
+    """Give each layer of an ALBERT its own group, with its own attention weights; return new gates."""
     model, own = gates.model, {id(part.parameter) for part in head_slices(gates, "qkvo")}
     stack: Any = next((module for module in model.modules() if hasattr(module, "albert_layer_groups")), None)
     if stack is None:
@@ -184,14 +184,16 @@ def _cut(
 ) -> tuple[dict[str, Change], Numbers, Numbers]:
     """Remove all heads except `kept`, bool (heads,), from a site; return changes, numbers before and after.
 
-    `slices` are the model's weights of heads, `biases` the arguments that have a part for each head.
+    `slices` are the weights of the model's heads, `biases` the arguments that have a part for each head.
     """
     assert site.output is not None
     projection: Any = site.matrices()[0]
     if projection.weight.shape[int(by_columns(projection))] != site.heads * site.size:
         raise ModelError(f"'{site.name}' shares its weights with a layer that keeps other heads")
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
-    computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # unused if none is kept
+    computed = np.flatnonzero(
+        kept if kept.any() else np.arange(len(kept)) == 0
+    )  # the first, unused, if none is kept
     owners = {
         id(p): (module, name)
         for module in model.modules()
@@ -203,7 +205,7 @@ def _cut(
     most = site.heads - (site.keys != 1)
     groups = {users for _, users in used if 1 < len(users) <= most}
     sizes = Counter(users for users in groups for head in computed if head in users)
-    # a `Grouped` goes by its own name, not by that of the projection in it
+    # a `Grouped` has its own name, not that of the projection inside it
     names |= {each.projection: names[each] for each in names if isinstance(each, Grouped)}
     again = {each.projection for each in names if isinstance(each, Grouped)}
     uneven = any(owners[id(part.parameter)][0] in again for part, _ in used) or len(set(sizes.values())) > 1
@@ -261,7 +263,7 @@ def _left(
 def _blocks(rows: list[tuple[Slice, frozenset[int]]], computed: list[int]) -> list[int] | None:
     """Return the rows that each head uses: of keys, or in one matrix of queries, then keys, then values.
 
-    None if rows of other sizes are there, or not of every head.
+    None if there are rows of other sizes, or a head has none.
     """
     parts: list[list[int]] = []
     for number, (_, users) in enumerate(rows):

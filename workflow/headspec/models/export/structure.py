@@ -1,4 +1,4 @@
-"""What a model without some heads has other than one of its config, as a part of that config."""
+"""How a pruned model differs from its config, written as an entry of that config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def noted_biases(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
-    """Note the arguments of each attention module in the block that have a part for each head."""
+    """Collect, in the block, the arguments of each attention module that have a part for each head."""
     arguments: dict[nn.Module, set[str]] = {}
 
     def note(heads: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ def _by_head(value: Any, heads: int, states: torch.Tensor) -> bool:
 
 
 def select_biases(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
-    """Pass an attention only the `kept` heads' parts of these arguments, of `heads` heads; bool (heads,)."""
+    """Pass on only the parts of `arguments` for the `kept` of `heads` heads; `kept` is bool (heads,)."""
     if arguments:
         hook = functools.partial(_selected, arguments, heads, kept.tolist())
         attention.register_forward_pre_hook(hook, with_kwargs=True)
@@ -75,24 +75,24 @@ def _selected(
 
 #: the key in config.json
 KEY = "headspec"
-#: changes of a module, each of them optional: `shapes` of its parameters; values of its `attributes`, and of
-#: its `config`, which is then its own; `key_heads` of its query heads (`Grouped`); `constant` or `zeros`, the
-#: width of its output (`Constant`, `Zeros`); and `biases`, arguments of which it takes parts: (names, number
-#: of heads, heads)
+#: changes of a module, all optional: `shapes` of its parameters; values of its `attributes` and of its
+#: `config`, which then becomes its own; `key_heads` of its query heads (`Grouped`); `constant` or `zeros`,
+#: the width of its output (`Constant`, `Zeros`); and `biases`, arguments that it takes only parts of: (names,
+#: number of heads, heads)
 Change = dict[str, Any]
 
 
 def of(config: Any) -> dict[str, Any]:
-    """Return what a config says of removed heads; empty if it says nothing.
+    """Return the entry of a config on removed heads; empty if it has none.
 
-    ``kept_heads`` are the heads of each attention, numbered as in the model that was pruned first;
-    ``modules`` has a `Change` for each name of a module, ``tied`` the names of parameters that are others.
+    ``kept_heads`` are the remaining heads of each attention, numbered as in the original model; ``modules``
+    maps names of modules to a `Change`, ``tied`` names of parameters to those that they are tied to.
     """
     return getattr(config, KEY, None) or {}
 
 
 def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
-    """Change modules of a model; parameters that get another shape have no values then."""
+    """Change modules of a model; parameters with a new shape are left uninitialised."""
     for name, change in modules.items():
         module: Any = model.get_submodule(name)
         inner = module.projection if isinstance(module, Grouped) else module
@@ -112,7 +112,7 @@ def apply(model: nn.Module, modules: Mapping[str, Change]) -> None:
 
 
 def _resize(layer: nn.Module) -> None:
-    """Update the sizes that a linear layer keeps."""
+    """Update the sizes that a linear layer stores."""
     if isinstance(layer, nn.Linear):
         layer.out_features, layer.in_features = layer.weight.shape
     elif isinstance(layer, Conv1D):
@@ -120,17 +120,17 @@ def _resize(layer: nn.Module) -> None:
 
 
 def tie(model: PreTrainedModel, tied: Mapping[str, str]) -> None:
-    """Make parameters the same as others, also where transformers saves and loads them."""
+    """Tie parameters to others, also when transformers saves and loads them."""
     for name, source in tied.items():
         owner, _, own = name.rpartition(".")
         setattr(model.get_submodule(owner), own, model.get_parameter(source))
-    if tied:  # the first is what it loads, the second what it does not save
+    if tied:  # the first is for loading, the second for saving
         model.all_tied_weights_keys = {**model.all_tied_weights_keys, **tied}
         model._tied_weights_keys = {**(model._tied_weights_keys or {}), **tied}
 
 
 def shared(model: PreTrainedModel) -> dict[str, str]:
-    """Return parameters that are others by another name, which transformers does not know."""
+    """Return tied parameters that transformers does not know of, name: first name."""
     first: dict[int, str] = {}
     pairs = [
         (name, first.setdefault(id(p), name)) for name, p in model.named_parameters(remove_duplicate=False)
@@ -141,7 +141,7 @@ def shared(model: PreTrainedModel) -> dict[str, str]:
 
 
 def renamed(settings: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Return what `of` found with the names of a model, which may be the base of the one that it is of."""
+    """Return the result of `of` with names as in `model`, which may be the base of the model it describes."""
     prefix, names = f"{model.base_model_prefix}.", {name for name, _ in model.named_modules()}
 
     def own(name: str) -> str:
@@ -158,9 +158,9 @@ def note(
     modules: Mapping[str, Change],
     tied: Mapping[str, str],
 ) -> None:
-    """Write changes into the config of a model, which may have others already.
+    """Write changes into the config of a model, which may already have some.
 
-    `kept` are the heads that are left of each attention, by name, numbered as before these changes.
+    `kept` maps names of attention modules to the remaining heads, numbered as before these changes.
     """
     before = of(model.config)
     merged, left = dict(before.get("modules", {})), dict(before.get("kept_heads", {}))
@@ -173,7 +173,7 @@ def note(
 
 
 def merge(modules: dict[str, Change], name: str, change: Change) -> None:
-    """Add a change of a module to those before it."""
+    """Merge a change of a module into its earlier ones."""
     if not change:
         return
     own = modules[name] = dict(modules.get(name, {}))

@@ -1,1 +1,1 @@
-"""The internals of an unmodified encoder: attention, relevance, states and vectors."""
+"""Internals of an unmodified encoder: attention, relevance, states and vectors."""

@@ -1,4 +1,4 @@
-"""Attention weights, one layer at a time, and vectors of texts, of an unmodified model."""
+"""Attention weights, one layer at a time, and text vectors of an unmodified model."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,16 +24,16 @@ from headspec.tables import INT, TEXT, Schema
 
 @contextmanager
 def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
-    """Give every row's attention weights to `receive` during forward passes within the block.
+    """Pass every row's attention weights to `receive` during forward passes within the block.
 
     Weights are taken after the softmax: a token's weights sum to 1, and padding has weight 0; the weights of
-    padding itself mean nothing. The model runs unfused, because fused attention has no weights, and without
-    dropout. Types that compute attention themselves return weights only with `output_attentions`; hooks take
-    them out of the outputs of modules, so that the model does not collect all layers. ModelError, at the
-    forward pass, if the model does not give its weights.
+    padding itself mean nothing. The model runs without dropout, and unfused, because fused attention has no
+    weights. Types that compute attention themselves return weights only with `output_attentions`; hooks take
+    them out of the outputs of modules, so that the model does not collect those of all layers. ModelError, at
+    the forward pass, if the model does not return its weights.
     """
     model: Any = gates.model
-    first = next(model.parameters()).device  # layers may be on several
+    first = next(model.parameters()).device  # layers may be on several devices
     own = [site for site in gates.sites if site.own]
 
     def take(site: Site, module: Any, args: tuple[Any, ...], output: Any) -> Any:
@@ -88,7 +88,7 @@ def vectors(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Return the text vectors that classifiers receive, (n, hidden) float32; NumericalError if not finite."""
+    """Return the text vectors that classifiers read, (n, hidden) float32; NumericalError if not finite."""
     model.to(device.name).eval()
     with device.cast():
         values = examples.values(lambda batch: model.vectors(batch).float(), rows, device, progress)

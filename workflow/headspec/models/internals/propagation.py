@@ -15,8 +15,8 @@ softmax of attention, `attnlrp`               its tangent, whose offset absorbs 
 
 `constant_attention` is Ali et al. 2022, whose models have no gated MLP; `attnlrp` is Achtibat et al. 2024.
 The former is the default: its relevance ends only in embeddings and biases, and it agrees equally well with
-the effect of closing single heads. The library of AttnLRP, lxt 2.1, does not work with transformers 5,
-supports few of our types, and patches their modules permanently.
+the effect of closing single heads. AttnLRP's library, lxt 2.1, does not work with transformers 5, supports
+few of our types, and patches their modules permanently.
 """
 
 import functools
@@ -46,7 +46,7 @@ PRODUCTS = {
 
 @contextmanager
 def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
-    """Make gradients in this block follow `rules`; outputs stay the same, and attention is unfused."""
+    """Make gradients follow `rules` inside the block; outputs stay the same, and attention is unfused."""
     activations = register_module_forward_hook(_scaled)
     try:
         with unfused(gates.model), gates.watched(), _Propagation(rules, gates):
@@ -57,7 +57,7 @@ def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
 
 @functools.cache
 def _activations() -> tuple[type, ...]:
-    """Return the classes of activations that transformers has or uses."""
+    """Return the activation classes that transformers defines or uses."""
     from transformers.activations import ACT2CLS  # slow to import
 
     return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
@@ -68,14 +68,14 @@ def _scaled(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
     if not isinstance(module, _activations()):
         return output
     scale = (output / args[0]).detach()
-    return args[0] * scale.nan_to_num(0, 0, 0)  # f(0) = 0: nothing passes
+    return args[0] * scale.nan_to_num(0, 0, 0)  # f(0) = 0: no relevance passes
 
 
 class _Propagation(TorchFunctionMode):
     def __init__(self, rules: Rules, gates: HeadGates) -> None:
         super().__init__()
         self.constant_attention, self.gates = rules == "constant_attention", gates
-        self.own = any(site.own for site in gates.sites)  # then every softmax counts as attention's
+        self.own = any(site.own for site in gates.sites)  # then every softmax is taken as attention's
 
     def __torch_function__(
         self,
@@ -88,7 +88,7 @@ class _Propagation(TorchFunctionMode):
         if func is F.layer_norm:
             return _layer_norm(*args, **kwargs)
         output = func(*args, **kwargs)
-        # outside attention there are other softmaxes, such as the router's of a mixture of experts
+        # there are softmaxes outside attention, such as in the router of a mixture of experts
         attending = self.own or self.gates.attending
         if func in ROOTS or (func in SOFTMAX and self.constant_attention and attending):
             return output.detach()
@@ -114,7 +114,7 @@ def _layer_norm(
 
 
 def _is_state(factor: Any) -> bool:
-    """Return whether a factor is computed from states; weights and gates are leaves, or views of leaves."""
+    """Return whether a factor is computed from states; weights and gates are leaves or views of leaves."""
     if not isinstance(factor, torch.Tensor) or not factor.requires_grad:
         return False
     return not (factor if factor._base is None else factor._base).is_leaf

@@ -1,4 +1,4 @@
-"""Passes without one head that start at its layer from the states of an earlier pass, if possible."""
+"""Forward passes without one head that, if possible, resume at its layer from an earlier pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Finished = list[tuple[nn.Module, Any]]
 
 
 def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
-    """Return passes of a model on examples of a task, in which one head can be replaced."""
+    """Return passes of a model on examples of a task in which one head can be replaced."""
     if model.encoder.config.is_encoder_decoder or model.classifier(task).reads_again:
         return Replacing(model.gates)
     return Resuming(model.encoder, model.gates)
@@ -33,7 +33,7 @@ def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
 class Replacing:
     """Full passes, for models that a `run` calls several times.
 
-    `contexts`, by row, are from the first call in the last `record`, (batch, tokens, heads, size).
+    `contexts`, row: (batch, tokens, heads, size), are from the first call in the last `record`.
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -61,7 +61,7 @@ class Replacing:
                 return context
             if instead is None:
                 return _replaced(context, head, None)
-            beams = len(context) // len(instead)  # beams of a text are adjacent
+            beams = len(context) // len(instead)  # the beams of a text are adjacent
             return _replaced(context, head, instead.repeat_interleave(beams, 0))
 
         with self.gates.edited(edit):
@@ -69,26 +69,26 @@ class Replacing:
 
 
 class Resuming:
-    """Passes of an unmodified encoder that repeat only what follows a change of one head.
+    """Passes of an unmodified encoder that recompute only what follows a change of one head.
 
-    `record` runs the encoder and keeps, for every call of attention, its context vectors (`contexts`, by row:
-    (batch, tokens, heads, size)) and the outputs of modules that have finished before it. `without` runs the
+    `record` runs the encoder and keeps, for every call of attention, its context vectors (`contexts`, row:
+    (batch, tokens, heads, size)) and the outputs of modules that finished before it. `without` runs the
     encoder again on the same batch: these modules return their earlier outputs, that attention returns its
-    context vectors without one head, and all others compute. The order of calls identifies these modules,
-    whatever layers are called, or share. Over all heads of a deep encoder this saves half of the operations.
+    context vectors without one head, and all others compute. Modules are identified by the order of calls,
+    whatever layers are called or share. Over all heads of a deep encoder this saves half of the operations.
 
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
-    out a head equals closing its gate. There are no gradients and no dropout. Raises ModelError if it does
-    not, or if the encoder does not repeat its calls or changes states that modules have returned.
+    out a head equals closing its gate. There are no gradients and no dropout. Raises ModelError if the check
+    fails, or if the encoder does not repeat its calls or changes states that modules have returned.
 
     Parameters
     ----------
-    checked : what is run for the check; by default a batch of two texts, one of them padded
+    checked : run for the check; by default on a batch of two texts, one of them padded
     """
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates, checked: Run | None = None) -> None:
         self.encoder, self.gates, self.checked = encoder, gates, checked or self._texts
-        # row: its context vectors, and the calls finished before it inside unfinished calls
+        # row: its context vectors, and the calls that finished before it, inside calls still open
         self._points: dict[int, tuple[torch.Tensor, Finished]] = {}
         self._open: list[Finished] | None = None  # finished calls in each open one
         self._expected: deque[tuple[nn.Module, Any]] = deque()
@@ -135,7 +135,7 @@ class Resuming:
     @property
     def contexts(self) -> dict[int, torch.Tensor]:
         """Context vectors of the last `record`, row: (batch, tokens, heads, size)."""
-        first = next(self.encoder.parameters()).device  # layers may be on several
+        first = next(self.encoder.parameters()).device  # layers may be on several devices
         return {layer: context.to(first) for layer, (context, _) in self._points.items()}
 
     def record(self, run: Callable[[], Result]) -> Result:

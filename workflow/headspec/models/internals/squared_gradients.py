@@ -2,7 +2,7 @@
 
 The gradient of an example with respect to the weight of a linear layer is the product of the layer's input
 and the gradient of its output, summed over tokens. Both come from one pass over the batch; only the product
-is formed for each example (Goodfellow 2015; Dangel et al. 2020, BackPACK). For norms, biases and embeddings
+is computed for each example (Goodfellow 2015; Dangel et al. 2020, BackPACK). For norms, biases and embeddings
 it is a sum.
 """
 
@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-#: entries of the gradients that a GPU computes at once; a CPU computes one gradient, which stays in its cache
+#: number of gradient entries that a GPU computes at once; a CPU computes one example, which stays in its
+#: cache
 ON_GPU = 2**26
 
 Loss = Callable[[], torch.Tensor]
@@ -24,7 +25,8 @@ class Squares:
     """Squared gradients of the examples of batches, by parameter.
 
     The model's states must have the batch as first dimension. `sums` has, for each of `parameters`, the sum
-    over all examples so far; `supported` is whether each belongs to a linear layer, a norm or an embedding.
+    over all examples so far; `supported` tells whether each belongs to a linear layer, a norm or an
+    embedding.
     """
 
     def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:

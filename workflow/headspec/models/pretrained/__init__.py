@@ -1,1 +1,1 @@
-"""Pretrained models as files: their location, properties and checks."""
+"""Files of pretrained models: location, properties and checks."""

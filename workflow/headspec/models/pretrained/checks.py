@@ -1,4 +1,4 @@
-"""Checks of a model's files, and that their sizes agree, before any job starts; without torch."""
+"""Checks of a model's files, and that their sizes agree, before any job starts; imports no torch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 
-#: sizes in config.json: how embeddings with as many rows, or a few more, are named in models of many types
+#: sizes in config.json: names, in models of many types, of embeddings with at least as many rows
 EMBEDDINGS = {
     "vocab_size": ("word_embeddings", "embed_tokens", "shared", "wte", "tokens_embed"),
     "max_position_embeddings": ("position_embeddings", "embed_positions", "positions_embed"),
     "n_positions": ("wpe",),
 }
-#: the width of a model, and its heads, which divide it unless a key of the config is a width of heads
+#: names for the width of a model, which its heads must divide unless the config gives the width of heads
 WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
 WIDTH = re.compile(r".*(hidden|embedding)_(size|rank).*|.*emb(ed)?_(proj_)?dim|d_model|d_embed|n_embd|dim")
 HEADS = sorted({heads for _, names in STACKS.values() for heads in names})
@@ -72,7 +72,7 @@ def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) ->
 
 
 def _undivided(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield numbers of heads that do not divide a model's width, unless a key is the width of heads."""
+    """Yield numbers of heads that do not divide the model's width, unless the config gives heads' width."""
     if any(HEAD_WIDTH.fullmatch(name) for name in config):
         return
     for width, heads in itertools.product(WIDTHS, HEADS):
@@ -82,7 +82,7 @@ def _undivided(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Iterator[str]:
-    """Yield sizes in a config that tensors do not have."""
+    """Yield sizes in a config that disagree with the tensors."""
     embeddings = _embeddings(shapes)
     for name, weights in EMBEDDINGS.items():
         size, sizes = config.get(name), [embeddings[weight][0] for weight in weights if weight in embeddings]
@@ -98,7 +98,7 @@ def _unlike(config: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Itera
 
 
 def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    """Return the smallest shape of matrices by the last part of their names."""
+    """Return the smallest shape of the matrices that share the last part of their names."""
     by_name: dict[str, list[int]] = {}
     for name, shape in shapes.items():
         last = name.removesuffix(".weight").rpartition(".")[-1]
@@ -108,7 +108,7 @@ def _embeddings(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _tokens(path: Path) -> int:
-    """Return the tokens of the tokenizer in a folder, by the largest id; 0 if no file has ids."""
+    """Return the vocabulary size of the tokenizer in a folder, by its largest id; 0 if no file has ids."""
 
     def read(name: str) -> Any:
         try:
@@ -122,7 +122,7 @@ def _tokens(path: Path) -> int:
             vocabulary = fast["model"]["vocab"]  # mapping to numbers, or list
             numbers = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
             return 1 + int(max([*numbers, *(token["id"] for token in fast.get("added_tokens", []))]))
-        if not (words := read("vocab.json")):  # other line separators are tokens
+        if not (words := read("vocab.json")):  # other line separators may be tokens
             if not (path / "vocab.txt").is_file():
                 return 0
             words = (path / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -131,7 +131,7 @@ def _tokens(path: Path) -> int:
         return 0
 
 
-#: settings that make transformers load files with other names
+#: settings by which transformers loads files of other names
 ELSEWHERE = ("transformers_weights", "configuration_files", "fast_tokenizer_files")
 
 
@@ -139,7 +139,7 @@ def architecture(path: Path, model: Model, key: str) -> str:
     """Return the family of the model at `path`.
 
     Raises ModelError if it is not a model of transformers, its type is refused, it has neither safetensors
-    nor GGUF weights, or transformers would also load something beside them.
+    nor GGUF weights, or transformers would load other files as well.
     """
     if ((path if path.is_dir() else path.parent) / "adapter_config.json").is_file():
         raise ModelError(
@@ -189,14 +189,14 @@ def architecture(path: Path, model: Model, key: str) -> str:
 def _tokenizer_config(path: Path) -> dict[str, Any]:
     try:
         return read(path, TOKENIZER, dict)
-    except ModelError:  # it is missing, or told by the tokenizer's own check
+    except ModelError:  # missing, or reported by the tokenizer's own check
         return {}
 
 
 def check_tokenizer_files(path: Path, model: Model, key: str) -> None:
-    """Raise ModelError if settings of the tokenizer at `path` name a file that no version of it includes.
+    """Raise ModelError if settings of the tokenizer at `path` name a file that its version does not cover.
 
-    Classes of tokenizers open what some of their arguments name, so that no list of arguments is complete.
+    Tokenizer classes may open files named in any argument, so a list of arguments could never be complete.
     """
     folder = path if path.is_dir() else path.parent
     own = {os.path.realpath(file) for file in folder.rglob("*") if not file.is_dir()}
@@ -210,11 +210,11 @@ def check_tokenizer_files(path: Path, model: Model, key: str) -> None:
 
 
 def tokenizer_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield file, setting and text of each text among the settings of the tokenizer in a folder."""
+    """Yield file, setting and value of each string among the settings of the tokenizer in a folder."""
     for name in (each for each in SETTINGS if each.endswith(".json") and (folder / each).exists()):
         try:
             nodes = [*read(folder, name, dict).items()]
-        except ModelError:  # told when the tokenizer is loaded
+        except ModelError:  # reported when the tokenizer is loaded
             continue
         while nodes:
             setting, node = nodes.pop()

@@ -1,4 +1,4 @@
-"""Settings in a model's config.json or GGUF file, and of models that a study's config describes."""
+"""Settings in a model's config.json or GGUF file, and those of models that a study's config describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = (
     "num_attention_heads", "n_head", "n_heads", "encoder_layers", "decoder_layers", "num_layers",
     "num_decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "num_heads",
 )  # fmt: skip
-#: names of the numbers of layers and heads of each stack; T5's decoder may leave out its layers
+#: names for the numbers of layers and heads of each stack; T5's decoder may omit its layers
 STACKS = {
     SELF: (("num_hidden_layers", "n_layer", "n_layers"), ("num_attention_heads", "n_head", "n_heads")),
     ENCODER: (("encoder_layers", "num_layers"), ("encoder_attention_heads", "num_heads")),
@@ -33,20 +33,20 @@ STACKS = {
         ("decoder_attention_heads", "num_heads"),
     ),
 }
-#: numbers of layers and heads; more than the most would fill the memory before a job fails
+#: names for numbers of layers and heads; above `MOST`, a job would fill the memory before it fails
 COUNTED = {name for kinds in STACKS.values() for names in kinds for name in names}
 MOST = 10_000
-#: sizes in GGUF files, after the name of the architecture: their names in config.json
+#: names of sizes in GGUF files, after that of the architecture: their names in config.json
 GGUF_SIZES = {
     "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
     "attention.head_count_kv": "num_key_value_heads", "attention.key_length": "head_dim",
     "embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
     "context_length": "max_position_embeddings", "vocab_size": "vocab_size",
 }  # fmt: skip
-#: numbers in GGUF files, in the notation of struct; the others are texts and lists
+#: types of numbers in GGUF files, as format characters of `struct`; other types are texts and lists
 GGUF_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 GGUF_TEXT, GGUF_LIST = 8, 9
-#: names of the types of layers of hybrid models, and of the numbers of layers with attention
+#: settings for the layer types of hybrid models, or for the indices of layers with attention
 LAYER_TYPES = ("layer_types", "layers_block_type", "hybrid_override_pattern")
 ATTENDING = ("full_attn_idxs", "attn_layer_indices")
 #: types of layers without attention heads; single letters are Nemotron-H's
@@ -66,7 +66,7 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
 
 
 def _checked(config: Any) -> dict[str, Any]:
-    """Return a config.json; ValueError if it is not a mapping, or a size in it cannot be one."""
+    """Return a config.json; ValueError if it is not a mapping, or a size in it is invalid."""
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
         raise ValueError("it names no model type")
     for name in SIZES:
@@ -115,7 +115,7 @@ def _gguf(path: Path) -> dict[str, Any]:
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
-    """Return the most tokens that a model with this config.json takes; None without a limit."""
+    """Return the maximum number of tokens for a model with this config.json; None without a limit."""
     stored: int | None = config.get("max_position_embeddings", config.get("n_positions"))
     if not stored or not config.get("position_biased_input", True):
         return None  # DeBERTa's positions are relative
@@ -143,24 +143,24 @@ def heads_by_layer(config: Mapping[str, Any]) -> dict[str, list[int]] | None:
     return {SELF: [heads * (i in among and kind not in HEADLESS) for i, kind in enumerate(types)]}
 
 
-#: its type in transformers
+#: type of described models in transformers
 MODEL_TYPE = "m2m_100"
-#: special tokens by their ids; the second begins and ends every text that is written
+#: special tokens by id; the second starts and ends every text that the model writes
 SPECIAL = PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
-#: number of sinusoids, and so the most tokens of a text
+#: number of sinusoidal positions, and thus the maximum length of a text in tokens
 POSITIONS = 1024
 
 
 def is_described(model: Model) -> bool:
-    """Return whether a model is described instead of named; jobs that take no such models lack the key."""
+    """Return whether a model is described instead of given by a source; some jobs' params lack the key."""
     return getattr(model, "transformer", None) is not None
 
 
 def described_config(model: Model) -> dict[str, Any]:
     """Return the config.json of a described model: M2M100, with the widths of Vaswani et al. (2017).
 
-    It normalises the input of sublayers, not their output, so that fresh weights learn from the start (Xiong
-    et al. 2020). Weights have the standard deviation of Xavier's initialisation of square matrices.
+    It normalises the input of sublayers (pre-norm), so that training is stable from the start (Xiong et al.
+    2020). Weights have the standard deviation of Xavier initialisation for square matrices.
     """
     sizes = model.transformer
     assert sizes is not None

@@ -1,7 +1,7 @@
-"""The folder of a model's files, at a local path or in the cache of the hub, if that answers; its version.
+"""The folder of a model's files, at a local path or in the hub's cache, and the model's version.
 
 The version of a hub model is its commit; a model that the config describes has none. Other versions are
-hashes of the files that are loaded, and of no others: see `model_files`.
+hashes of exactly the files that are loaded: see `model_files`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
     """Return a folder with the `model_files.files` of a model and nothing else, or a GGUF file in one.
 
     A hub model is downloaded if it is not cached; for `planning`, without weights. Raises ModelError if it
-    cannot be downloaded, a folder has no config.json, or as these; DataError if there is no such package,
-    file or folder; OSError.
+    cannot be downloaded, a folder has no config.json, or from `model_files.files`; DataError if there is no
+    such package, file or folder; OSError.
     """
     path = located(model, key, planning)
     held = files_of(path, model, key, part)
@@ -45,7 +45,7 @@ def folder(model: Model, key: str, part: Part = "all", planning: bool = False) -
 
 
 def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
-    """Return `model_files.files` of the model that is at `path`."""
+    """Return `model_files.files` of the model at `path`; errors name the config key."""
     try:
         return model_files.files(path, part)
     except ModelError as error:
@@ -53,7 +53,7 @@ def files_of(path: Path, model: Model, key: str, part: Part) -> dict[str, Path]:
 
 
 def located(model: Model, key: str, planning: bool = False) -> Path:
-    """Return the path of a model, a folder or GGUF file, downloaded if need be; raises as `folder`."""
+    """Return the path of a model, a folder or GGUF file, downloading it if needed; raises as `folder`."""
     if not model.source.startswith("hub:"):
         return locate(model.source, f"{key}.source")
     if path := cached(model):
@@ -97,14 +97,14 @@ def _unavailable(model: Model, key: str, reason: str) -> ModelError:
 
 
 def present(model: Model, key: str) -> Path | None:
-    """Return `folder` without a network: None for a model without files, or a hub model not in the cache."""
+    """Return `folder` without using the network; None for a model without files, or an uncached hub model."""
     if not model.source or (model.source.startswith("hub:") and not cached(model)):
         return None
     return folder(model, key)
 
 
 def cached(model: Model) -> Path | None:
-    """Return the folder of a hub model in the cache, if it has config and weights there."""
+    """Return the folder of a hub model in the cache, if it has its config and weights there."""
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
@@ -122,9 +122,9 @@ def hub_name(model: Model) -> tuple[str, str | None]:
 
 
 def tensors(path: Path) -> dict[str, list[int]]:
-    """Return the shape of each tensor in the weights of a folder, from their headers.
+    """Return the shape of each tensor in the weight files of a folder, from their headers.
 
-    ModelError if a file is damaged, or lacks tensors that it should have.
+    Raises ModelError if a file is damaged, or lacks tensors that it should have.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -150,7 +150,7 @@ def tensors(path: Path) -> dict[str, list[int]]:
 def version(model: Model, key: str, part: Part, results: Path | None = None) -> str:
     """Return the version of a model's weights or tokenizer: of the files that `model_files.files` names.
 
-    ModelError if a hub model's commit is unknown and its tables in `results` could belong to another
+    Raises ModelError if a hub model's commit is unknown and its tables in `results` could belong to another
     version.
     """
     if not model.source:
@@ -173,9 +173,10 @@ def version(model: Model, key: str, part: Part, results: Path | None = None) -> 
 
 @contextmanager
 def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[None]:
-    """Check that this part of a model, when it is loaded in this block, has its `planned` version.
+    """Check that this part of a model, loaded inside the block, has its `planned` version.
 
-    ChangedError if its files were replaced; files of hub models, in folders named by commits, are not.
+    Raises ChangedError if its files were replaced. Those of hub models, in folders named by commits, never
+    are.
     """
     if not model.source or model.source.startswith("hub:"):
         yield
@@ -189,7 +190,7 @@ def as_planned(planned: str, model: Model, key: str, part: Part) -> Iterator[Non
 
 
 def replaced_error(model: Model, key: str) -> ChangedError:
-    """Return the error for a model of which a job finds another version than it was planned with."""
+    """Return the error for a job that finds another version of a model than was planned."""
     return ChangedError(
         f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
         "which plans with what is there now"
@@ -200,8 +201,7 @@ def replaced_error(model: Model, key: str) -> ChangedError:
 def hub_commit(source: str) -> str:
     """Return the commit of a hub model: the one in `source`, else in the cache, else on the hub.
 
-    Downloads do not change it. Without cache and connection, it is the one last stored here, else unknown
-    ("").
+    Downloads do not change it. Without cache and connection, it is the last one seen here, else unknown ("").
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = Model.from_params({"source": source})
@@ -231,7 +231,7 @@ def _read(seen: Path) -> str:
 
 
 def _remember(seen: Path, value: str) -> None:
-    # without it, the commit is looked up again
+    # if it cannot be stored, the commit is looked up again
     with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
         temporary.write_text(f"{value}\n{files.PLACEHOLDER}\n")
         files.embed_sha256(temporary)
@@ -253,14 +253,14 @@ def _asked(endpoint: str) -> str:
 
     try:
         get_session().head(endpoint, timeout=ANSWER)
-    except Exception as error:  # the HTTP library, and so its errors, differs between versions
+    except Exception as error:  # the HTTP library, and thus its errors, differs between versions
         return str(error).split("\n")[0]
     return ""
 
 
 @contextmanager
 def asked_once(source: str | None) -> Iterator[None]:
-    """Let the hub's libraries only read caches if it is unreachable; they would retry for a minute."""
+    """Let the hub's libraries read only caches if it is unreachable; they would retry for a minute."""
     if not str(source).startswith("hub:") or not hub_unreachable():
         yield
         return

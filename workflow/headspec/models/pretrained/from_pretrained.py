@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def location(path: Path) -> dict[str, Any]:
-    """Return the arguments of ``from_pretrained`` for a folder or a GGUF file, whose type is then known."""
+    """Return the arguments of ``from_pretrained`` for a folder, or for a GGUF file of a known type."""
     plugins.register_types()
     arguments: dict[str, Any] = {"local_files_only": True}
     if path.is_file():
@@ -30,9 +30,9 @@ def silence() -> None:
 
 
 def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
-    """Load weights without remote code, with `keep_half` for "bf16"; return also names of missing ones.
+    """Load a model without remote code, with `keep_half` for "bf16"; also return names of missing weights.
 
-    Raises ValueError if some are not finite.
+    Raises ValueError if weights are not finite.
     """
     import torch
 
@@ -53,9 +53,9 @@ def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel
 def keep_half(model: PreTrainedModel) -> None:
     """Keep the linear layers of a model's encoder in bfloat16, everything else in float32.
 
-    The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 can hold
-    them, results equal float32 under autocast. Embeddings, sums over layers, normalisation, and the
-    head of a language model remain in float32.
+    The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 holds
+    them exactly, results equal those of float32 under autocast. Embeddings, sums over layers, normalisation,
+    and the head of a language model remain in float32.
     """
     import torch
     from transformers.pytorch_utils import Conv1D

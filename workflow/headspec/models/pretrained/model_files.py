@@ -1,6 +1,6 @@
-"""The files that a model is loaded from, and a folder of links to them without any other file.
+"""The files that a model is loaded from, and a folder with links to exactly these files.
 
-They make the versions of the model, so that no loader can open a file that no version names.
+The model's version covers these files; since loaders see only the links, they cannot open any other file.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from headspec.errors import ModelError, shown
 from headspec.provenance import hashes
 
 Content = TypeVar("Content", dict[str, Any], list[Any])
-#: files of weights and what describes them, of tokens and what makes them, or both; each has config.json
+#: files for the weights, for the tokenizer, or both; each includes config.json
 Part = Literal["weights", "tokenizer", "all"]
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-#: modules of sentence-transformers, and what names the class token of models without these
+#: modules of sentence-transformers, and the file that names the class token of models without these
 MODULES, TOKENIZER = "modules.json", "tokenizer_config.json"
-#: settings of generation; an adapter, which is refused
+#: settings of generation, and of an adapter, which is refused
 BESIDE = ("generation_config.json", "adapter_config.json")
-#: patterns of the files of a model in the hub
+#: patterns for the files of a model on the hub
 DESCRIBING, WEIGHING = ("*config.json", MODULES), (*BESIDE, INDEX, "model*.safetensors")
-#: what tokenizers of transformers read: settings, and vocabularies, as their classes name them
+#: files that tokenizers of transformers read: settings, and vocabularies, as their classes name them
 SETTINGS = (
     TOKENIZER, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "additional_chat_templates/*.jinja",
@@ -46,7 +46,7 @@ VOCABULARIES = (
 
 
 def tokenizer_names() -> list[str]:
-    """Return patterns of the files of tokenizers, also of those that plugins of the study register."""
+    """Return patterns for tokenizer files, including those that plugins of the study register."""
     plugins.register_types()
     auto = sys.modules.get("transformers.models.auto.tokenization_auto")  # imported by such plugins
     names = {*SETTINGS, *VOCABULARIES}
@@ -58,7 +58,7 @@ def tokenizer_names() -> list[str]:
 def files(path: Path, part: Part = "all") -> dict[str, Path]:
     """Return the files of a model at `path`, a folder or GGUF file, by their names in the folder.
 
-    ModelError if an index names a file outside the folder, or a pipe is in place of a file.
+    Raises ModelError if an index names a file outside the folder, or a file is a pipe.
     """
     folder = path if path.is_dir() else path.parent
     wanted = [folder / CONFIG] if path.is_dir() else [path]
@@ -71,13 +71,13 @@ def files(path: Path, part: Part = "all") -> dict[str, Path]:
     for name, file in present.items():
         if _is_outside(name):
             raise ModelError(f"it names {name}, which is outside its folder; expected files in it")
-        if not file.is_file():  # opening it would wait for ever
+        if not file.is_file():  # opening it would block forever
             raise ModelError(f"{name} is a pipe or device; expected a file")
     return present
 
 
 def has_vocabulary(path: Path) -> bool:
-    """Return whether a model at `path` has a file with a vocabulary, as every GGUF file has."""
+    """Return whether a model at `path` has a vocabulary file; every GGUF file includes one."""
     names = {*tokenizer_names()} - {*SETTINGS}
     return path.is_file() or any(next(path.glob(name), None) for name in names)
 
@@ -88,9 +88,9 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def linked(files: Mapping[str, Path]) -> Path:
-    """Return a folder that has links to `files` by their names, and nothing else; OSError.
+    """Return a folder with links to `files` by their names, and nothing else; may raise OSError.
 
-    Other files, and these after any change of them, have another folder: in Snakemake's, or for this process.
+    Other files, or these after a change, get another folder: inside Snakemake's, or for this process only.
     """
     targets = {name: os.path.abspath(file) for name, file in sorted(files.items())}
     states = [(*entry, hashes.stat_key(entry[1])) for entry in targets.items()]
@@ -105,14 +105,14 @@ def linked(files: Mapping[str, Path]) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     try:
         new.rename(folder)
-    except OSError:  # another process has made it meanwhile
+    except OSError:  # another process has made it in the meantime
         shutil.rmtree(new)
     return folder
 
 
 @contextmanager
 def alone(folder: Path, names: Iterable[str]) -> Iterator[Path]:
-    """Make a folder for this block that has links to the files `names` of another, and nothing else."""
+    """Make a folder for this block with links to the files `names` in `folder`, and nothing else."""
     with tempfile.TemporaryDirectory(prefix="headspec-") as temporary:
         _link(Path(temporary), {name: os.path.abspath(folder / name) for name in names})
         yield Path(temporary)
@@ -125,9 +125,9 @@ def _link(folder: Path, targets: Mapping[str, str]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; OSError or ValueError if it is none.
+    """Return the content of a JSON file; OSError or ValueError if it cannot be read.
 
-    Opening a pipe would wait for ever.
+    Pipes are refused, because opening one would block forever.
     """
     if path.exists() and not path.is_file():
         raise OSError("it is not a file")
@@ -138,7 +138,7 @@ def read_json(path: Path) -> Any:
 
 
 def read(path: Path, name: str, kind: type[Content]) -> Content:
-    """Return the content of this kind of a JSON file in a model's folder; ModelError if it is none."""
+    """Return the content of a JSON file in a model's folder; ModelError if it is not of this `kind`."""
     try:
         content = read_json(path / name)
     except (OSError, ValueError) as error:
@@ -149,9 +149,9 @@ def read(path: Path, name: str, kind: type[Content]) -> Content:
 
 
 def pooling_file(path: Path) -> str | None:
-    """Return the file in a model's folder that modules.json names for the pooling; None without a name.
+    """Return the pooling file in a model's folder that modules.json names; None if it names none.
 
-    ModelError if modules.json is not a list of modules, or the file is outside the folder.
+    Raises ModelError if modules.json is not a list of modules, or the file is outside the folder.
     """
     for module in read(path, MODULES, list) if path.is_dir() and (path / MODULES).exists() else []:
         kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
@@ -163,7 +163,7 @@ def pooling_file(path: Path) -> str | None:
 
 
 def _pooling_files(path: Path) -> list[Path]:
-    """Return what says the pooling of a model; `pooled` tells why it cannot be read, if it is asked."""
+    """Return the files that determine the pooling; none if unreadable, which `pooled` reports when needed."""
     try:
         named = pooling_file(path)
     except ModelError:
@@ -176,7 +176,7 @@ def _is_outside(name: str) -> bool:
 
 
 def weight_map(path: Path) -> dict[str, str]:
-    """Return the file of each tensor in the index of a folder; none if it is not an index."""
+    """Return the file of each tensor in the index of a folder; empty if there is no valid index."""
     try:
         by_weight = read_json(path / INDEX)["weight_map"]
         return {str(name): str(file) for name, file in by_weight.items()}
@@ -185,7 +185,7 @@ def weight_map(path: Path) -> dict[str, str]:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the files of weights in a folder: one, or an index and its shards; none unless all are there."""
+    """Return the weight files in a folder: one, or an index and its shards; empty if any are missing."""
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     shards = [path / name for name in sorted({*weight_map(path).values()})]

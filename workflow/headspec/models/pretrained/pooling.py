@@ -1,4 +1,4 @@
-"""The vector of a text, according to the config or the model's own files; without torch."""
+"""The pooling of a model, from the config or the model's files; imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headspec.models.pretrained.model_files import MODULES, TOKENIZER, pooling_f
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: these settings name a mode, or have a switch for each; the default is the mean
+#: settings that name a mode, or have a switch for each; the default is the mean
 NAMED, SWITCHES = "pooling_mode", {"pooling_mode_mean_tokens": True}
 #: the pooling of each mode
 MODES = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
@@ -32,9 +32,9 @@ TRANSLATOR = Pooled("mean", "an encoder-decoder")
 
 
 def pooled(path: Path | None, model: Model, key: str) -> Pooled:
-    """Return the pooling of a model at `path`, None if the config describes it, and the reason.
+    """Return the pooling of a model, and the reason; `path` is None for a model that the config describes.
 
-    ``auto`` follows valid files of sentence-transformers (else ModelError), or the convention of the
+    ``auto`` follows the files of sentence-transformers (ModelError if invalid), else the convention of the
     model's type.
     """
     if model.pooling != "auto":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """Raise ModelError if a model with local files cannot learn `tasks`, or nothing uses its heads."""
+    """Raise ModelError if a model with local files cannot learn `tasks`, or takes no lists of heads."""
     config = config_of(model, key) or {}
     model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
@@ -85,7 +85,7 @@ def check_languages(study: Study) -> None:
 
 
 def check_models(study: Study) -> None:
-    """Raise one ModelError for all unusable models; jobs check hub models that they download."""
+    """Raise one ModelError for all unusable models; jobs check the hub models that they download."""
     problems = []
     for name, model in study.models.items():
         key = f"models.{name}"

@@ -1,1 +1,1 @@
-"""Variants of training after the branch: one module for each restriction."""
+"""Variants of training after the branch, one module for each restriction."""

@@ -1,4 +1,4 @@
-"""IAT whose optimizer also moves the heads that are frozen for a batch's task, as in the released code."""
+"""IAT whose optimizer also updates heads frozen for a batch's task, as in the released code."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from headspec.training.variants.own import Own
 class LeakingUpdates:
     """AdamW steps in which heads that a batch's task does not own have a gradient of zero.
 
-    Momentum, from plain training and other tasks' batches, and weight decay continue to move them. Everything
+    Momentum, from plain training and other tasks' batches, and weight decay still change them. Everything
     else, including gradient clipping, is as in `headspec.training.variants.own.OwnHeads`. `updates` are those
-    of the training so far, `slices` every head's slices of the projections, `owned` bool (layers, heads) by
-    task.
+    of the training so far, `slices` every head's slices of the projections, and `owned` is bool (layers,
+    heads) by task.
     """
 
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
@@ -40,7 +40,7 @@ class LeakingUpdates:
 
 
 class Leaking(Own):
-    """Batches have gradients for the heads that their task owns, and the optimizer moves all."""
+    """Batches have gradients only for the heads that their task owns, but the optimizer updates all."""
 
     updates = LeakingUpdates
 

@@ -1,4 +1,4 @@
-"""LoRA, the control of IAT: adapters of the same size, shared by all tasks, train instead of projections.
+"""LoRA, a control of IAT: adapters of the same size, shared by all tasks, train instead of projections.
 
 Hu et al. (2022), as implemented in `peft`: W + B A with B (out, rank), A (rank, in), and B initially zero.
 """
@@ -24,8 +24,7 @@ def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.n
 
     There is one adapter for each matrix in `weights`; `slices` include biases; `heads` are those that each
     task owns in IAT, bool (layers, heads). If heads share weights, the number of parameters can differ
-    between tasks; their mean is used. Raises ConfigError if even rank 1 has more than twice as many
-    parameters.
+    between tasks; the mean is used. Raises ConfigError if even rank 1 has more than twice as many parameters.
     """
     counts = [sum(_size(s) for s in slices if s.belongs(owned)) for owned in heads.values()]
     in_iat = float(np.mean(counts))
@@ -50,8 +49,8 @@ def _size(s: Slice) -> int:
 class LoRA(Restriction):
     """Low-rank adapters in the attention projections, whose weights and biases are frozen.
 
-    They have the learning rate of all other parameters, and moments that start at zero. `heads` are those
-    that each task would own in IAT, which determine the `rank`; `seed` determines the initial A.
+    Adapters have the learning rate of all other parameters, and moments that start at zero. `heads`, those
+    that each task would own in IAT, determine the `rank`; `seed` determines the initial A.
     """
 
     @contextmanager

@@ -1,6 +1,6 @@
 """Important attention-head training (IAT): a batch updates only the heads of its task.
 
-The other rows of W_Q, W_K and W_V stay the same to the bit, and so do their moments.
+The other rows of W_Q, W_K and W_V, and their moments, stay bitwise the same.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ Moments = dict[str, torch.Tensor]
 
 
 def moments(part: Slice, state: dict[Any, Any]) -> Moments:
-    """Return the moments of a slice in the `state` of an optimizer of whole parameters."""
+    """Return the moments of a slice from the `state` of an optimizer over whole parameters."""
     whole = state.get(part.parameter, {})
     return {name: v if name == "step" else part.view(v).flatten() for name, v in whole.items()}
 
 
 class SliceGroup:
-    """Slices of the projections that the same tasks own, with a `copy` joined into one vector (n,)."""
+    """Slices of the projections that the same tasks own, with a joined `copy`, a vector (n,)."""
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
@@ -37,7 +37,7 @@ class SliceGroup:
         self.views = [chunk.view(w.shape) for chunk, w in zip(chunks, self.weights, strict=True)]
 
     def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """Return the slices, joined to (n,), of tensors with the shapes of the slices' parameters."""
+        """Return the slices of tensors shaped like the slices' parameters, joined to (n,)."""
         return torch.cat([s.view(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
 
     def read(self) -> None:
@@ -52,11 +52,11 @@ class SliceGroup:
 class OwnHeads:
     """AdamW steps in which a batch updates, in the attention projections, only the heads its task owns.
 
-    Slices that the same tasks own, with equal step counts, are one parameter of the optimizer, a copy that
-    is written back after each step: a few long vectors cost less than hundreds of short ones. Slices of other
-    tasks get no gradient, so AdamW skips them: weights, moments and step counts stay, without weight decay. A
-    row that several heads share is updated if the task owns any of them. Gradients are clipped by the norm
-    over all parameters, as without IAT. Parameters are those of `leaking.LeakingUpdates`.
+    Slices that the same tasks own, with equal step counts, are one parameter of the optimizer, a copy that is
+    written back after each step: a few long vectors cost less than hundreds of short ones. Slices of other
+    tasks get no gradient, so AdamW skips them: weights, moments and step counts do not change, and there is
+    no weight decay. A row that several heads share is updated if the task owns any of them. Gradients are
+    clipped by the norm over all parameters, as without IAT. Arguments are those of `leaking.LeakingUpdates`.
     """
 
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
@@ -69,7 +69,7 @@ class OwnHeads:
             updates.optimizer.state.pop(parameter, None)
 
     def own(self, owned: dict[str, np.ndarray], before: list[Moments]) -> None:
-        """Let the tasks own these heads, bool (layers, heads); `before` has the moments of every slice."""
+        """Assign heads to tasks, bool (layers, heads) each; `before` has the moments of every slice."""
         self.owned = owned
         groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
         for i, s in enumerate(self.slices):
@@ -109,7 +109,7 @@ class OwnHeads:
         return {"updates": self.updates.state_dict(), "owned": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore; the model's weights must have been loaded before."""
+        """Restore the state; the model's weights must have been loaded before."""
         self.updates.load_state_dict(state["updates"])
         self.optimizer.load_state_dict(state["owned"])
         for group in self.groups.values():

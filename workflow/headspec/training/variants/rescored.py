@@ -1,4 +1,4 @@
-"""IAT that scores heads again during training, so that a task owns the heads important to it by then."""
+"""IAT that rescores heads during training, so that a task owns the heads that are now important to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,8 +46,8 @@ class ChangingHeads(OwnHeads):
 class Rescored(Own):
     """Batches update only the heads that their task owns, chosen again by importance every few steps.
 
-    `heads` are the initial choice. Of the `variant`, `alpha` is the fraction of all heads that a task owns,
-    `rescorings` how often heads are scored again, at equal distances, and `samples` the number of training
+    `heads` are the initial choice. In `variant`, `alpha` is the fraction of all heads that a task owns,
+    `rescorings` how often heads are rescored, at equal intervals, and `samples` the number of training
     examples per task for importance.
     """
 
@@ -66,7 +66,7 @@ class Rescored(Own):
 
 
 class Rescoring(Gating):
-    """Scoring of heads before the numbered `steps`; it has no gates, and no state besides the updates'."""
+    """Rescoring of heads before the numbered `steps`; it has no gates, and no state besides the updates'."""
 
     def __init__(self, settings: Rescored, steps: set[int]) -> None:
         self.settings, self.steps = settings, steps
