@@ -1,4 +1,4 @@
-"""Contents of the views of the page that are not columns of one table, from the tables."""
+"""Contents of views that are computed from tables rather than columns of one."""
 
 import pandas as pd
 
@@ -10,19 +10,19 @@ from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import decisive, of_seeds
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p", "p_of"]
-#: which rows have which mark
+#: columns for the mark of each row
 MARKED = ["mark", *MARKS]
 
 
 def bounded(*names: str) -> list[str]:
-    """Columns, each with the ends of its interval."""
+    """Names of columns, each with those for the ends of its interval."""
     return [column for name in names for column in (name, f"{name}_low", f"{name}_high")]
 
 
 def decided(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `mark`, of what is at chance; `p`, the corrected p that decides, and `p_of`, what it is about.
+    """Add `mark`, for values at chance; `p`, the corrected p-value that decides; and `p_of`, its scope.
 
-    That is `other seeds` or `these runs`.
+    The scope is `other seeds` or `these runs`.
     """
     frame = frame.assign(mark=marks(frame))
     names = [name for name in ("p", "difference_p", "dissociation_p") if f"{name}_seeds_holm" in frame]
@@ -33,12 +33,12 @@ def decided(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def found(study: StudyTables) -> list[str]:
-    """What the study found, in the lines of its summary."""
+    """What the study found, as lines of its summary."""
     return findings.lines(study.tables)
 
 
 def pruning(study: StudyTables) -> Columns:
-    """Values of each task's main metric under every mask: mean over seeds and draws, least and most.
+    """Values of each task's main metric under every mask: mean over seeds and draws, minimum and maximum.
 
     `n` is the number of examples.
     """
@@ -66,7 +66,7 @@ def similarity(study: StudyTables) -> Columns:
 
 
 def improvement(study: StudyTables) -> Columns:
-    """Changes by IAT and its controls, over all metrics of a task."""
+    """Changes by IAT and its controls, for all metrics of a task."""
     frame = study.table("improvement")
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
     names += MARKED
@@ -83,14 +83,14 @@ def probes(study: StudyTables) -> Columns:
 
 
 def gains(study: StudyTables) -> Columns:
-    """What tasks gain in pairs."""
+    """Gains of tasks in pairs."""
     frame = study.table("gains")
     names = ["model", "source", "target", "metric", "n_seeds", "alone", "value", "difference", *INTERVAL]
     return {} if frame is None else json_columns(between_pairs(decided(frame)), [*names, *MARKED])
 
 
 def gain_predictions(study: StudyTables) -> Columns:
-    """Predicted gains where one task is left out."""
+    """Predicted gains with one task held out."""
     frame = study.table("gain_predictions")
     if frame is None:
         return {}

@@ -1,4 +1,4 @@
-"""The explorer of finished results."""
+"""The explorer for finished results."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from headspec.provenance.files import atomic
 
 
 def write_explorer(results: Path, output: Path | None = None, trust: bool = False) -> Path:
-    """Write the page of the results of a study, by default beside them, and return its path.
+    """Write the explorer of a study's results, by default beside them, and return its path.
 
-    Results that are outdated or of another config are left out. MissingError if there are none;
-    UnfinishedError if the study is not finished, which the page says too. With `trust`, results that were
-    begun elsewhere are compared with their study, too, which runs its code.
+    Results that are outdated or of another config are left out. Raises MissingError if there are none;
+    UnfinishedError, after writing a page that says so, if the study is not finished. With `trust`, results
+    that were made elsewhere are also compared with their study, which runs its code.
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text("utf-8", errors="replace") if config.exists() else ""

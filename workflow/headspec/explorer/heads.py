@@ -13,7 +13,7 @@ from headspec.heads.ranking import importance_map
 from headspec.statistics.atlas.roles import majority_roles
 from headspec.statistics.intervals import decisive
 
-#: measures of the table 'heads' that the page has, beside importance
+#: measures of the table 'heads' that the page shows, besides importance
 MEASURES = (
     "ablation", "mean_ablation", "ablation_size", "relevance", "confidence_with_separator", "confidence",
     "confidence_no_separator",
@@ -27,11 +27,11 @@ Group = tuple[str, str, str]
 def heads(study: StudyTables) -> list[dict[str, Any]]:
     """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
 
-    Importance is from runs, which are pruned by it, or else from the atlas: mean, smallest and largest over
-    seeds. Ranks, from 0, are of each seed. Other measures and the ends of their intervals are means over
-    seeds. Gates have the share of a pruning method's sets that keep the head. A model with several kinds of
-    attention has the first row of each, from 0. Lists have all places in `layers` rows of `heads`; `absent`
-    ones have no head.
+    Importance is that of runs, which are pruned by it, or else of the atlas: mean, minimum and maximum over
+    seeds. Ranks, from 0, are given for each seed. Other measures and the ends of their intervals are means
+    over seeds. Gates are the share of a pruning method's sets that keep the head. For a model with several
+    kinds of attention, the first row of each, from 0, is included. Lists have all places in `layers` rows of
+    `heads`; those in `absent` have no head.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in study.runs:
@@ -56,7 +56,7 @@ def heads(study: StudyTables) -> list[dict[str, Any]]:
 
 
 def _by_group(study: StudyTables, table: str) -> dict[Group, pd.DataFrame]:
-    """Rows of a table by model, mixture and method; none if there is no such table."""
+    """Rows of a table by model, mixture and method; empty if there is no such table."""
     frame = study.table(table)
     if frame is None:
         return {}
@@ -71,7 +71,7 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
         names = tables[0]["task"].unique()
         maps = {task: np.array([importance_map(table, task) for table in tables]) for task in names}
     else:
-        assert frame is not None  # a group has either
+        assert frame is not None  # a group has runs or a frame
         rows = frame[frame["measure"] == "importance"].sort_values(["seed", "layer", "head"])
         seeds = rows["seed"].unique().tolist()
         maps = {
@@ -92,21 +92,21 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:
-    """Mean, smallest and largest over seeds, of values (seeds, layers, heads)."""
+    """Mean, minimum and maximum over seeds of values (seeds, layers, heads)."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
     return {name: json_list(end, HEAD_DIGITS) for name, end in ends.items()}
 
 
 def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
-    """Rank of heads in each seed, of values (seeds, layers, heads); ties go to the first, as in pruning."""
+    """Ranks of heads in each seed by values (seeds, layers, heads); ties go to the first, as in pruning."""
     flat = values.reshape(len(values), -1)
     ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
     return [json_list(seed) for seed in np.where(np.isnan(flat), np.nan, ranks)]
 
 
 def _every(values: pd.Series) -> list[Any]:
-    """Values of heads, indexed by layer and head, as a list of all places."""
+    """Values of heads, indexed by layer and head, as a list over all places."""
     return json_list(as_array(values).ravel(), HEAD_DIGITS)
 
 

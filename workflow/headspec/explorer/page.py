@@ -1,4 +1,4 @@
-"""The page: data, style and script in one HTML file that asks for nothing else."""
+"""The page: data, style and script in one self-contained HTML file."""
 
 import base64
 import hashlib
@@ -40,13 +40,13 @@ GLOSSARY = {
     "similarity": "How similar two tasks are by a measure: of their texts, of the model's states, or of what "
     "their losses are sensitive to; at most 1.",
     "r": "Correlation of D with similarity over pairs of tasks; its p permutes the tasks (Mantel test).",
-    "IAT": "The end of training again, but a task's examples move only its own heads.",
+    "IAT": "The last part of training, repeated so that a task's examples update only its own heads.",
     "points": "Differences of metrics in per cent: from 80 % to 82 % is 2 points.",
 }
 
 
 ASSETS = Path(__file__).with_name("assets")
-#: before and after those of the views
+#: scripts before and after those of the views
 SCRIPTS, LAST = ("core.js", "charts.js", "shared.js"), "page.js"
 STYLE = "explorer.css"
 LEFT_OUT = (
@@ -57,7 +57,7 @@ LEFT_OUT = (
 
 
 def build_page(paths: Iterable[str | Path], config: str = "", unfinished: str = "") -> str:
-    """Return the page of a study from its tables and its config as YAML, with what is `unfinished` first."""
+    """Return the page of a study from its tables and its config as YAML; `unfinished` is shown first."""
     return page(data(load_tables(paths), config) | {"unfinished": unfinished})
 
 
@@ -86,9 +86,9 @@ def data(study: StudyTables, config: str = "") -> dict[str, Any]:
 
 
 def page(content: dict[str, Any]) -> str:
-    """HTML with `content` as data that no name in it can end, and a policy that allows no request.
+    """HTML with `content` as escaped data, and a content security policy that allows no requests.
 
-    It shows no secrets, such as those in comments of a config.
+    Secrets, such as in comments of a config, are masked.
     """
     content = cleared(content)
     style = (ASSETS / STYLE).read_text(encoding="utf-8")
@@ -106,14 +106,14 @@ def page(content: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(content['study'])}: explorer</title>\n"
         f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
-        "<noscript>This page shows its tables by a script, which is switched off.</noscript>\n"
+        "<noscript>This page needs JavaScript to show its tables.</noscript>\n"
         f'<script type="application/json" id="data">{harmless(content)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
 def harmless(content: Any) -> str:
-    """JSON without a character that means something to HTML or ends a line of a script."""
+    """JSON in which characters that are special in HTML or end lines in scripts are escaped."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -121,11 +121,11 @@ def harmless(content: Any) -> str:
 
 
 def _allowed(text: str) -> str:
-    """Source by which a policy allows a script or style."""
+    """Source expression by which the policy allows a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _record_sha256(footer: dict[str, Any]) -> str:
-    """First digits of the SHA-256 of the record of a table's job."""
+    """First digits of the SHA-256 of a table's job record."""
     made_from = footer.get("made_from", footer.get("job", {}))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]

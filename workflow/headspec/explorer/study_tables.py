@@ -1,4 +1,4 @@
-"""Tables of a study that the explorer shows, and their numbers as JSON."""
+"""Tables of a study that the explorer shows, and their values as JSON."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pandas as pd
 from headspec.head_arrays import Layers
 
 Columns = dict[str, Any]
-#: significant digits of statistics, and of what there is one of for each head
+#: significant digits of statistics, and of values for each head
 DIGITS, HEAD_DIGITS = 6, 4
 
 
 def json_value(value: Any, digits: int = DIGITS) -> Any:
-    """`value` as JSON has it: null for missing numbers, and at most `digits` significant digits."""
+    """`value` for JSON: null for missing numbers, and at most `digits` significant digits."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and not np.isfinite(value)):
         return None
     if isinstance(value, bool | np.bool_):
@@ -36,12 +36,12 @@ def json_list(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
 
 
 def json_columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
-    """Return the named columns that a table has; text as its distinct values and their places."""
+    """Return those of the named columns that a table has; text as distinct values and their indices."""
     return {name: _column(frame[name]) for name in names if name in frame}
 
 
 def _column(column: pd.Series) -> Any:
-    """Numbers and flags as a list; text as its distinct values, and the place of each row's, or null."""
+    """Numbers and flags as a list; text as distinct values and each row's index into them, or null."""
     if not pd.api.types.is_string_dtype(column.dropna()):
         return json_list(column.tolist())
     places, values = pd.factorize(column)
@@ -50,7 +50,7 @@ def _column(column: pd.Series) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """A run by its place `runs/{model}/{mixture}/{method}/seed{seed}`, and its tables by name."""
+    """A run, by its path `runs/{model}/{mixture}/{method}/seed{seed}`, and its tables by name."""
 
     model: str
     mixture: str
@@ -61,15 +61,15 @@ class Run:
 
 @dataclass(frozen=True)
 class StudyTables:
-    """Tables of a study and of its runs, and the footer of each by its place."""
+    """Tables of a study and of its runs, and the footer of each by path."""
 
-    shown: tuple[str, ...]  #: names of the tables of a study that some view shows
+    shown: tuple[str, ...]  #: names of the study's tables that some view shows
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     footers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self, name: str) -> pd.DataFrame | None:
-        """Return a table of the study, None if it has none; KeyError for one that no view names."""
+        """Return a table of the study, None if it is missing; KeyError for one that no view names."""
         if name not in self.shown:
             raise KeyError(f"'{name}' is not a table of a view; expected it in VIEWS, in views.py")
         return self.tables.get(name)

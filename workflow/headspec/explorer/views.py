@@ -1,4 +1,4 @@
-"""The views of the page: what each shows, and the tables that this is read from."""
+"""The views of the page: what each shows, and the tables that it reads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from headspec.explorer.heads import GROUP, heads
 from headspec.explorer.study_tables import Columns, Run, StudyTables, json_columns
 
 if TYPE_CHECKING:
-    from headspec.config.study import Study  # which loads kinds of tasks; jobs need none
+    from headspec.config.study import Study  # loads kinds of tasks, which jobs do not need
 
-#: columns of a table, or what makes something else of tables
+#: columns of a table, or a function of the tables
 Content = Sequence[str] | Callable[[StudyTables], Any]
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of the page: a script in `assets/views` draws it, by the entry of its name in `PAGES`."""
+    """A view of the page, drawn by the entry of its name in `PAGES`, from a script in `assets/views`."""
 
     title: str  #: in the navigation
-    of: str = "all"  #: the target or section of the config by which its tables are made
-    shows: Mapping[str, Content] = field(default_factory=dict)  #: by the table, or the name in the script
+    of: str = "all"  #: the target or section of the config that makes its tables
+    shows: Mapping[str, Content] = field(default_factory=dict)  #: by table, or by name in the script
     reads: Sequence[str] = ()  #: tables of the study that functions in `shows` read
 
     @property
@@ -99,7 +99,7 @@ VIEWS = {
     "glossary": View("Glossary"),
     "provenance": View("Provenance"),
 }  # fmt: skip
-#: tables of a study, and of a run, that some view shows
+#: tables of a study, and of a run, that any view shows
 STUDY_TABLES = tuple(dict.fromkeys(name for view in VIEWS.values() for name in view.tables))
 RUN_TABLES = ("importance", "pruning")
 
@@ -127,7 +127,7 @@ def find_tables(results: Path) -> list[Path]:
 
 
 def load_tables(paths: Iterable[str | Path]) -> StudyTables:
-    """Read tables of a study and of its runs that some view shows."""
+    """Read the tables of a study and of its runs that any view shows."""
     study = StudyTables(STUDY_TABLES)
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):

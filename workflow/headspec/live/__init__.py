@@ -1,1 +1,1 @@
-"""A run of the workflow: its start, and what a person sees of it."""
+"""A workflow run: its start, and the live view of it."""

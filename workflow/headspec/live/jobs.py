@@ -1,4 +1,4 @@
-"""The jobs of a run of the workflow, and how long the rest takes, by the plan and similar jobs."""
+"""The jobs of a workflow run, and a forecast of the time left, from the plan and similar jobs."""
 
 import heapq
 import itertools
@@ -11,12 +11,12 @@ from typing import Any
 
 from headspec.cost.passes import STARTS
 
-RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a start weighs
+RATE = 5e10  # FLOP/s assumed until a job has run; only weighs starts against operations
 
 
 @dataclass
 class LiveJob:
-    """A job of a run of the workflow, with its progress."""
+    """A job of a workflow run, with its progress."""
 
     rule: str
     wildcards: Mapping[str, str] = field(default_factory=dict)
@@ -26,9 +26,9 @@ class LiveJob:
     needs: tuple[int, ...] = ()  #: ids of the jobs whose outputs it reads
     operations: float | None = None  #: floating-point operations; None if it runs no model
     begun: float | None = None  #: time at which it started, in seconds
-    taken: float | None = None  #: seconds, once it has finished
-    left: float | None = None  #: seconds that its log says it needs from now on
-    percent: int | None = None  #: of its work, by its log
+    taken: float | None = None  #: duration in seconds, once it has finished
+    left: float | None = None  #: remaining seconds, according to its log
+    percent: int | None = None  #: of its work, according to its log
     name: str = ""  #: what it does; empty until it starts
 
     @property
@@ -39,10 +39,10 @@ class LiveJob:
 
     @property
     def groups(self) -> Iterator[tuple[object, ...]]:
-        """Keys of similar jobs, closest first.
+        """Keys of groups of similar jobs, most similar first.
 
-        By rule and model, by rule, by the first word of a rule (as of all figures), by whether they run a
-        model.
+        By rule and model, by rule, by the first word of the rule (such as for all figures), and by whether
+        they run a model.
         """
         yield self.rule, self.wildcards.get("model")
         yield (self.rule,)
@@ -52,7 +52,7 @@ class LiveJob:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of all jobs that are done and left."""
+    """Seconds of all jobs, done and left."""
 
     done: float
     left: float
@@ -60,15 +60,15 @@ class Forecast:
 
     @property
     def share(self) -> float:
-        """The part that is done, from 0 to 1."""
+        """The fraction that is done, from 0 to 1."""
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
 def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
-    """Return what is done of `jobs`, by their ids, and what is left at the time `now`.
+    """Return what is done of `jobs`, by id, and what is left at the time `now`.
 
-    Jobs start as soon as what they need is done and the machine has room. A job that has outlasted its
-    expectation takes as long again.
+    Jobs are assumed to start as soon as what they need is done and the machine has room, and overdue jobs to
+    need as much time again as they are overdue.
     """
     shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
     for job in jobs.values():
@@ -92,10 +92,10 @@ def forecast(jobs: Mapping[int, LiveJob], now: float) -> Forecast:
 
 
 def _wall(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
-    """Return the seconds until the last job ends, each taking the share of the machine that it needs."""
+    """Return the seconds until the last job ends, given the share of the machine that each needs."""
     waits = {id: sum(needed in left for needed in jobs[id].needs) for id in left}
     followers: dict[int, list[int]] = {}
-    ready: dict[float, list[int]] = {}  # by share, in their order
+    ready: dict[float, list[int]] = {}  # by share, in order
     running: list[tuple[float, int]] = []
     for id in left:
         for needed in jobs[id].needs:
@@ -123,14 +123,14 @@ def _wall(jobs: Mapping[int, LiveJob], left: Mapping[int, float]) -> float:
 
 
 def _shown(job: LiveJob, now: float) -> float | None:
-    """Return the seconds that a job took, or expects to take in all."""
+    """Return the total seconds that a job took or, by its log, will take."""
     if job.taken is not None:
         return job.taken
     return None if job.left is None or job.begun is None else now - job.begun + job.left
 
 
 def _median(values: list[tuple[float, float]]) -> float:
-    """Return the median of (value, weight), which neither one paused job nor many small ones move."""
+    """Return the weighted median of (value, weight), robust to one paused job and to many small ones."""
     ordered = sorted(values)
     sums = list(itertools.accumulate(weight for _, weight in ordered))
     return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= sums[-1] / 2)
@@ -139,11 +139,11 @@ def _median(values: list[tuple[float, float]]) -> float:
 #: a line of `headspec.progress.Progress`
 PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)")
 UNITS = {"s": 1, "min": 60, "h": 3600}
-END = 4096  # bytes of a log that are read
+END = 4096  # bytes read at the end of a log
 
 
 def read_log(job: LiveJob, now: float) -> None:
-    """Take over what the end of a job's log says, unless an earlier attempt wrote it."""
+    """Update a job from the end of its log, unless an earlier attempt wrote it."""
     job.percent = job.left = None
     if job.begun is None:
         return
@@ -161,7 +161,7 @@ def read_log(job: LiveJob, now: float) -> None:
 
 
 def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, LiveJob]:
-    """Return the jobs with outputs that Snakemake will run, by id; `limits` are resources that jobs share."""
+    """Return the jobs with outputs that Snakemake will run, by id; `limits` are shared resources."""
     jobs = {}
     for job in dag.needrun_jobs():
         wanted = {name: n for name, n in job.scheduler_resources.items() if n and name in limits}
@@ -192,7 +192,7 @@ class Jobs:
     counted: bool = False  #: whether the operations of jobs are known
 
     def start(self, job_id: int, name: str | None, now: float) -> LiveJob | None:
-        """Return the job that starts, perhaps once more; None for a target, which has no job."""
+        """Return the job that starts, perhaps again; None for a target, which has no job."""
         if job := self.jobs.get(job_id):
             self.failed = [other for other in self.failed if other != job_id]
             job.begun, job.name = now, name or job.rule
@@ -205,7 +205,7 @@ class Jobs:
         return job
 
     def fail(self, job_id: int) -> LiveJob | None:
-        """Return the job that has failed; None also if this is known."""
+        """Return the job that has failed; None if it is unknown or has already failed."""
         job = self.jobs.get(job_id)
         if job is None or job_id in self.failed:
             return None
@@ -214,7 +214,7 @@ class Jobs:
         return job
 
     def count(self, operations: Iterable[float | None]) -> None:
-        """Take over the operations of all jobs, in their order."""
+        """Set the operations of all jobs, in order."""
         for job, each in zip(self.jobs.values(), operations, strict=True):
             job.operations = each
         self.counted = True
@@ -229,7 +229,7 @@ class Jobs:
 
     @property
     def lost(self) -> set[int]:
-        """Return ids of jobs that cannot run, because they need one that failed."""
+        """Return the ids of jobs that cannot run, because they need one that failed."""
         lost = set(self.failed)
         size = -1
         while len(lost) > size:
@@ -238,7 +238,7 @@ class Jobs:
         return lost - set(self.failed)
 
     def forecast(self, now: float) -> Forecast:
-        """Return what is done and left of jobs that can still run; no time before operations are known."""
+        """Return what is done and left of jobs that can still run; times only once operations are known."""
         lost = self.lost.union(self.failed)
         expected = forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
         return expected if self.counted else replace(expected, wall=None)

@@ -1,4 +1,4 @@
-"""What Snakemake says besides its jobs: refusals without places in the code, dry runs without repetition."""
+"""Snakemake's messages besides those on jobs: refusals without tracebacks, dry runs without repetition."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headspec.pipeline.refused import Refused
 if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
-#: why a job runs that only follows others
+#: reason of a job that runs only because others do
 FOLLOWS = "input files updated by another job"
-REASONS = "Reasons:\n"  # how Snakemake's list of them begins
+REASONS = "Reasons:\n"  # start of Snakemake's list of reasons
 
 
 class Messages(logging.Filter):
-    """Words the records of Snakemake's log anew that tell a person more or less than they should.
+    """Rewrites records of Snakemake's log that tell a person too much or too little.
 
-    Of a refusal, the reason is left. A dry run counts jobs twice, and points to jobs that the profile's
-    `quiet` leaves out; it is left with one table of rules, their numbers of jobs, and why these run.
+    Of a refusal, only the reason remains. A dry run counts jobs twice, and refers to jobs that the profile's
+    `quiet` leaves out; one table of rules, their numbers of jobs, and why these run, replaces this.
     """
 
     def __init__(self, workflow: Workflow) -> None:
@@ -45,7 +45,7 @@ class Messages(logging.Filter):
 
 
 def table(workflow: Workflow) -> str:
-    """Return a row for every rule that has jobs to run: how many, and why; a last one for all of them."""
+    """Return a row for every rule with jobs to run: how many, and why; and a last row for all rules."""
     jobs: dict[str, int] = defaultdict(int)
     reasons: dict[str, dict[str, None]] = defaultdict(dict)
     dag = workflow.dag
@@ -62,5 +62,5 @@ def table(workflow: Workflow) -> str:
 
 
 def _own(reasons: dict[str, None]) -> list[str]:
-    """Return the reasons of a rule's jobs, without that they follow others if there are more."""
+    """Return the reasons of a rule's jobs; `FOLLOWS` only if there is no other."""
     return [reason for reason in reasons if reason != FOLLOWS] or [*reasons]

@@ -1,4 +1,4 @@
-"""The picture of a run at the foot of a terminal, above which other output scrolls; its closing lines."""
+"""Live progress at the bottom of the terminal, below other output, and its closing lines."""
 
 import contextlib
 import math
@@ -19,13 +19,13 @@ from rich.text import Text
 from headspec.live.jobs import Jobs, LiveJob
 from headspec.progress import duration
 
-FAILED = 3  # failed jobs in the picture
-NARROW = 80  # columns below which running jobs have no bars
-BAR = 20  # columns of a running job's bar
+FAILED = 3  # failed jobs shown
+NARROW = 80  # width in columns below which running jobs have no bars
+BAR = 20  # width in columns of a running job's bar
 
 
 def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, now: float) -> RenderableType:
-    """Return the state of the run in at most `height` lines; `cores` is None if jobs run elsewhere."""
+    """Return the state of the run in at most `height` lines; `cores` is None on a cluster."""
     failures = list(_failures(jobs, FAILED))
     rows = max(height - 2 - len(failures), 1)
     return Group(
@@ -37,7 +37,7 @@ def picture(study: str, jobs: Jobs, cores: int | None, width: int, height: int, 
 
 
 def _whole(study: str, jobs: Jobs, now: float) -> Table:
-    """Return the bar of the whole run, by expected seconds, or by jobs while these are unknown."""
+    """Return the bar of the whole run, by expected seconds, or by jobs until these are known."""
     forecast, finished = jobs.forecast(now), jobs.finished / max(len(jobs.jobs), 1)
     share = finished if forecast.wall is None or finished == 1 else min(forecast.share, 0.99)
     line = Table.grid(padding=(0, 1), expand=True)
@@ -49,7 +49,7 @@ def _whole(study: str, jobs: Jobs, now: float) -> Table:
 
 
 def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table:
-    """Return rows on running jobs, longest first and a count of the rest."""
+    """Return rows for running jobs, longest first, and a count of the rest."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     if width >= NARROW:
@@ -70,7 +70,7 @@ def _running(running: list[LiveJob], rows: int, width: int, now: float) -> Table
 
 
 def status(jobs: Jobs, cores: int | None, now: float) -> str:
-    """``26 of 124 jobs, 2 of 2 cores, 14 min left, ends 15:42``"""
+    """Return ``26 of 124 jobs, 2 of 2 cores, 14 min left, ends 15:42``."""
     parts = [f"{jobs.finished} of {len(jobs.jobs)} jobs"]
     if cores is not None:
         parts.append(f"{sum(job.cores for job in jobs.running)} of {cores} cores")
@@ -78,7 +78,7 @@ def status(jobs: Jobs, cores: int | None, now: float) -> str:
 
 
 def time_left(jobs: Jobs, now: float) -> list[str]:
-    """Return ``14 min left`` and ``ends 15:42``; nothing while this is unknown, or at the end."""
+    """Return ``14 min left`` and ``ends 15:42``; empty while unknown, and at the end."""
     wall = jobs.forecast(now).wall
     if not wall:
         return []
@@ -90,7 +90,7 @@ def time_left(jobs: Jobs, now: float) -> list[str]:
 
 
 def _failures(jobs: Jobs, most: int | None = None) -> Iterator[str]:
-    """Yield name and log of each failed job, a line each; a last line counts those left out."""
+    """Yield name and log of each failed job, a line each, and a last line that counts those left out."""
     for id in jobs.failed[:most]:
         yield f"failed: {jobs.jobs[id].name}"
         yield f"  {jobs.jobs[id].log}"
@@ -99,7 +99,7 @@ def _failures(jobs: Jobs, most: int | None = None) -> Iterator[str]:
 
 
 def closing(study: str, jobs: Jobs, now: float) -> list[str]:
-    """Return the lines that a run leaves: counts, time, and what failed."""
+    """Return the lines printed at the end of a run: counts, time, and failures."""
     finished, all_jobs = jobs.finished, len(jobs.jobs)
     first = f"{study}: {finished} of {all_jobs} jobs done in {duration(now - jobs.begun)}"
     if jobs.failed:
@@ -111,15 +111,15 @@ def closing(study: str, jobs: Jobs, now: float) -> list[str]:
     return [first, *_failures(jobs)]
 
 
-SECONDS = 0.5  # between two pictures
+SECONDS = 0.5  # between redraws
 STREAMS = 1, 2  # standard output and error
-ECHO = 3  # columns left free for ^C, which would break the last line
+ECHO = 3  # columns left free for an echoed ^C, which would wrap the last line
 NARROWEST = 20
 CHUNK = 1 << 16  # bytes copied at once
 
 
 def usable() -> bool:
-    """Return whether standard error is a terminal for a person that can redraw lines."""
+    """Return whether standard error is an interactive terminal that can redraw lines."""
     redraws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return redraws and not os.environ.get("CI") and os.isatty(2)
 
@@ -127,8 +127,8 @@ def usable() -> bool:
 class Terminal:
     """Draws `picture`, a function of width and height called in a thread, until it is closed.
 
-    What this process and its jobs write to the terminal goes to a file, which unlike a pipe never makes a job
-    wait, and is copied above the picture. Jobs that read keys find none. `broken` takes errors of the view.
+    Output of this process and its jobs goes to a file, which unlike a pipe never blocks a job, and is copied
+    above the picture. Jobs cannot read from the terminal. `broken` receives errors of the view.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Terminal:
         self.terminals = {stream: os.dup(stream) for stream in STREAMS if os.isatty(stream)}
         self.written = tempfile.TemporaryFile()  # noqa: SIM115
         self.keys = os.dup(0)
-        self.seen = self.copied = 0  # bytes of it
+        self.seen = self.copied = 0  # bytes of `written`
         self.muted = False
         file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
         no_color = None if color else True
@@ -159,15 +159,15 @@ class Terminal:
         self.thread.start()
 
     def say(self, text: str) -> None:
-        """Write `text`, with its escape sequences for colours, above the picture."""
+        """Write `text`, which may have escape sequences for colours, above the picture."""
         self.said.put(text)
 
     def mute(self) -> None:
-        """Discard standard output and error from now on, and from the last half second."""
+        """Discard standard output and error from now on, and of the last half second."""
         self.muted = True
 
     def close(self) -> None:
-        """Remove the picture and give the terminal back, with all output written."""
+        """Write all output, remove the picture and restore the terminal."""
         if self.closed.is_set():
             return
         self.closed.set()

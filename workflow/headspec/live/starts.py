@@ -1,4 +1,4 @@
-"""What a start of Snakemake does besides its jobs: checks, locks, notes, and the pages of a study."""
+"""What Snakemake does at its start besides running jobs: checks, locks, notes, and the study's pages."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
-    """Return the layout of the study; a Refused with all its problems before any job starts.
+    """Return the layout of the study; raise Refused, with all its problems, before any job starts.
 
-    Only the main process checks data and models; jobs on a cluster rely on it.
+    Only the main process checks data and models; jobs on a cluster rely on that.
     """
     if isinstance(layout := config.get("layout"), Layout):  # of `dag.opened`
         return layout
@@ -56,7 +56,7 @@ def checked(workflow: Workflow, config: dict[str, Any]) -> Layout:
 
 
 def check_config(path: str) -> None:
-    """Refused for a config that Snakemake could not read, or that runs Python when it is read."""
+    """Raise Refused for a config that Snakemake could not read, or that would run Python when read."""
     if os.path.exists(path):
         _told(loading.strict_yaml, path)
 
@@ -69,14 +69,14 @@ def _told(function: Any, argument: Any) -> Any:
 
 
 def treebank_texts(job: Job) -> list[str]:
-    """Return the tables with sentences for the roles of heads; DataError if those read here have too few."""
+    """Return the tables with sentences for the roles of heads; DataError if they have too few."""
     if plan := job.layout.planned:
         preflight.sentences_for_roles(job.study, plan)
     return input_files.treebank_texts(job)
 
 
 def wants_view(workflow: Workflow) -> bool:
-    """Whether a person runs jobs and has not asked for Snakemake's own output, or for less of it."""
+    """Whether a person runs jobs without asking for Snakemake's own output, or for less of it."""
     output = workflow.output_settings
     as_is = output.dryrun or output.verbose or output.debug_dag
     return (
@@ -89,7 +89,7 @@ def wants_view(workflow: Workflow) -> bool:
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the locks end with this process, even if it is killed.
 
-    The lock of the folder holds even if its files are deleted; other machines see only the lock of the file.
+    The lock on the folder holds even if its files are deleted; other machines see only the lock on the file.
     """
     flags = {".": os.O_RDONLY, ".snakemake/headspec.lock": os.O_RDWR | os.O_CREAT}
     try:
@@ -100,7 +100,7 @@ def lock_folder() -> None:
 
 
 def _named_config(workflow: Workflow) -> list[str]:
-    """Return the options that name the config of the study, and settings beside it."""
+    """Return the command-line options for the study's config, and settings that override it."""
     paths = [os.path.relpath(path) for path in workflow.overwrite_configfiles]
     settings = dict_to_key_value_args(workflow.config_settings.config, repr_obj=True)
     options = {"--configfile": paths, "--config": settings}
@@ -108,7 +108,7 @@ def _named_config(workflow: Workflow) -> list[str]:
 
 
 def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> None:
-    """Write the config beside the results, which says which files belong to the study."""
+    """Write the config beside the results, to record which files belong to the study."""
     targets = sorted(map(str, workflow.dag_settings.targets))
     if damaged := state.note_start(results, config, _named_config(workflow), targets):
         logger.warning(damaged)
@@ -118,7 +118,7 @@ def note_study(workflow: Workflow, results: Path, config: dict[str, Any]) -> Non
 
 
 def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) -> None:
-    """Let the report begin with what was found and, if the study is unfinished, say so."""
+    """Start the report with the findings and, if the study is unfinished, say so."""
     made = None
     try:
         if start := state.last_start(results, running=True):
@@ -130,7 +130,7 @@ def begin_report(results: Path, config: dict[str, Any], figures: Iterable[Any]) 
 
 
 def remake_pages(workflow: Workflow, results: Path) -> None:
-    """Make explorer and report again if they were made of an unfinished study."""
+    """Remake explorer and report if they were made from an unfinished study."""
     if state.says_unfinished(results / "explorer.html"):
         with contextlib.suppress(HeadspecError):
             finished.write_explorer(results)
@@ -144,9 +144,9 @@ def remake_pages(workflow: Workflow, results: Path) -> None:
 
 
 def compare_results(workflow: Workflow, layout: Layout) -> None:
-    """Restore missing records of results, and warn of damage and of other package versions.
+    """Restore missing records of results, and warn about damage and other package versions.
 
-    Refused for links among results that lead to themselves.
+    Raises Refused for results that are links to themselves.
     """
     results = Path(layout.result())
     if loops := files.loops(results):

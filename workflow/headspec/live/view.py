@@ -1,7 +1,7 @@
-"""What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
+"""The view of a run in place of Snakemake's log: live progress on a terminal, plain lines elsewhere.
 
-It is not a logger plugin: Snakemake loads one only by an option or a profile, and a profile with one stops
-every `snakemake` whose Python lacks it.
+It is not a logger plugin: Snakemake loads these only by an option or a profile, and a profile that names one
+stops every `snakemake` whose Python lacks it.
 """
 
 import json
@@ -27,10 +27,10 @@ EVENTS = (
     "workflow_started", "run_info", "resources_info", "job_started", "job_info", "shellcmd", "progress",
     "job_finished", "job_error", "group_info", "group_error",
 )  # fmt: skip
-#: beginnings of other messages that say nothing to the person who waits
+#: prefixes of other messages that do not help the user
 CHATTER = ("Select jobs to execute...", "Using shell: ", "Conda environments: ignored", "Elapsed time: ")
 COUNTED_AFTER = 20.0  # seconds; the operations of shorter runs are not counted
-READ_EVERY = 2.0  # seconds; logs of running jobs, which may lie on a shared file system
+READ_EVERY = 2.0  # seconds between reads of job logs, which may be on a shared file system
 STOPPED = "Terminating processes on user request"  # what Snakemake says after Ctrl-C
 
 
@@ -44,13 +44,13 @@ class View(logging.Handler):
         self.terminal: Terminal | None = None
         self.counting: subprocess.Popen[bytes] | None = None
         self.read = 0.0  # when logs were read
-        self.stopped = False  # by Ctrl-C; what the jobs say of it is left out
+        self.stopped = False  # by Ctrl-C; what jobs say about it is left out
         self.state = threading.Lock()  # jobs and counting, which the terminal's thread reads as well
         logger.removeHandler(plain)
         logger.addHandler(self)
 
     def begin(self, study: str, workflow: Any, config: dict[str, Any]) -> None:
-        """Begin to show the run of a workflow of Snakemake, unless `--debug` needs the terminal."""
+        """Start to show the run of a Snakemake workflow, unless `--debug` needs the terminal."""
         if workflow.execution_settings.debug:  # not known when the view was attached
             self._leave()
             return
@@ -75,7 +75,7 @@ class View(logging.Handler):
             self.plain.handle(record)
 
     def close(self) -> None:
-        """End the view; lines that say what was done and what failed stay."""
+        """End the view; lines on what was done and what failed remain."""
         try:
             self._end()
             jobs, self.jobs = self.jobs, None
@@ -86,7 +86,7 @@ class View(logging.Handler):
             super().close()
 
     def _handled(self, record: logging.LogRecord) -> bool:
-        """Return whether the view shows, or leaves out, what `record` says."""
+        """Return whether the view deals with `record`, by showing or omitting it."""
         event = getattr(record, "event", None)
         message = str(record.msg)
         if message.startswith(STOPPED):
@@ -102,7 +102,7 @@ class View(logging.Handler):
         return record.levelno <= logging.INFO and message.startswith(CHATTER)
 
     def _happened(self, event: str, record: Any, jobs: Jobs, now: float) -> None:
-        """Note an event of a job, in a line without a picture or if a cluster says why a job failed."""
+        """Note an event of a job; print a line if there is no picture, or a cluster says why a job failed."""
         said = getattr(record, "rule_msg", None) if event == "job_error" else None
         with self.state:
             self._count(jobs, now)
@@ -131,7 +131,7 @@ class View(logging.Handler):
             return picture(self.study, self.jobs, self.cores, width, height, now)
 
     def _count(self, jobs: Jobs, now: float) -> None:
-        """Count the operations of jobs in another process, and take them over when it ends."""
+        """Count the operations of jobs in another process, and read its result when it ends."""
         if self.counting is None and now - jobs.begun > COUNTED_AFTER:
             study, self.counted = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
             asked = [(job.rule, job.wildcards) for job in jobs.jobs.values()]
@@ -168,12 +168,12 @@ class View(logging.Handler):
             self.counting.kill()
 
     def _give_up(self, error: Exception) -> None:
-        """Leave the rest of the run to Snakemake's handler, and say why."""
+        """Return to Snakemake's handler for the rest of the run, and say why."""
         if self._leave():
             self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
 
     def _leave(self) -> bool:
-        """Leave the rest of the run to Snakemake's handler; return whether it was not yet."""
+        """Return to Snakemake's handler for the rest of the run; return whether this is a change."""
         self._end()
         self.jobs = None
         if left := self in self.log.handlers:

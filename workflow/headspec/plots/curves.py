@@ -1,4 +1,4 @@
-"""Metrics and dissociation against the fraction or number of heads pruned."""
+"""Metrics and dissociation by fraction or number of heads pruned."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ from headspec.plots.drawing.style import (
 from headspec.statistics.chance import SAYS, marks, task_chances
 from headspec.tasks.metrics import metric
 
-#: random heads: (side of the main fraction, look of the box)
+#: random heads: (side of the main fraction, style of the box)
 BOXES: dict[str, tuple[int, dict[str, Any]]] = {
     "random": (-1, {"facecolor": "0.93"}),
     "random_by_layer": (1, {"facecolor": "white", "hatch": "xxxx"}),
 }
-#: lines for the top heads of the evaluated task, of the other tasks, and for its bottom heads
+#: lines for the top heads of the evaluated task, those of other tasks, and its bottom heads
 EVALUATED: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
 OTHERS: dict[str, Any] = {"linewidth": 0.9}
 BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder": 3}
@@ -48,7 +48,7 @@ def draw_curves(
 ) -> Figure:
     """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
 
-    Random draws stand beside the main fraction. If `counted`, heads are numbers instead of per cent.
+    Random draws are beside the main fraction. If `counted`, the x axis is the number instead of per cent.
     """
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
@@ -79,7 +79,7 @@ def draw_curves(
 
 
 def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str) -> None:
-    """Draw the curves of one panel from the base on; the evaluated task's own heads stand out."""
+    """Draw the curves of one panel, starting at the base; the evaluated task's own heads stand out."""
     base = panel[panel["pruned_for"] == "none"]
     for task in tasks:
         style, is_evaluated = task_style(tasks, task), task == evaluated
@@ -93,7 +93,7 @@ def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str
 
 
 def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
-    """Add the legend entries, which no single panel could provide."""
+    """Add legend entries that no single panel provides."""
     for task in tasks:
         key(axes, f"top heads of {task}", **task_style(tasks, task), **OTHERS)
     key(axes, "top heads of the evaluated task", color="0.3", **EVALUATED)
@@ -102,12 +102,12 @@ def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
 
 
 def _metric_curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
-    """Mean over seeds by heads pruned."""
+    """Mean over seeds by number or fraction of heads pruned."""
     return pd.concat([base, pruned]).groupby("pruned")["value"].mean()
 
 
 def _drawn_on(frame: pd.DataFrame) -> str:
-    """What a box is: its range depends on how many examples a draw is evaluated on, if not on all."""
+    """Legend entry of a box, whose range depends on the number of examples that a draw is evaluated on."""
     random = frame["pruned_for"].isin(BOXES)
     numbers = sorted({int(n) for n in frame.loc[random, "n"]})
     if not numbers or numbers[-1] >= frame.loc[~random, "n"].min():
@@ -117,7 +117,7 @@ def _drawn_on(frame: pd.DataFrame) -> str:
 
 
 def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> None:
-    """Draw the range and mean of the random draws of all seeds beside the main fraction."""
+    """Draw range and mean of the random draws of all seeds beside the main fraction."""
     width = 0.044 * panel["pruned"].max()
     for random, (side, look) in BOXES.items():
         rows = at_fraction(panel[panel["pruned_for"] == random], fraction)
@@ -130,9 +130,9 @@ def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float, draws_on: str) -> N
         axes.hlines(draws.mean(), left, left + width, color="0.2", linewidth=1.2, zorder=5)
 
 
-#: panels per row, at most
+#: maximum number of panels per row
 COLUMNS = 4
-#: looks of the mean over tasks, and of that mean for the control
+#: styles of the mean over tasks, and of that mean for the control
 MEAN_LINE: dict[str, Any] = {"color": "black", "linewidth": 1.8, "zorder": 2}
 CONTROL_LINE: dict[str, Any] = {
     "color": "0.45",
@@ -140,9 +140,9 @@ CONTROL_LINE: dict[str, Any] = {
     "zorder": 1.5,
     "label": "mean, frozen",
 }
-#: look of a value at chance
+#: style of a value at chance
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
-#: of values of an unpruned model that is no better than chance, by its mark: word in the legend, look
+#: mark of values of an unpruned model that is no better than chance: (word in the legend, style)
 CROSSED: dict[str, tuple[str, dict[str, Any]]] = {
     mark: (word, {"marker": MARKED[mark]["marker"], "linestyle": "none", "markersize": size, "zorder": 6})
     for mark, word, size in (("×", "crossed", 5), ("↓", "arrow", 7))
@@ -157,7 +157,7 @@ def draw_fractions(
     main: float,
     method: str,
 ) -> Figure:
-    """A panel per mixture: D of every task against the fraction of heads pruned, starting at 0.
+    """A panel per mixture: D of every task by fraction of heads pruned, starting at 0.
 
     A line shows the `main` fraction. Unless `method` is `frozen`, the mean for `frozen` is added.
     """
@@ -185,7 +185,7 @@ def draw_fractions(
         axes.grid(axis="y")
     for axes in grid.ravel()[len(mixtures) :]:
         axes.remove()
-    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the lowest of each column
+    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the bottom panel of each column
         axes.tick_params(labelbottom=True)
         axes.set_xlabel("heads pruned (%)")
     for axes in grid[:, 0]:
@@ -195,7 +195,7 @@ def draw_fractions(
 
 
 def _plot_fractions(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
-    """Draw D against the fraction, from 0 % of the heads, where it is 0."""
+    """Draw D by fraction, from 0 % of the heads, where it is 0."""
     if len(rows):
         axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)
         _cross_unlearnt(axes, rows, 100 * rows["fraction"], look)
@@ -218,7 +218,7 @@ def _fraction_curve(
 
 
 def _cross_unlearnt(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]) -> None:
-    """Cross the values of a model that learnt nothing, and mark those of one below chance."""
+    """Cross out the values of a model that learnt nothing, and mark those of one below chance."""
     found = marks(rows)
     for mark, (word, crossed) in CROSSED.items():
         if (own := found == mark).any():
@@ -227,7 +227,7 @@ def _cross_unlearnt(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
-    """Line of text with the mean over tasks and fractions and its interval; none for one fraction."""
+    """Line of text with the mean over tasks and fractions and its interval; empty for a single fraction."""
     keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
     lines = []
     for row in areas[keys].to_dict("records"):
@@ -236,7 +236,7 @@ def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
     return lines
 
 
-#: order: its label, colour and line
+#: order: label, colour and line style
 LOOKS = {
     "top": ("most important heads", "C0", "-"),
     "bottom": ("least important heads", "C2", "--"),
@@ -245,11 +245,11 @@ LOOKS = {
 
 
 def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw a curve of `headspec.head_curve` with its intervals, and return its axes.
+    """Draw a curve from `headspec.head_curve` with its intervals, and return its axes.
 
     Parameters
     ----------
-    axes : of matplotlib, optional; by default those of a new figure
+    axes : matplotlib axes, optional; by default those of a new figure
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The pruning matrix, dissociation of every task, and its change by IAT."""
+"""The pruning matrix, the dissociation of every task, and its change by IAT."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,9 +42,9 @@ def draw_matrix(
     fraction: float,
     metrics: Mapping[str, str],
 ) -> Figure:
-    """Metric of every task with nothing pruned, the top heads of each task, and random heads.
+    """Metric of every task with nothing, the top heads of each task, and random heads pruned.
 
-    Cells: mean over seeds in per cent, +- the standard deviation over seeds or, for random heads, over the
+    Cells: mean over seeds in per cent, ± the standard deviation over seeds or, for random heads, over the
     draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
     """
     rows = [BASE, *tasks, *RANDOM]
@@ -119,7 +119,7 @@ def draw_dissociation(
     fraction: float,
     distinct: float,
 ) -> Figure:
-    """Bars of dissociation with intervals and dots for seeds, a block per mixture and a panel per model.
+    """Bars of dissociation with intervals, dots for seeds; a block per mixture and a panel per model.
 
     A line shows the mean (fraction) that counts as `distinct`.
     """
@@ -149,7 +149,7 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-#: method: (legend entry, look of its bars), in their order
+#: method: (legend entry, style of its bars), in order
 BEFORE_AND_AFTER: dict[str, tuple[str, dict[str, Any]]] = {
     "tuned": ("before IAT (MTL)", {"facecolor": "#e8eef4", "edgecolor": "black"}),
     "iat": ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
@@ -167,7 +167,7 @@ def draw_specialization(
 ) -> Figure:
     """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
 
-    Differences have paired intervals, bars have theirs, and dots are single seeds.
+    Differences have paired intervals, bars have their own, and dots are single seeds.
     """
     rows = [MEAN, *tasks]
     label_width = max(0.5, 0.058 * max(map(len, rows)))

@@ -1,4 +1,4 @@
-"""What tasks gain from sharing an encoder: alone, in pairs, with all; measured and predicted."""
+"""Gains of tasks from sharing an encoder, alone, in pairs and in groups; measured and predicted."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -18,9 +18,9 @@ from headspec.statistics.grouping.gains import between_pairs
 from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
 
-#: the predictions that are shown
+#: which predictions are shown
 PREDICTOR, HELD_OUT = "baseline+all", 1
-#: tasks whose two matrices stand side by side, at most
+#: maximum number of tasks for which the two matrices are side by side
 BESIDE = 6
 
 
@@ -31,11 +31,11 @@ def draw_gains(
     metrics: Mapping[str, str],
     groups: Sequence[Collection[str]] | None = None,
 ) -> Figure:
-    """A matrix of measured gains (rows: targets, columns: sources) and, if there are any, of predicted ones.
+    """A matrix of measured gains (rows: targets, columns: sources) and, if any, one of predicted gains.
 
-    Cells: gain in points, mean over seeds; a star where it is clear for other seeds too, × where the
-    target is no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group stand
-    together, in an outline.
+    Cells: gain in points, mean over seeds; a star where it is significant for other seeds too, × where the
+    target is no better than chance, in the pair or alone. Orange: gained; blue: lost. Tasks of a group are
+    adjacent and outlined.
     """
     pairs = between_pairs(gains[gains["metric"] == gains["task"].map(metrics)])
     measured = [task for task in metrics if task in {*pairs["target"]}]
@@ -67,7 +67,7 @@ def draw_gains(
 
 
 def _gain_panels(n: int, tasks: list[str], labels: list[str]) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` panels, side by side if tasks are few, and names of tasks at the sides."""
+    """A figure with `n` panels, side by side if there are few tasks, with task names along the sides."""
     beside, k = len(tasks) <= BESIDE, len(tasks)
     rows, columns = (1, n) if beside else (n, 1)
     longest = 0.062 * max(map(len, tasks))
@@ -105,10 +105,10 @@ SINGLE = "single-task"
 
 @styled
 def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
-    """A row for each task, a column for the task alone, for each partner of a pair, and for each group.
+    """A row for each task; a column for the task alone, for each partner in a pair, and for each group.
 
     Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star where
-    it is clear for other seeds too, × where neither is better than chance. Blue: lost; orange: gained.
+    it is significant for other seeds too, × where neither is better than chance. Blue: lost; orange: gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
@@ -150,7 +150,7 @@ def draw_sharing(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
 
 
 def _sharing_column(row: Any, members: pd.Series) -> str:
-    """Partners of a task in training: none, a task, or a group, and the method if it is not plain."""
+    """Partners of a task in training: none, a task, or a group; and the method, unless it is plain."""
     if row.method == "single":
         return SINGLE
     others = [task for task in members[row.mixture, row.method] if task != row.task]

@@ -1,4 +1,4 @@
-"""Pruning methods by the number of heads kept: metrics, gates while they learn, and overlap of kept heads."""
+"""Pruning methods by number of heads kept: metrics, gates during learning, and overlap of kept heads."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +30,9 @@ SCOPES = {"shared": "shared heads", "per_task": "own heads"}
 
 
 def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(pruning method, scope, task) of every panel: in the order of `labels`, heads that tasks share first.
+    """(pruning method, scope, task) of every panel, in the order of `labels`, with shared heads first.
 
-    The task is empty for heads that all tasks share.
+    The task is empty for shared heads.
     """
     combinations = {*zip(rows["way"], rows["scope"], rows["task"], strict=True)}
     names, order = list(labels), in_order(rows["task"], ("", *tasks))
@@ -42,9 +42,9 @@ def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> l
 
 
 def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
-    """Ends of an axis with all of the column `value` times `factor`, and possible values of the intervals.
+    """Limits of an axis that shows the column `value` times `factor`, and its intervals.
 
-    A fraction is no more than 1, and below 0 only if one is.
+    Intervals of fractions are cut at 0 and 1.
     """
     low, high = rows[[value, f"{value}_low"]].min().min(), rows[[value, f"{value}_high"]].max().max()
     if rows[value].between(0, 1).all():
@@ -53,7 +53,7 @@ def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
     return factor * (low - margin), factor * (high + margin)
 
 
-#: panels per row, at most
+#: maximum number of panels per row
 COLUMNS = 3
 #: gates that missed their target
 PLUS: dict[str, Any] = {"color": "black", "marker": "+", "linestyle": "none", "markersize": 7, "zorder": 3}
@@ -75,17 +75,17 @@ def draw_budgets(
 ) -> Figure:
     """A panel for each task and scope: a line for each pruning method, and one for the whole model.
 
-    `places` give the looks of pruning methods; the main metric of each task is shown.
+    `places` determine the style of pruning methods; the main metric of each task is shown.
     """
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
     rows = rows.drop_duplicates(
         ["scope", "way", "fraction", "penalty", "task"]
-    )  # once, not for each comparison
+    )  # not repeated for each comparison
     kinds = [scope for scope in SCOPES if scope in set(rows["scope"])]
     tasks = [task for task in shown if task in set(rows["task"])]
     columns = min(COLUMNS, len(tasks))
-    lines = math.ceil(len(tasks) / columns)  # of each scope
+    lines = math.ceil(len(tasks) / columns)  # rows of panels for each scope
     size = (PAGE * max(columns, 2) / COLUMNS, 1.0 + 1.9 * lines * len(kinds))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines * len(kinds), columns, squeeze=False)
@@ -110,7 +110,7 @@ def draw_budgets(
 def _draw_budget(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
-    """Draw the whole model and all pruning methods, at the numbers of heads that they keep."""
+    """Draw the whole model, and all pruning methods at the numbers of heads that they keep."""
     _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
     pruning_methods = [method for method in labels if method != WHOLE and method in set(panel["way"])]
     for i, method in enumerate(pruning_methods):
@@ -131,7 +131,7 @@ def _draw_whole(axes: Axes, rows: pd.DataFrame, label: str) -> None:
 def _draw_method(
     axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], lane: tuple[int, int]
 ) -> None:
-    """Draw the metric of a method with its intervals; hollow where a penalty gave the number of heads.
+    """Draw the metric of a method with its intervals; hollow where a penalty determined the number of heads.
 
     A plus marks gates that missed their target, in any of the runs.
     """
@@ -151,9 +151,9 @@ def _draw_method(
 
 @styled
 def draw_learning(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]) -> Figure:
-    """Two panels against the step: the expected number of open heads, and the share of the final ones.
+    """Two panels by step: the expected number of open heads, and the share of final heads among the first.
 
-    Each pruning method is shown at the middle of its numbers of heads, as the mean over seeds and tasks.
+    Each pruning method is shown at the middle one of its numbers of heads, as the mean over seeds and tasks.
     """
     figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
@@ -171,14 +171,14 @@ def draw_learning(gates: pd.DataFrame, labels: Mapping[str, str], places: Mappin
     right.set_ylabel("final heads among the first (%)")
     for axes in (left, right):
         axes.set_xlabel("step")
-        axes.set_ylim(-0.03 * axes.get_ylim()[1])  # lines at 0 are whole
+        axes.set_ylim(-0.03 * axes.get_ylim()[1])  # so that lines at 0 are not cut
         axes.grid(axis="y")
     legend(figure)
     return figure
 
 
 def _course(gates: pd.DataFrame) -> pd.DataFrame:
-    """Expected number of open heads, and share of the final heads that would be kept, by step."""
+    """Expected number of open heads, and share of the final heads that would be kept now, by step."""
     keys = ["scope", "seed", "task"]
     frame = gates.assign(task=gates["task"].fillna("all"))
     last = frame["step"] == frame.groupby(keys)["step"].transform("max")

@@ -27,7 +27,7 @@ from headspec.statistics.improvement import by_seed
 from headspec.statistics.intervals import clear
 from headspec.tasks.metrics import metric
 
-#: panels per row, at most
+#: maximum number of panels per row
 COLUMNS = 4
 POINT: dict[str, Any] = {
     "label": "mean over seeds; filled: interval without 0, corrected p < 0.05 over the same",
@@ -38,7 +38,7 @@ POINT: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 4,
 }
-#: of a difference between two methods that learnt nothing
+#: a difference between two methods that learnt nothing
 UNLEARNT_CROSS: dict[str, Any] = POINT | {
     "label": "both at chance: no finding",
     "marker": "x",
@@ -53,14 +53,14 @@ DOT: dict[str, Any] = {
     "color": "#4292c6",
     "zorder": 3,
 }
-#: least extent of a scale to either side of 0, in points
+#: minimum extent of a scale to either side of 0, in points
 NARROWEST = 0.1
-#: distance of single seeds below the mean, in rows
+#: offset of single seeds below the mean, in rows
 BELOW = 0.24
 
 
 def variant_title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> str:
-    """Title of a method's panel, with the sampling unless the study's MTL has the same."""
+    """Title of a method's panel, with its sampling if this differs from that of the study's MTL."""
     if pd.isna(row["heads"]):
         return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
     name = labels[row["heads"]]
@@ -73,7 +73,7 @@ def plain_sampling(improvement: pd.DataFrame) -> str:
 
 
 def with_panel(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
-    """Rows of the mean for the methods with a panel, in panel order; other points of a sweep have none."""
+    """Rows of the mean for methods with a panel, in panel order; other points of a sweep have no panel."""
     means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
     main, sampling = means[means["method"] == "iat"].iloc[0], plain_sampling(improvement)
     elsewhere = (means["alpha"].notna() & (means["alpha"] != main["alpha"])) | (
@@ -101,7 +101,7 @@ def draw_improvement(
     variants: Sequence[Mapping[str, Any]],
     labels: Mapping[str, str],
 ) -> Figure:
-    """A panel per method, a row per task, the mean over tasks on top.
+    """A panel per method, a row per task, with the mean over tasks on top.
 
     Methods that continue from MTL share one scale; single-task training and other MTL share another.
     """
@@ -129,7 +129,7 @@ def draw_improvement(
         _draw_rows(axes, rows, dots, tasks)
         axes.set_title(variant_title(method, labels, sampling))
         axes.set_xlabel("difference (points)")
-    for axes in firsts.values():  # if nothing differs, rounding errors must not fill the scale
+    for axes in firsts.values():  # if nothing differs, rounding errors must not span the scale
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
     panels[0].set_yticks(range(len(tasks)), ticks)
@@ -143,7 +143,7 @@ def draw_improvement(
 
 
 def draw_improvement_points(axes: Axes, results: pd.DataFrame, ys: Sequence[int]) -> None:
-    """Draw differences at `ys`, filled where they are clear, crossed where neither method learnt."""
+    """Draw differences at `ys`, filled where significant, crossed where neither method learnt."""
     fills = ["black" if filled else "white" for filled in clear(results)]
     for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
@@ -153,7 +153,7 @@ def draw_improvement_points(axes: Axes, results: pd.DataFrame, ys: Sequence[int]
 
 
 def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
-    """Draw the mean, interval and single seeds of one method in the row of each of `tasks`."""
+    """Draw the mean, interval and single seeds of one method in the rows of `tasks`."""
     axes.axvline(0, color="black", linewidth=0.6)
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))
@@ -177,7 +177,7 @@ def branched_variants(improvement: pd.DataFrame) -> pd.DataFrame:
 def draw_verdict(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A panel per delta (rows) and alpha (columns), a row per variant that the study has there.
 
-    Variants that do not depend on alpha are in all panels of their delta.
+    Variants that do not depend on alpha appear in all panels of their delta.
     """
     rows = branched_variants(improvement)
     alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
@@ -218,7 +218,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> 
 
 @styled
 def draw_alpha_delta(improvement: pd.DataFrame) -> Figure:
-    """A cell per alpha (columns) and delta (rows): the mean difference to MTL above its interval.
+    """A cell per alpha (columns) and delta (rows): the mean difference from MTL above its interval.
 
     Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
     """
@@ -240,11 +240,14 @@ def draw_alpha_delta(improvement: pd.DataFrame) -> Figure:
         if row["method"] == "iat":
             outline = Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
             axes.add_patch(outline)
-    low, high = min(0, np.nanmin(values)), max(0, np.nanmax(values))  # noise far from 0 stays pale
+    low, high = (
+        min(0, np.nanmin(values)),
+        max(0, np.nanmax(values)),
+    )  # include 0, so that noise far from it stays pale
     image = axes.imshow(values, cmap=SHADES, aspect="auto", vmin=low, vmax=max(high, low + 0.01))
     axes.set_xticks(range(len(alphas)), [f"{100 * alpha:.3g}" for alpha in alphas])
     axes.set_yticks(range(len(deltas)), [f"{100 * delta:.3g}" for delta in deltas])
-    axes.set_ylim(-0.5, len(deltas) - 0.5)  # delta grows upwards
+    axes.set_ylim(-0.5, len(deltas) - 0.5)  # delta increases upwards
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("alpha (% of heads)")

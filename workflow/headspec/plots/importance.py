@@ -14,9 +14,9 @@ from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots.drawing.heat_maps import divide, draw_heads
 from headspec.plots.drawing.style import PAGE, heights, key, legend, mixture_panels, styled
 
-#: columns of seeds, at most; with more seeds, a column with the mean over all comes first
+#: maximum number of columns for seeds; with more seeds, a column with the mean over all comes first
 SEEDS_SHOWN = 3
-#: height of the figure in inches beyond which heat maps are flattened
+#: height of the figure in inches above which heat maps are flattened
 TALLEST = 8.5
 
 
@@ -44,7 +44,7 @@ def draw_importance(
             pruned = top_heads(heat, prune_count(fraction, int(existing(heat).sum())))
             line_width = min(0.9, 6 * width / heads)
             image = draw_heads(axes, heat / np.nanmax(heat), pruned, attention, line_width=line_width)
-            if 0.058 * (len(task) + len(column)) > width:  # inches: the two do not fit in a line
+            if 0.058 * (len(task) + len(column)) > width:  # inches: the two do not fit on one line
                 axes.set_title(f"{task}\n{column}", loc="left", fontsize="small")
             else:
                 axes.set_title(task, loc="left")
@@ -59,7 +59,7 @@ def draw_importance(
 
 
 def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDArray[np.float64]]:
-    """Title: heat map (layers, heads) of every column in the row of `task`."""
+    """Heat maps of the row of `task`, title of the column: (layers, heads)."""
     by_seed = {f"seed {seed}": importance_map(frame, task) for seed, frame in importance.items()}
     if len(by_seed) <= SEEDS_SHOWN:
         return by_seed
@@ -67,7 +67,7 @@ def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDA
     return {f"mean of {len(by_seed)}": mean} | dict(list(by_seed.items())[:SEEDS_SHOWN])
 
 
-#: kind of agreement that is shown: (legend entry, marker)
+#: kind of agreement: (legend entry, marker)
 KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D"), "tasks": ("two tasks", "^")}
 #: method: fill of its markers
 FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
@@ -77,7 +77,7 @@ FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 def draw_reliability(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Figure:
     """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
 
-    A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
+    A point is a run (split halves), a pair of seeds, or another task of a run.
     """
     reliability = reliability[reliability["kind"].isin(KINDS)]
     figure, panels, rows = mixture_panels(reliability, mixtures, "rank correlation of importance (Spearman)")

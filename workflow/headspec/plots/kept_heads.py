@@ -1,4 +1,4 @@
-"""Kept heads, and their kinds of attention and roles as heads go (Voita et al. 2019)."""
+"""Kept heads, and their kinds of attention and roles as more heads are pruned (Voita et al. 2019)."""
 
 import math
 import textwrap
@@ -19,7 +19,7 @@ from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, draw_upright, k
 from headspec.plots.gates import panels, scale
 from headspec.statistics.resampling import SIGNIFICANCE
 
-#: inches: of all rows together, as long as each has room for its name
+#: maximum height of all rows, unless their names need more, and minimum height of a row, in inches
 TALLEST, LOWEST = 8.0, 0.3
 
 
@@ -27,10 +27,10 @@ TALLEST, LOWEST = 8.0, 0.3
 def draw_kept_heads(
     gates: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A row for each pruning method (and task with heads of its own), a column per number of heads.
+    """A row for each pruning method (and task with its own heads), a column per number of heads.
 
-    With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
-    keeps it, black if all do, a colour if they differ. With fewer seeds it is drawn in grey.
+    With three seeds, a head has the colour R/G/B = 255 (1 - kept), one channel per seed (He and Choi 2021):
+    white if none keeps it, black if all do, a colour if they differ. With fewer seeds it is grey.
     """
     keys = ["way", "scope", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
@@ -74,7 +74,7 @@ def draw_kept_heads(
 
 
 def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The kept heads, (sets, layers, heads), one set after another; nan where there is no head."""
+    """Kept heads of each set, (sets, layers, heads); nan where there is no head."""
     sets = rows.groupby(["seed", "fraction", "penalty"], dropna=False)
     maps = [as_array(rows_of_set.set_index(["layer", "head"])["kept"]) for _, rows_of_set in sets]
     return np.stack(maps or [np.where(exists, 0.0, np.nan)])
@@ -95,7 +95,7 @@ def _draw_map(axes: Axes, kept: NDArray[np.float64]) -> None:
     axes.set_yticks([])
 
 
-#: panels per row, at most
+#: maximum number of panels per row
 COLUMNS = 4
 #: column of the table: name of its axis, and factor to the unit there
 VALUES = {
@@ -106,9 +106,9 @@ VALUES = {
 
 @styled
 def draw_kept_kinds(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A column for each pruning method (and task with heads of its own): shares kept above, layers below.
+    """A column for each pruning method (and task with its own heads): shares kept above, layers below.
 
-    If all heads are of one kind, whose share is the number of heads kept, only layers are drawn.
+    If all heads are of one kind, whose share would be the number of heads kept, only layers are drawn.
     """
     rows = kinds[kinds["against"].isna()].assign(task=kinds["task"].fillna(""))
     whole, rest = rows[rows["way"] == WHOLE], rows[rows["way"] != WHOLE]
@@ -133,7 +133,7 @@ def draw_kept_kinds(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Seque
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
         cells[0].set_title(textwrap.fill(labels[method], 24) + (f"\n{task}" if task else ""))
         depth.set_xlabel("heads kept")
-        depth.tick_params(labelbottom=True)  # also above another band
+        depth.tick_params(labelbottom=True)  # also above another row
     for first, (value, (name, factor)) in enumerate(values.items()):
         for axes in grid[first::lines, 0]:
             axes.set_ylabel(name)
@@ -166,7 +166,7 @@ BY_LAYER = (0, (4, 2))
 
 @styled
 def draw_kept_roles(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A panel for each pruning method (and task with heads of its own): a line per role, up to all heads."""
+    """A panel for each pruning method (and task with its own heads): a line per role, up to all heads."""
     counts = counts.assign(task=counts["task"].fillna(""))
     whole = counts[counts["way"] == WHOLE]
     rest = counts[counts["way"] != WHOLE]

@@ -1,4 +1,4 @@
-"""Knowledge that single heads have of labels, and its change by training."""
+"""What single heads know of labels, and how training changes it."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from headspec.config.runs import NO_MIXTURE
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, SHADES, key, legend, styled
 
-#: groups of runs in their order; others follow
+#: groups of runs, in order; others follow
 FIRST_RUNS = ("random", "pretrained", "single")
-#: most labels that are drawn
+#: maximum number of labels drawn
 SHOWN_LABELS = 20
-#: rows and column of each panel
+#: title of each panel: its rows and column
 PANELS = {
     "best head": ("best", "accuracy"),
     "mean of all heads": ("mean", "accuracy"),
@@ -61,7 +61,7 @@ def draw_known(probes: pd.DataFrame, joint: str | None) -> Figure:
 
 
 def _group(axes: Axes, rows: pd.DataFrame, column: str, lane: int, lanes: int, name: str) -> None:
-    """Draw the points of a group of runs, with intervals, and strokes for its control."""
+    """Draw the points of a group of runs with intervals, and strokes for its control."""
     places = [y + 0.8 * ((lane + 0.5) / lanes - 0.5) for y in range(len(rows))]
     look: dict[str, Any] = {"color": COLOURS[lane % len(COLOURS)], "markersize": 3, "linestyle": "none"}
     low, high = (100 * rows[f"{column}_{end}"] for end in ("low", "high"))
@@ -71,7 +71,7 @@ def _group(axes: Axes, rows: pd.DataFrame, column: str, lane: int, lanes: int, n
         axes.plot(100 * rows["control"], places, marker="|", alpha=0.7, **look)
 
 
-#: most labels that are drawn
+#: maximum number of labels drawn
 MAPPED_LABELS = 10
 
 
@@ -79,7 +79,7 @@ MAPPED_LABELS = 10
 def draw_probed_heads(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
     """A panel for each group `shown` (name, number of tables), a row for each label, a column for each head.
 
-    The shade is the mean accuracy of the runs, of attention in the better direction; a dot marks the best
+    The shade is the mean accuracy over runs, for attention in the better direction; a dot marks the best
     head.
     """
     tables = iter(probed)
@@ -121,7 +121,7 @@ def _accuracy(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(runs, axis=1).mean(axis=1).unstack(["layer", "head"]).sort_index(axis=1)
 
 
-#: method of runs: their name, with the mixture, and what they are compared with, the first that there is
+#: method of runs: their name, given the mixture, and the methods of which the first available is compared
 COMPARED = {
     "single": ("single-task", ("pretrained", "random")),
     "tuned": ("{}", ("single", "pretrained", "random")),
@@ -141,8 +141,8 @@ BEFORE = {
 def draw_probe_changes(changes: pd.DataFrame, probes: pd.DataFrame, joint: str | None) -> Figure:
     """Change of the best head's accuracy: a row for each label, a panel for each comparison.
 
-    `joint` is the mixture that is shown. A stroke is at the ceiling, all right, where `probes` say that less
-    is left to it than the interval reaches, so that no rise could be clear.
+    `joint` is the mixture that is shown. A stroke marks the ceiling, perfect accuracy, where by `probes` it
+    is nearer than the end of the interval, so that no rise could be significant.
     """
     best = changes[(changes["heads"] == "best") & changes["mixture"].isin([*changes["task"], joint])]
     best = best.assign(label=best["label"].fillna("all")).sort_values(["n", "label"], ascending=[False, True])
@@ -167,7 +167,7 @@ def draw_probe_changes(changes: pd.DataFrame, probes: pd.DataFrame, joint: str |
 
 
 def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
-    """Accuracy, by label, of the best heads of the runs that `rows` are compared with."""
+    """Accuracy, by label, of the best heads in the runs that `rows` are compared with."""
     before, task, mixture = rows[["before", "task", "mixture"]].iloc[0]
     of = {"single": task, "tuned": mixture}.get(before, NO_MIXTURE)
     same = (probes["heads"] == "best") & (probes["method"] == before) & (probes["mixture"] == of)
@@ -177,7 +177,7 @@ def _accuracy_before(rows: pd.DataFrame, probes: pd.DataFrame) -> pd.Series:
 
 
 def _comparison(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a point for each label, filled where its interval leaves out 0, and its ceiling if it is near."""
+    """Draw a point for each label, filled if its interval excludes 0, and the ceiling if it is near."""
     place = np.arange(len(rows))
     clear = ((rows["ci_low"] > 0) | (rows["ci_high"] < 0)).to_numpy()
     axes.axvline(0, color="0.5", linewidth=0.8)

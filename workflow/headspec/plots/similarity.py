@@ -1,4 +1,4 @@
-"""Similarity of tasks by every measure, dissociation against it, and prediction of voxels."""
+"""Similarity of tasks by every measure, its correlation with dissociation, and prediction of voxels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from headspec.statistics.resampling import SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
-#: matrices per row, at most
+#: maximum number of matrices per row
 MATRIX_COLUMNS = 3
 #: side of a cell in inches, and width of a tree relative to that of its matrix
 CELL, TREE = 0.27, 0.3
@@ -35,7 +35,7 @@ CELL, TREE = 0.27, 0.3
 def draw_similarity(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
     """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
-    Means over subjects are shown; a task with itself is grey.
+    Means over subjects are shown; the diagonal is grey.
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in labels if measure in set(means["measure"])]
@@ -74,7 +74,7 @@ def _matrix(measured: pd.DataFrame, tasks: Sequence[str]) -> Floats:
 
 
 def _draw_tree(axes: Axes, matrix: Floats) -> list[int]:
-    """Draw the tree that joins the rows of `matrix`, unless a value is missing, and return their order."""
+    """Draw the tree that joins the rows of `matrix`, unless a value is missing; return their order."""
     axes.axis("off")
     k = len(matrix)
     pairs = matrix[np.triu_indices(k, 1)]
@@ -90,7 +90,7 @@ def _draw_tree(axes: Axes, matrix: Floats) -> list[int]:
 
 
 def _draw_matrix(axes: Axes, matrix: Floats) -> None:
-    """Draw values and shades, which span the range of this matrix."""
+    """Draw values and shades; these span the range of this matrix."""
     shown = matrix[~np.isnan(matrix)]
     low, high = (shown.min(), shown.max()) if len(shown) else (0, 1)
     axes.imshow(matrix, cmap=SHADES.with_extremes(bad=MISSING), vmin=low, vmax=high, aspect="auto")
@@ -102,14 +102,14 @@ def _draw_matrix(axes: Axes, matrix: Floats) -> None:
     axes.spines[:].set_visible(False)
 
 
-#: panels per row, at most
+#: maximum number of panels per row
 SMALL_COLUMNS = 6
 #: candidate steps between ticks
 STEPS = [1, 2, 2.5, 5, 10]
 
 
 def by_strength(correlation: pd.DataFrame) -> list[str]:
-    """Measures by their mean |Pearson r| over models, the strongest first; an undefined r counts as 0."""
+    """Measures by their mean |Pearson r| over models, strongest first; an undefined r counts as 0."""
     strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
     return list(strength.sort_values(ascending=False, kind="stable").index)
 
@@ -123,7 +123,7 @@ def draw_correlation(
     method: str,
     labels: Mapping[str, str],
 ) -> Figure:
-    """A block of panels per model, a panel per measure, the strongest correlation first."""
+    """A block of panels per model, a panel per measure, with the strongest correlation first."""
     pairs = paired(similarity, combined, paradigms, method)
     models = list(pairs["model"].unique())
     results = correlation[correlation["model"].isin(models)]
@@ -147,14 +147,14 @@ def draw_correlation(
         heading.set_transform(offset_copy(heading.get_transform(), figure, y=20, units="points"))
         for axes in panels[len(measures) :]:
             axes.remove()
-    for axes in panels[: len(measures)][-columns:]:  # the lowest in each column
+    for axes in panels[: len(measures)][-columns:]:  # the bottom panel of each column
         axes.set_xlabel("similarity", fontsize="small")
     figure.supylabel("mean dissociation D (%)", fontsize="medium")
     legend(figure)
     return figure
 
 
-#: panels per row, at most
+#: maximum number of panels per row
 SCATTER_COLUMNS = 3
 INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
 
@@ -202,7 +202,7 @@ def draw_scatter(
     empty = [Line2D([], [], linestyle="none") for _ in key]
     figure.legend(empty, key, loc="outside right upper", handlelength=0, handletextpad=0, labelspacing=0.3)
     legend(figure)
-    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
+    figure.draw_without_rendering()  # fixes the size of the panels, which positions of labels depend on
     for axes, model in zip(panels, models, strict=False):
         rows = pairs[pairs["model"] == model].reset_index(drop=True)
         shown = rows.dropna(subset=["similarity", "dissociation"])
@@ -213,7 +213,7 @@ def draw_scatter(
 
 
 def _error_lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
-    """Corners (n, 4) of boxes along all lines of a panel: intervals and the least-squares line."""
+    """Corners (n, 4) of boxes along the lines of a panel: intervals and the least-squares line."""
     x, y = pairs["similarity"], 100 * pairs["dissociation"]
     upright = np.stack([x, 100 * pairs["ci_low"], x, 100 * pairs["ci_high"]], axis=-1)
     level = np.stack([pairs["similarity_low"], y, pairs["similarity_high"], y], axis=-1)
@@ -224,10 +224,10 @@ def _error_lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
     return complete
 
 
-#: quantiles over voxels: whiskers, edges of the box, and the line in it
+#: quantiles over voxels: whiskers, box edges, and the line in the box
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CEILING = "other subjects"
-#: fill of the boxes of tasks, and of the ceiling
+#: fill of the boxes for tasks, and for the ceiling
 TASK_BOX: dict[str, Any] = {"facecolor": "#77aadd"}
 CEILING_BOX: dict[str, Any] = {"facecolor": "#e8eef4", "hatch": "//////"}
 SUBJECT = DOT | {"label": "mean of one subject", "markersize": 2.6, "zorder": 4}
@@ -237,7 +237,7 @@ SUBJECT = DOT | {"label": "mean of one subject", "markersize": 2.6, "zorder": 4}
 def draw_brain_encoding(
     encoding: Mapping[int, pd.DataFrame], summaries: Mapping[int, pd.DataFrame], tasks: Sequence[str]
 ) -> Figure:
-    """Box plots over the voxels of all subjects: a row per task and one for the ceiling.
+    """Box plots over the voxels of all subjects: a row per task, and one for the ceiling.
 
     The r of a voxel is the mean over seeds. A subject counts as predicted if p is at most 0.05 in every seed.
     """
@@ -269,7 +269,7 @@ def draw_brain_encoding(
 
 
 def _box(axes: Axes, y: int, values: pd.Series, fill: dict[str, Any]) -> None:
-    """Draw quantiles of `values`, indexed by subject and voxel, and the mean of each subject."""
+    """Draw the quantiles of `values`, indexed by subject and voxel, and each subject's mean."""
     names = ("whislo", "q1", "med", "q3", "whishi")
     box = dict(zip(names, np.quantile(values, QUANTILES), strict=True))
     axes.bxp(

@@ -1,4 +1,4 @@
-"""Few-shot transfer: metric against the number of samples, by how the encoder was trained."""
+"""Few-shot transfer: metric by number of samples and training of the encoder."""
 
 import math
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ from headspec.tasks.metrics import metric
 
 #: tuning: title of its column
 TUNINGS = {"full": "full fine-tuning", "linear": "linear classifier"}
-#: method: (legend entry, look)
+#: method: (legend entry, style)
 SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrained": ("pretrained", {"color": "0.45", "marker": "o", "markerfacecolor": "white"}),
     "single": ("single-task, mean", {"color": COLOURS[3], "marker": "D"}),
     "tuned": ("multi-task", {"color": COLOURS[0], "marker": "s"}),
     "iat": ("multi-task + IAT", {"color": COLOURS[1], "marker": "^", "linewidth": 1.8, "zorder": 4}),
 }
-#: colours and markers of controls by their places, whose lines are dashed
+#: colours and markers of controls, in order; their lines are dashed
 CONTROLS = [
     *((2, "P"), (6, "X"), (4, "v"), (7, "<"), (8, ">"), (5, "p")),
     *((2, "*"), (6, "h"), (4, "8"), (7, "d"), (8, "H"), (5, "d")),
 ]
-#: look of one single-task encoder
+#: style of a single-task encoder
 SINGLE_TASK: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
-#: least distance between tick labels, relative to the length of the axis
+#: minimum distance between tick labels, relative to the length of the axis
 SPACE = 0.09
 
 
@@ -39,7 +39,7 @@ def draw_transfer(
 ) -> Figure:
     """A row of panels per mixture, a column per kind of tuning, a line per encoder.
 
-    `controls` is method of a control: its place and name.
+    `controls` maps methods of controls to place and name.
     """
     summary = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
     sources = SOURCES | {method: (name, _look(place)) for method, (place, name) in controls.items()}
@@ -92,7 +92,7 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame, sources: dict[str, tuple[str, d
 
 
 def _tick_labels(samples: list[int]) -> list[str]:
-    """Numbers of samples, left empty where one would overlap the number before it."""
+    """Numbers of samples, left empty where a label would overlap the one before."""
     labels, last = [""] * len(samples), -math.inf
     span = math.log(samples[-1] / samples[0]) or 1.0
     for i, n in enumerate(samples):

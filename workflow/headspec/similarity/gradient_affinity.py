@@ -1,12 +1,12 @@
-"""Affinity of tasks by gradients: how much better a target is with a source's examples.
+"""Affinity of tasks by gradients: how much a source's examples improve a target.
 
 Look-ahead, after Fifty et al. 2021 (TAG), is the share of a target's loss that one step on a source's loss
-removes. Only `parameters` move, which tasks would share.
+removes. Only `parameters`, which tasks would share, are changed.
 
 Grad-TAG, after Li et al. 2024, fits a target in a linearised model. An example's loss is taken as -log p of
-the right answer, so that every kind of task works by its losses. The log odds of p, its margin, are linear in
-the shared weights about the model, with a gradient of which a sketch is enough. Fits are then logistic
-regressions on sketches.
+the right answer, so that it applies to every kind of task. The log odds of p, the margin, are approximated as
+linear in the shared weights around the model, and gradients by a sketch. Fits are then logistic regressions
+on sketches.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.similarity.sensitivity import SingleRuns, gradient, losses, parameters
 
-#: length of a step relative to the weights: losses change almost linearly, and by more than float32 rounds
+#: length of a step relative to the weights: losses change almost linearly, but by more than rounding errors
 STEP = 1e-5
 
 Rows = Mapping[str, np.ndarray]
@@ -42,8 +42,8 @@ def lookahead(
 ) -> NDArray[np.float64]:  # fmt: skip
     """Share of each target's loss on `judged` rows that a step on each task's `fitted` rows removes.
 
-    Losses are judged on other examples than made the step, which would favour tasks that share texts. Steps
-    of all tasks have one length, as training scales gradients too (Adam), and losses of scores have units.
+    Losses are judged on other examples than those of the step, which would favour tasks that share texts. All
+    tasks take steps of equal length, since Adam also scales gradients, and losses of scores have units.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def lookahead(
     start = parameters_to_vector(parameters(model)).detach()  # (parameters,)
     for source in model.classes:
         along = torch.from_numpy(gradient(model, source, examples[source], fitted[source], device, progress))
-        length = step * start.norm().cpu() / along.norm().clamp(min=1e-30)  # of a gradient of 0, none
+        length = step * start.norm().cpu() / along.norm().clamp(min=1e-30)  # no step if the gradient is 0
         vector_to_parameters(start - (length * along).to(start.device), parameters(model))
         after.append(mean_losses())  # (targets,)
         vector_to_parameters(start.clone(), parameters(model))
@@ -75,7 +75,7 @@ def lookahead_affinity(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def lookahead_affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
-    """`lookahead`, each target at the encoder of its own model, (tasks, tasks)."""
+    """`lookahead` with each target at the encoder of its own model, (tasks, tasks)."""
     columns, model = [], runs.under_one_encoder()
     for target, folder in runs.folders.items():
         model.encoder.load_state_dict(read_encoder(folder)[0].state_dict())
@@ -84,7 +84,7 @@ def lookahead_affinity_single(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> float:
-    """Mean loss of `rows` (n,), a scalar in float32, as a step changes it by less than bfloat16 rounds."""
+    """Mean loss of `rows` (n,), in float32, because a step changes it by less than bfloat16 can resolve."""
     exact = replace(device, autocast=None)
 
     def compute(batch: Batch) -> torch.Tensor:
@@ -96,11 +96,11 @@ def _mean_loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray
     return float(values.mean(dtype=float))
 
 
-#: entries of a sketch; a prime, so that no row or column of a matrix falls into few of them
+#: size of a sketch; prime, so that no row or column of a matrix falls into only few entries
 ENTRIES = 4093
-#: least loss in margins, whose gradients grow without bound towards 0
+#: lower bound on the loss in margins, whose gradients diverge towards 0
 LEAST = 1e-2
-#: penalties of which that one counts with which tasks alone are fitted best
+#: candidate penalties; the one with which single tasks are fitted best is used
 PENALTIES = np.logspace(-2, 4, 13)
 
 
@@ -112,7 +112,7 @@ class Margins(NamedTuple):
 
 
 class Sketch:
-    """A random linear map of gradients to `ENTRIES` numbers whose products are right in expectation.
+    """A random linear map of gradients to `ENTRIES` numbers that preserves inner products in expectation.
 
     Entry i of a gradient is added to entry i mod `ENTRIES` with a random sign (Charikar et al. 2002).
     """
@@ -124,13 +124,13 @@ class Sketch:
         self.signs = torch.randint(0, 2, (size,), generator=rng).mul_(2).sub_(1).float().to(device.name)
 
     def __call__(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the sketch, (entries,), of gradients with `size` entries together."""
+        """Return the sketch, (entries,), of gradients with `size` entries in total."""
         signed = torch.cat([each.flatten() for each in gradients]).mul_(self.signs)
         return torch.nn.functional.pad(signed, (0, self.padding)).view(-1, ENTRIES).sum(0)
 
 
 def grad_tag_affinity(runs: SingleRuns) -> NDArray[np.float64]:
-    """`grad_tag` of single-task models under the pretrained encoder, (tasks, tasks)."""
+    """`grad_tag` of single-task models with the pretrained encoder, (tasks, tasks)."""
     model, seed = runs.under_one_encoder(), derive(runs.seed, "sketch")
     return grad_tag(model, runs.examples, *runs.halves, runs.device, seed)
 
@@ -138,7 +138,7 @@ def grad_tag_affinity(runs: SingleRuns) -> NDArray[np.float64]:
 def grad_tag(
     model: MultiTask, examples: Mapping[str, Examples], fitted: Rows, judged: Rows, device: Device, seed: int
 ) -> NDArray[np.float64]:
-    """Share of a target's loss on `judged` rows that a source's `fitted` rows remove when added to its own.
+    """Share of a target's loss on `judged` rows that adding a source's `fitted` rows to its own removes.
 
     `seed` draws the sketch.
 
@@ -176,7 +176,7 @@ def margins(
 def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[np.float64]:
     """Affinity between all tasks, (tasks, tasks), source first, from margins of their halves.
 
-    All fits have one penalty, with which those of single tasks leave the least loss in the mean over tasks.
+    All fits have the same penalty: the one for which fits of single tasks have the lowest mean loss.
     """
     norm = np.sqrt(np.mean([np.square(each.gradients).sum(1).mean() for each in fitted]))
     fitted, judged = (
@@ -198,7 +198,7 @@ def affinities(fitted: Sequence[Margins], judged: Sequence[Margins]) -> NDArray[
 
 
 def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]:
-    """Weights, (entries,), with which the `objective` of the examples of `tasks` is least."""
+    """Weights, (entries,), that minimise the `objective` of all examples of `tasks`."""
     together = Margins(*map(np.concatenate, zip(*tasks, strict=True)))
     start = np.zeros(together.gradients.shape[1])
     found: NDArray[np.float64] = minimize(
@@ -210,7 +210,7 @@ def fit_weights(tasks: Sequence[Margins], penalty: float) -> NDArray[np.float64]
 def objective(
     weights: NDArray[np.float64], task: Margins, penalty: float
 ) -> tuple[float, NDArray[np.float64]]:
-    """Summed loss of examples plus half the penalised square of `weights`, and its gradient, (entries,)."""
+    """Summed loss of examples plus penalty / 2 times the squared `weights`, and its gradient, (entries,)."""
     moved = task.values + task.gradients @ weights  # (n,)
     total = np.logaddexp(0, -moved).sum() + penalty / 2 * weights @ weights
     return total, penalty * weights - expit(-moved) @ task.gradients

@@ -1,6 +1,6 @@
-"""Measures of the similarity of two tasks, functions of their traits, of all pairs; cosines of long vectors.
+"""Measures of the similarity of two tasks, as functions of their traits; cosines of long vectors.
 
-They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
+Measures are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
 Those that compare all weights are in `sensitivity` and `gradient_affinity`.
 """
 
@@ -20,7 +20,7 @@ from headspec.tasks.kinds.texts.metrics import SPEARMAN
 from headspec.tasks.metrics import score
 
 Floats = NDArray[np.floating]
-#: traits of a task by name, as functions in `traits` read them; those of compared tasks have the same shape
+#: traits of a task by name, as read by functions in `traits`; those of compared tasks have equal shapes
 Traits = Mapping[str, Any]
 
 
@@ -64,7 +64,7 @@ def rsa(a: Traits, b: Traits) -> float:
 
 
 def cka(a: Traits, b: Traits) -> float:
-    """Linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred vectors X, Y (Kornblith et al. 2019).
+    """Linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) for centred vectors X, Y (Kornblith et al. 2019).
 
     Invariant to rotating, scaling or shifting either model's vectors; nan if a model's vectors are all equal.
     Unrelated models score about d / (n + d) over n sentences, for vectors that vary equally in d independent
@@ -98,12 +98,12 @@ def cnm(a: Traits, b: Traits) -> float:
 
 # --- all pairs of tasks
 
-#: what a row of similarity is of
+#: columns that identify a row of similarity
 PAIR = ["measure", "task_a", "task_b", "subject"]
 
 
 class Measure(NamedTuple):
-    """A measure, a function of the traits of two tasks, and the trait that it compares."""
+    """A measure: a function of the traits of two tasks, and the trait that it compares."""
 
     of: str
     function: Callable[[Traits, Traits], float]
@@ -112,9 +112,9 @@ class Measure(NamedTuple):
 def by_subject(
     paradigms: Mapping[str, str], read: Mapping[str, Mapping[str | None, Mapping[str, Any]]]
 ) -> dict[str | None, dict[str, Traits]]:
-    """Return the traits of every task by subject, those that have none under None.
+    """Return the traits of every task by subject, with None for traits without subjects.
 
-    `read` has every trait but the paradigm, by subject and task (`headspec.similarity.traits`).
+    `read` has every trait except the paradigm, by subject and task (`headspec.similarity.traits`).
     """
     traits: dict[str | None, dict[str, Any]] = {None: {}}
     of_config = {"paradigm": {None: paradigms}}
@@ -128,9 +128,9 @@ def by_subject(
 def pairwise(
     subject: str | None, traits: Mapping[str, Traits], tasks: Sequence[str], measures: Mapping[str, Measure]
 ) -> pd.DataFrame:
-    """Similarity of every pair of `tasks` by those of `measures` whose trait is among the `traits`.
+    """Similarity of every pair of `tasks` by those of `measures` whose trait is in `traits`.
 
-    Columns measure, task_a, task_b, subject, similarity.
+    Columns are measure, task_a, task_b, subject, similarity.
     """
     rows = [
         (name, a, b, subject, measure.function(traits[a], traits[b]))
@@ -143,15 +143,15 @@ def pairwise(
 
 # --- long vectors
 
-#: entries of each vector that are multiplied at a time
+#: number of entries of each vector that are multiplied at a time
 BLOCK = 1 << 20
 
 
 def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> NDArray[np.float64]:
     """Cosines between all of `vectors`, (k, k); nan where either is zero.
 
-    One vector (n,) float32 and a `BLOCK` of each are in memory at a time; the rest is in unnamed files in
-    `folder`, which go with this process even if it is killed.
+    Memory holds one vector (n,) float32 and a `BLOCK` of each at a time; the rest is in unnamed files in
+    `folder`, which disappear with this process even if it is killed.
     """
     with ExitStack() as stack:
         files = []

@@ -38,7 +38,7 @@ class SingleRuns:
     folders: Mapping[str, Path]  #: of the models, by task
     examples: Mapping[str, Examples]
     rows: Mapping[str, np.ndarray]  #: samples of each task, from `sampled`
-    encoder: Callable[[], PreTrainedModel]  #: loads the pretrained one
+    encoder: Callable[[], PreTrainedModel]  #: loads the pretrained encoder
     device: Device
     seed: int
     scratch: Path  #: folder for temporary files
@@ -74,7 +74,7 @@ def parameters(model: MultiTask) -> list[nn.Parameter]:
 
 
 def fisher_cosines(runs: SingleRuns) -> NDArray[np.float64]:
-    """Cosines of Fisher information, each of a task's own model, (tasks, tasks)."""
+    """Cosines between tasks' Fisher information, each in the task's own model, (tasks, tasks)."""
     vectors = (
         fisher(MultiTask.load(folder), task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
         for task, folder in runs.folders.items()
@@ -83,7 +83,7 @@ def fisher_cosines(runs: SingleRuns) -> NDArray[np.float64]:
 
 
 def gradient_cosines(runs: SingleRuns) -> NDArray[np.float64]:
-    """Cosines of gradients at the pretrained encoder, (tasks, tasks)."""
+    """Cosines between tasks' gradients at the pretrained encoder, (tasks, tasks)."""
     model = runs.under_one_encoder()
     vectors = (
         gradient(model, task, runs.examples[task], runs.rows[task], runs.device, runs.progress)
@@ -97,14 +97,14 @@ def fisher(
 ) -> np.ndarray:
     """Diagonal of the empirical Fisher information, (parameters,) float32: mean squared gradients.
 
-    Gradients of the loss for the true label are squared by batches
-    (`headspec.models.internals.squared_gradients`), or one at a time in models whose modules do not allow it,
+    Gradients of the loss for the true label are squared in batches
+    (`headspec.models.internals.squared_gradients`), or one by one in models whose modules do not allow this,
     such as DeBERTa.
     """
     model.to(device.name).eval()
     if not _by_batches(model, task, examples, rows[:2], device):
         log.info("examples one at a time, because modules of the model share gradients between examples")
-        squares = [torch.zeros_like(p) for p in parameters(model)]  # as parameters
+        squares = [torch.zeros_like(p) for p in parameters(model)]  # shaped like the parameters
         for row in rows:
             batch = examples.batch(np.array([row]), device.name)
             _add_squares(squares, _gradients(model, task, batch, device))
@@ -121,7 +121,7 @@ def fisher(
 
 
 def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
-    """Whether a batch gives the squared gradients of its examples, tried on `rows` (n,) in float32."""
+    """Whether a batch gives the squared gradients of its examples, tested on `rows` (n,) in float32."""
     whole = Squares(model.encoder, parameters(model))
     if not whole.supported:
         return False
@@ -134,14 +134,14 @@ def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarra
     for row in rows:
         batch = examples.batch(np.array([row]), exact.name)
         _add_squares(single, _gradients(model, task, batch, exact))
-    # the gradient of a bias of keys is 0, and rounding all that there is
+    # the gradient of a key bias is 0 up to rounding
     rounding = 1e-6 * max(square.norm() for square in single)
     pairs = zip(whole.sums, single, strict=True)
     return all((a - b).norm() <= 1e-3 * b.norm() + rounding for a, b in pairs)
 
 
 def _add_squares(squares: list[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
-    """Add the squares of gradients, each of the shape of a parameter."""
+    """Add the squares of gradients, each shaped like its parameter."""
     for square, gradient in zip(squares, gradients, strict=True):
         square.addcmul_(gradient, gradient)
 
@@ -160,7 +160,7 @@ def gradient(
 
 
 def _gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> tuple[torch.Tensor, ...]:
-    """Gradients of a batch's summed loss, of the shapes of parameters; 0 for those that do not affect it."""
+    """Gradients of a batch's summed loss, shaped like the parameters; 0 for those that do not affect it."""
     loss = _loss(model, task, batch, device)
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 

@@ -1,6 +1,6 @@
 """Tables of task similarities and affinities, over seeds and subjects.
 
-Affinity is directed: it says how much one task, the source, would help another, the target.
+Affinity is directed: how much one task, the source, would help another, the target.
 """
 
 import itertools
@@ -42,7 +42,7 @@ affinity: the same, mean over seeds
 def seed_table(
     measure: str, tasks: Sequence[str], values: NDArray[np.float64], directed: bool
 ) -> tuple[Schema, pd.DataFrame]:
-    """Return the table of a measure for a seed and its schema: of ordered pairs if it is `directed`.
+    """Return the schema and table of a measure for one seed, with ordered pairs if it is `directed`.
 
     `values` are (tasks, tasks), source first.
     """

@@ -1,7 +1,7 @@
-"""Traits of tasks that measures of similarity compare, each read by the function of its name.
+"""Traits of tasks, which measures of similarity compare; each is read by the function of its name.
 
-They take a rule's tables of a model and seed, and the fraction of heads that counts as the top. They return
-the trait of each task, or of each task by subject. `headspec.config.measures.similarity` lists them.
+Functions take a rule's tables for a model and seed, and the fraction of heads that counts as the top. They
+return the trait of each task, or of each task by subject. `headspec.config.measures.similarity` lists them.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from headspec.similarity.measures import Floats
 
 
 def text(representations: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Mean pretrained vector of the training texts, (hidden,)."""
+    """Mean of the training texts' pretrained vectors, (hidden,)."""
     return {task: means[0] for task, means in vectors(representations, fraction).items()}
 
 
@@ -25,17 +25,17 @@ def vectors(representations: pd.DataFrame, fraction: float) -> dict[str, Floats]
 
 
 def importance(importance: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Importance of the heads that exist, (heads,), in single-task runs."""
+    """Importance of existing heads in single-task runs, (heads,)."""
     return _heads(importance, "importance")
 
 
 def head_fisher(importance: pd.DataFrame, fraction: float) -> dict[str, Floats]:
-    """Fisher information of the gates of the heads that exist, (heads,)."""
+    """Fisher information of the gates of existing heads, (heads,)."""
     return _heads(importance, "fisher")
 
 
 def top(importance: pd.DataFrame, fraction: float) -> dict[str, NDArray[np.bool_]]:
-    """Whether each head that exists is among the most important, (heads,)."""
+    """Whether each existing head is among the most important, (heads,)."""
     tops = {}
     for task in importance["task"].unique():
         heads = ranking.importance_map(importance, task)

@@ -1,4 +1,4 @@
-"""Every head by its role and its importance, and the increase of the loss without it."""
+"""Every head by role and importance, and the increase of the loss without it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from headspec.plots.drawing.marks import name_points
 from headspec.plots.drawing.style import KEY, PAGE, key, legend, styled
 from headspec.statistics.atlas.roles import majority_roles
 
-#: role: look; `area` makes markers of different shapes equally large
+#: role: style; `area` makes markers of different shapes equally large
 ROLES: dict[str, dict[str, Any]] = {
     "positional": {"marker": "s", "facecolor": "#332288", "edgecolor": "black", "area": 0.79},
     "syntactic": {"marker": "^", "facecolor": "#ddaa33", "edgecolor": "black", "area": 1.3},
@@ -27,9 +27,9 @@ ROLES: dict[str, dict[str, Any]] = {
 SHARES = (1.0, 0.5, 0.1)
 #: widest name of a relation, in squares
 WIDEST = 2.3
-#: diameters of markers, font of a relation's name and space for it, in points
+#: diameters of markers, font size of a relation's name and space for it, in points
 SMALLEST, LARGEST, FONT, ROOM = 2.6, 11, 4.5, 6.0
-#: side of the square of a head, at least and at most, and height of all panels together, in inches
+#: minimum and maximum side of a head's square, and maximum height of all panels, in inches
 LEAST, MOST, TALLEST = 0.17, 0.36, 8.2
 #: width of numbers and title of an axis, in inches
 BESIDE = 0.3
@@ -39,7 +39,7 @@ BESIDE = 0.3
 def draw_roles(
     heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A panel per task with a marker per head, whose area is the share of the largest importance.
+    """A panel per task with a marker per head, whose area is its importance relative to the largest.
 
     A role from 'head_roles' is shown if a head has it in more than half of the seeds.
     """
@@ -76,7 +76,7 @@ def draw_roles(
 
 
 def _draw_head_roles(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
-    """Draw a marker per head, role by role; `diameter` of share 1 is in points."""
+    """Draw a marker per head, role by role; `diameter`, for a share of 1, is in points."""
     for role, look in ROLES.items():
         chosen = roles.index[roles["role"] == role]
         layer, head = (chosen.get_level_values(name).to_numpy(dtype=int) for name in ("layer", "head"))
@@ -116,7 +116,7 @@ def _name_relations(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: fl
 REPLACED = {"ablation": "replaced by zero", "mean_ablation": "replaced by its mean"}
 #: whether an interval excludes 0: (legend entry, colour)
 LOOKS = {True: ("interval excludes 0", "black"), False: ("interval includes 0", "0.65")}
-#: how many heads are named at most
+#: maximum number of heads that are named
 NAMED = 5
 #: height of a panel without title and labels, in inches
 PANEL_HEIGHT = 1.15
@@ -124,9 +124,9 @@ PANEL_HEIGHT = 1.15
 
 @styled
 def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
-    """Heads sorted by the increase, a panel per task, zero- beside mean-ablation.
+    """Heads sorted by increase of the loss, a panel per task, with zero- beside mean-ablation.
 
-    Values and interval ends are means over seeds, so that intervals are no narrower than one of the mean.
+    Values and ends of intervals are means over seeds, so intervals are no narrower than one for the mean.
     """
     measures = [replaced for replaced in REPLACED if replaced in set(heads["measure"])]
     width = PAGE / 2 if len(tasks) * len(measures) > 1 else 0.6 * PAGE
@@ -147,7 +147,7 @@ def draw_ablation(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers |
         row[0].set_ylabel("increase of loss")
         drawn += zip(row, heads_of.values(), strict=True)
     legend(figure)
-    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
+    figure.draw_without_rendering()  # fixes the size of the panels, which positions of labels depend on
     for axes, rows in drawn:
         _name_strongest(axes, rows, attention)
     return figure
@@ -161,7 +161,7 @@ def _by_effect(heads: pd.DataFrame, task: str, replaced: str) -> pd.DataFrame:
 
 
 def _draw_ablated(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw values and intervals of sorted heads, in black if they differ from 0."""
+    """Draw values and intervals of sorted heads, in black if they exclude 0."""
     axes.axhline(0, color="black", linewidth=0.6)
     axes.grid(axis="y")
     ranks = np.arange(len(rows))

@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 Panels = tuple[Figure, list[Axes]]
 Grid = tuple[Figure, NDArray[np.object_]]
 
-#: height of all heat maps of a figure together, in inches
+#: maximum total height of the heat maps of a figure, in inches
 TALLEST = 7.8
-#: height of a colour bar, its ticks and its label, and of a legend under it, in inches
+#: height of a colour bar with ticks and label, and of a legend under it, in inches
 BAR = 0.6
 
 
@@ -33,13 +33,13 @@ def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:
 
 
 def rows_of(n: int, most: int = 3) -> tuple[int, int]:
-    """Rows and columns of `n` panels: fewest rows of at most `most` columns, then fewest columns."""
+    """Rows and columns for `n` panels: fewest rows with at most `most` columns, then fewest columns."""
     rows = math.ceil(n / most)
     return rows, math.ceil(n / rows)
 
 
 def panels(shape: tuple[int, int], n: int, width: float, height: float, below: float) -> Panels:
-    """A figure with the first `n` panels of (rows, columns); sizes of a panel and of the legend in inches."""
+    """A figure with the first `n` panels of a grid (rows, columns); sizes of panel and legend in inches."""
     size = (width * shape[1], below + height * shape[0])
     figure = Figure(figsize=size, layout="constrained")
     grid = list(figure.subplots(*shape, squeeze=False).ravel())
@@ -55,17 +55,17 @@ def number_heads(axes: Axes, attention: Layers | None = None) -> None:
 
 
 def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
-    """Width and height in inches of each of the heat maps (rows, columns, layers, heads)."""
+    """Width and height in inches of each heat map in a grid (rows, columns, layers, heads)."""
     _, columns, layers, in_layer = shape
     width = min(2.2, (PAGE - 1.1) / columns - 0.1)
-    written = 0.055 * max(map(len, rows)) + 0.1  # the names of the rows, upright
+    written = 0.055 * max(map(len, rows)) + 0.1  # names of rows, rotated
     return np.array([width, min(max(width * layers / in_layer, written, 0.7), TALLEST / len(rows))])
 
 
 def heat_maps(
     shape: tuple[int, ...], rows: Sequence[str], below: float = 0, attention: Layers | None = None
 ) -> Grid:
-    """A figure of heat maps (rows, columns, layers, heads) with shared axes and `below` inches under them."""
+    """A figure of heat maps (rows, columns, layers, heads) with shared axes, and `below` inches of space."""
     width, height = panel_size(shape, rows)
     size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7 + below)
     figure = Figure(figsize=size, layout="constrained")
@@ -81,7 +81,7 @@ def heat_maps(
 
 
 def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:
-    """Draw maps in a column on one scale around 0; return the largest absolute value, 1 if all are 0."""
+    """Draw a column of maps on one scale around 0; return the largest absolute value, or 1 if all are 0."""
     largest = float(np.nanmax(np.abs(maps))) or 1.0
     for axes, values in zip(column, maps, strict=True):
         image = axes.imshow(values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower")
@@ -100,7 +100,7 @@ CHANGE_UNITS = {
     "confidence": "difference",
     "ablation": "difference of loss",
 }
-#: least decrease that is marked, relative to the largest change
+#: smallest decrease that is marked, relative to the largest change
 MARKED = 0.1
 #: longest dash of a mark, in points
 CHANGE_LONGEST = 6
@@ -173,7 +173,7 @@ DIFFERENCE_UNITS = {
     "relevance": ("share of the layer (points)", 100),
     "confidence": ("attention weight (points)", 100),
 }
-#: marker of a head that the task has more of, or less, than the other; legend entry
+#: sign of a significant difference: marker, legend entry
 DIFFERENCE_MARKS = {1: ("+", f"more, p < {SIGNIFICANCE}"), -1: ("_", f"less, p < {SIGNIFICANCE}")}
 #: longest stroke of a mark, in points
 DIFFERENCE_LONGEST = 5
@@ -183,7 +183,7 @@ DIFFERENCE_LONGEST = 5
 def draw_differences(
     differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None
 ) -> Figure:
-    """Heat maps of a task minus the other one, or minus the mean of the others; a column per measure."""
+    """Heat maps of each task minus the other one, or minus the mean of the others; a column per measure."""
     pairs = list(dict.fromkeys(zip(differences["task"], differences["against"], strict=True)))
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in DIFFERENCE_UNITS if measure in set(differences["measure"])]
@@ -204,7 +204,7 @@ def draw_differences(
 
 
 def _mark_differences(axes: Axes, heads: pd.DataFrame, longest: float) -> None:
-    """Mark heads whose difference is clear by its sign."""
+    """Mark heads with a significant difference by its sign."""
     clear = heads[decisive(heads) < SIGNIFICANCE]
     for sign, (marker, label) in DIFFERENCE_MARKS.items():
         chosen = clear[np.sign(clear["difference"]) == sign]

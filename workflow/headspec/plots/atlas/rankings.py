@@ -1,4 +1,4 @@
-"""Rankings of heads: agreement of measures, pruning curves, and which ranking to believe."""
+"""Rankings of heads: agreement of measures, pruning curves, and which ranking to trust."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from headspec.statistics.intervals import decisive, of_seeds
 from headspec.statistics.resampling import SIGNIFICANCE
 from headspec.tasks.metrics import metric
 
-#: side of a cell in inches, at most, and the least one with room for small print
+#: maximum side of a cell in inches, and the minimum with room for small print
 CELL, ROOM = 0.55, 0.36
 
 
@@ -41,7 +41,7 @@ CELL, ROOM = 0.55, 0.36
 def draw_agreement(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
 
-    Cells show the mean over tasks with its range in small print; for one task, its value and interval.
+    Cells show the mean over tasks with its range in small print; for one task, the value and its interval.
     """
     shown = {*agreement["measure_a"], *agreement["measure_b"]}
     measures = [measure for measure in labels if measure in shown]
@@ -60,7 +60,7 @@ def draw_agreement(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure
             values[cell] = rows[column].mean()
             _write_agreement(axes, cell, rows, column, small=side >= ROOM)
     axes.imshow(values, cmap=SIGNED, vmin=-1, vmax=1)
-    axes.set_facecolor("0.9")  # of the diagonal
+    axes.set_facecolor("0.9")  # for the diagonal
     axes.set_xticks(range(len(measures)), names, rotation=90)
     axes.set_yticks(range(len(measures)), names)
     axes.tick_params(length=0)
@@ -70,7 +70,7 @@ def draw_agreement(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure
 
 
 def _write_agreement(axes: Axes, cell: tuple[int, int], rows: pd.DataFrame, column: str, small: bool) -> None:
-    """Write the value into a cell (row, column), and the interval or range if `small` print has room."""
+    """Write the value into a cell (row, column), and its interval or range if there is room (`small`)."""
     row, col = cell
     axes.text(
         col, row, number(rows[column].mean()), ha="center", va="bottom" if small else "center",
@@ -82,10 +82,10 @@ def _write_agreement(axes: Axes, cell: tuple[int, int], rows: pd.DataFrame, colu
         axes.text(col, row + 0.1, text, ha="center", va="top", fontsize=4)
 
 
-#: in the titles of panels, if there are both orders
+#: part of the titles of panels, if there are both orders
 FIRST = {"top": "top heads first", "bottom": "bottom heads first"}
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-#: look of the mean over random orders
+#: style of the mean over random orders
 RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
 
 
@@ -119,7 +119,7 @@ def draw_pruning_curves(
 
 
 def ranking_look(place: int) -> dict[str, Any]:
-    """Colour, marker and line style of a ranking in every figure; after the last marker, hollow ones."""
+    """Colour, marker and line style of a ranking in every figure; markers become hollow when used up."""
     colour = COLOURS[place % len(COLOURS)]
     return {
         "color": colour,
@@ -142,7 +142,7 @@ def _lines(axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: M
                 x, low, high, color="0.85", linewidth=0, zorder=1, label="range of random orders"
             )
         else:
-            # markers of neighbours in turn, so that they do not hide one another
+            # alternate the markers of neighbouring lines, so that they do not hide each other
             axes.plot(x, y, label=labels[ranking], markevery=(i % 2, 2), **ranking_look(places[ranking]))
 
 
@@ -153,16 +153,16 @@ PANELS = {
     "area": ("area under pruning\ncurve (%)", 100),
     "dissociation": ("dissociation D (%)", 100),
 }
-#: height of all rows in inches for which rows of many rankings move closer together
+#: height of all rows in inches, above which rows move closer together
 ROWS_HEIGHT = 8.5
 LINELESS: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.8}
-#: columns that name a row
+#: columns that identify a row
 KEYS = ["model", "mixture", "ranking"]
 
 
 @styled
 def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str]) -> Figure:
-    """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
+    """A row per ranking in a block per model and mixture, sorted by area, smallest on top.
 
     Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
     A marker is filled if the value differs from 0, or the area from that of random orders.
@@ -206,7 +206,7 @@ def draw_belief(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Seque
 
 
 def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
-    """Columns of a panel for one method: value, low, high, clear (whether a marker is filled), at chance."""
+    """Results of one method in a panel: value, low, high, clear (whether the marker is filled), at chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p", "dissociation": "dissociation_p"}.get(column)
     clear = decisive(means, p) < SIGNIFICANCE if p else (low > 0) | (high < 0)
@@ -219,7 +219,7 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
 
 
 def _sorted(rows: pd.DataFrame, methods: Sequence[str]) -> list[str]:
-    """Rankings of a block by area under the first of `methods` that has them."""
+    """Rankings of a block, by area for the first of `methods` that has them."""
     order = rows["method"].map(list(methods).index)
     first = rows.assign(order=order).sort_values("order", kind="stable").drop_duplicates("ranking")
     return list(first.sort_values(["order", "area"])["ranking"])
@@ -252,7 +252,7 @@ def _name_rows(
 def _draw_results(
     axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str, interval: str
 ) -> None:
-    """Draw values and intervals of one method, and marks where values are at chance."""
+    """Draw values and intervals of one method, and mark values at chance."""
     if results.empty:
         return
     look = METHODS[method].marker

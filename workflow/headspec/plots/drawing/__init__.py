@@ -1,1 +1,1 @@
-"""Shared by all figures: style, saving, points of task pairs, and names placed beside points."""
+"""Shared by all figures: style, saving, points of task pairs, and labels beside points."""

@@ -1,4 +1,4 @@
-"""Heat maps of heads: a row for each layer, by kind of attention, and a column for each head."""
+"""Heat maps of heads: a row for each layer, grouped by kind of attention, and a column for each head."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from headspec import head_arrays
 from headspec.head_arrays import Layers, existing, first_rows
 from headspec.plots.drawing.style import SHADES, SIGNED
 
-MISSING = "0.85"  # grey, of heads that do not exist
-#: numbered layers of a kind, at most
+MISSING = "0.85"  # grey, for heads that do not exist
+#: maximum number of layers of a kind that are numbered
 NUMBERED = 4
 
 
 def number_layers(axes: Axes, attention: Layers | None) -> None:
-    """Number the layers at the side of a map of heads, from 0 for every kind of attention."""
+    """Number the layers at the side of a map of heads, starting at 0 for every kind of attention."""
     if not attention:
         axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         return
@@ -34,7 +34,7 @@ def number_layers(axes: Axes, attention: Layers | None) -> None:
 
 
 def shade_gaps(axes: Axes, exists: NDArray[np.bool_]) -> None:
-    """Shade the places of a map that have no head, where its picture is transparent (nan)."""
+    """Shade the cells of a map without a head, where the image is transparent (nan)."""
     if not exists.all():
         axes.patch.set(facecolor=MISSING, hatch="/////", edgecolor="white", linewidth=0)
 
@@ -48,7 +48,7 @@ def layer_name(row: int, attention: Layers | None) -> str:
 
 
 def divide(axes: Axes, attention: Layers | None, named: bool) -> None:
-    """Draw lines between the kinds of attention in a map of heads, their names at the right if `named`."""
+    """Draw lines between the kinds of attention in a map of heads, with names on the right if `named`."""
     for kind, first in first_rows(attention or {}).items():
         if first:
             edge = [withStroke(linewidth=4, foreground="white")]  # between black squares, too
@@ -62,15 +62,15 @@ def divide(axes: Axes, attention: Layers | None, named: bool) -> None:
 
 
 def heat_map(scores: Any, outlined: Any = None, axes: Axes | None = None, label: str = "score") -> Axes:
-    """Draw a heat map of heads, with a bar of its colours, and return its axes.
+    """Draw a heat map of heads with a colour bar, and return its axes.
 
     Parameters
     ----------
-    scores : (layers, heads), nan where there is no head, which is grey; values below zero are orange
-    outlined : bool (layers, heads), optional; heads with an outline, such as `top_heads(scores, 0.1)`; or
+    scores : (layers, heads), nan where there is no head, drawn grey; values below zero are orange
+    outlined : heads to outline, optional: bool (layers, heads), such as `top_heads(scores, 0.1)`,
         ``{layer: [heads]}``, or pairs (layer, head)
-    axes : of matplotlib, optional; by default those of a new figure
-    label : what the scores are, with their unit; beside the bar
+    axes : matplotlib axes, optional; by default those of a new figure
+    label : label of the colour bar: what the scores are, with their unit
 
     Examples
     --------
@@ -108,7 +108,7 @@ def draw_heads(
 ) -> AxesImage:
     """Draw the squares of heads, (layers, heads), without labels.
 
-    `largest` is the score of the darkest colour; `line_width` of outlines is in points.
+    `largest` is the score of the darkest colour; `line_width`, of outlines, is in points.
     """
     shades = (SIGNED if signed else SHADES).with_extremes(bad=MISSING)
     least = -largest if signed else 0.0

@@ -1,4 +1,4 @@
-"""Marks and points: of seeds, pairs of tasks, values at chance; and names beside them."""
+"""Markers for seeds, pairs of tasks and values at chance, and labels beside them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,14 +25,14 @@ DOT: dict[str, Any] = {
     "markeredgecolor": "black",
     "markeredgewidth": 0.5,
 }
-#: looks of a mark, outlined in white so that no line hides it
+#: style of a mark, outlined in white so that no line hides it
 _MARK: dict[str, Any] = {
     "linestyle": "none",
     "color": "black",
     "zorder": 5,
     "path_effects": [withStroke(linewidth=2.5, foreground="white")],
 }
-#: by the mark
+#: style of each mark
 MARKED: dict[str, dict[str, Any]] = {
     "†": _MARK | {
         "label": f"{SAYS['†']}: D means little", "marker": r"$\dagger$", "markersize": 5,
@@ -49,7 +49,7 @@ MARKED: dict[str, dict[str, Any]] = {
 
 
 def mark_chance(axes: Axes, results: pd.DataFrame, ys: NDArray[Any]) -> None:
-    """Mark the rows of a table (at `ys`) whose models are at chance, to the right of everything in `axes`."""
+    """Mark the rows of a table (at `ys`) whose models are at chance, at the right of `axes`."""
     found = marks(results).to_numpy()
     for mark, look in MARKED.items():
         marked = found == mark
@@ -58,7 +58,7 @@ def mark_chance(axes: Axes, results: pd.DataFrame, ys: NDArray[Any]) -> None:
             axes.plot(x, ys[marked], transform=axes.get_yaxis_transform(), clip_on=False, **look)
 
 
-#: whether the tasks of a pair share the input paradigm: (legend entry, look)
+#: whether the tasks of a pair share the input paradigm: (legend entry, style)
 PARADIGMS: dict[bool, tuple[str, dict[str, Any]]] = {
     True: ("same input paradigm", {"marker": "o", "color": "#332288"}),
     False: ("different paradigms", {"marker": "D", "color": "#cc6677", "markersize": 3}),
@@ -66,13 +66,13 @@ PARADIGMS: dict[bool, tuple[str, dict[str, Any]]] = {
 #: a pair with a task at chance
 AT_CHANCE = "hollow: at chance, D means little"
 HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8, "label": AT_CHANCE}
-#: a pair that no correlation counts
+#: a pair left out of correlations
 LEFT_OUT = "crossed: unpruned model at chance, left out"
 CROSSED = {"marker": "x", "color": "0.4", "label": LEFT_OUT}
 
 
 def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
-    """Draw a point for each of `pairs`, rows of `paired`, and the least-squares line if it is defined."""
+    """Draw a point for each of `pairs`, rows of `paired`, and the least-squares line if defined."""
     left_out = pairs["left_out"].to_numpy()
     if left_out.any():
         _dots(axes, pairs[left_out], CROSSED)
@@ -96,7 +96,7 @@ def _dots(axes: Axes, pairs: pd.DataFrame, look: dict[str, Any]) -> None:
 def correlation_text(
     result: pd.Series, p_name: str = "p", r: str = "pearson_r", p_of: str = "p_mantel"
 ) -> str:
-    """A correlation and its permutation p-value as text, from the columns `r` and `p_of` of a row."""
+    """A correlation and its permutation p-value as text, from the columns `r` and `p_of`."""
     if pd.isna(result[r]):
         return "r undefined"
     p = result[p_of]
@@ -105,7 +105,7 @@ def correlation_text(
 
 Floats = NDArray[np.float64]
 
-#: candidate places of a name: distance from the point in points, direction in degrees; best first
+#: candidate positions of a label: distance from its point in points, direction in degrees; best first
 DISTANCES = (3.5, 7.0, 12.0, 18.0, 25.0)
 DIRECTIONS = (35, 145, -35, -145, 0, 180, 90, -90, 60, 120, -60, -120)
 #: half the side of the square kept clear around a point, in points
@@ -113,7 +113,7 @@ POINT = 2.2
 
 
 def _overlap(boxes: Floats, others: Floats) -> Floats:
-    """Area that each of `boxes` (n, 4) shares with all of `others` (m, 4); a box is x0, y0, x1, y1."""
+    """Total overlap of each of `boxes` (n, 4) with `others` (m, 4), as area; a box is x0, y0, x1, y1."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     areas: Floats = np.clip(high - low, 0, None).prod(axis=-1).sum(axis=1)
@@ -121,11 +121,11 @@ def _overlap(boxes: Floats, others: Floats) -> Floats:
 
 
 def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats) -> None:
-    """Write a name beside each of `points` (n, 2), the most crowded first, at the best place still free.
+    """Write a label beside each of `points` (n, 2), the most crowded first, at the best free position.
 
-    The figure must have its final layout and limits. A thin line joins a name to its point unless they are
-    close. If no place is free, the name goes where it covers least. `avoid` (m, 4) are boxes to keep clear,
-    such as intervals: two opposite corners, in data units like the points.
+    The figure must have its final layout and limits. A thin line joins a label to its point unless they are
+    close. If no position is free, the label goes where it covers least. `avoid` (m, 4) are boxes to keep
+    clear, such as intervals: two opposite corners, in data units like the points.
     """
     scale = axes.figure.dpi / 72  # pixels per point
     centres = axes.transData.transform(points) / scale
@@ -158,7 +158,7 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], avoid: Floats)
 
 
 def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> dict[str, str]:
-    """The tasks that the unpruned model of some seed has not learnt, each with its mark."""
+    """Tasks that the unpruned model has not learnt in some seed, each with its mark."""
     rows = [
         {"task": str(task), "unpruned_at_chance": learnt_nothing(metrics[str(task)], *of),
          "below_chance": reversed_labels(metrics[str(task)], *of)}
@@ -172,12 +172,12 @@ def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]
 
 
 def marked(task: str, nothing: Mapping[str, str]) -> str:
-    """The name of a task, with its mark in `nothing` if it has one."""
+    """The name of a task, with its mark in `nothing`, if any."""
     return f"{task} {nothing[task]}" if task in nothing else task
 
 
 def name_mark(axes: Axes, nothing: Mapping[str, str]) -> None:
-    """Add the marks that tasks have to the legend."""
+    """Add the marks of tasks to the legend."""
     for mark in sorted({*nothing.values()}):
         look = {name: MARKED[mark][name] for name in ("marker", "markersize", "color", "linestyle")}
         key(axes, f"after a task: {SAYS[mark]}", **look)

@@ -33,30 +33,30 @@ styled = matplotlib.rc_context(fname=STYLE)
 
 #: text width of a paper, in inches
 PAGE = 6.9
-#: metadata that leaves out the time of day, by format
+#: metadata that leaves out the date, by format
 UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 #: metadata field for free text, by format
 DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
-#: what readers pass over after the end of a figure, by format
+#: text after the end of a figure that readers ignore, by format
 AFTER_END = {"svg": "<!-- {} -->\n", "pdf": "% {}\n", "png": "{}"}
 
 #: white to mid blue, on which black text and outlines stand out
 SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
-#: below zero orange, above it blue; lightness alone does not tell the two apart, so that signs are marked too
+#: orange below zero, blue above; equally light, so signs are marked, too
 SIGNED = LinearSegmentedColormap.from_list(
     "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
 )
 #: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
-#: id of artists that only give the legend an entry
+#: id of artists that exist only for the legend
 KEY = "key"
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
 
 
 def task_style(tasks: Sequence[str], task: str) -> dict[str, Any]:
-    """Colour and marker of `task` among the `tasks` of a figure."""
+    """Colour and marker of `task`, one of the `tasks` of a figure."""
     index = tasks.index(task)
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
 
@@ -67,7 +67,7 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
 
 
 def wildcard_rows(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """Rows of `frame` for a job's model, mixture, method and task, as far as both have them."""
+    """Rows of `frame` for those of model, mixture, method and task that both it and the job have."""
     for name in ("model", "mixture", "method", "task"):
         if (value := wildcards.get(name)) and name in frame:
             frame = frame[frame[name] == value]
@@ -80,13 +80,13 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 
 def in_order(names: Iterable[str], order: Collection[str]) -> list[str]:
-    """Return `names` in `order`, each once; names that it lacks follow."""
+    """Return `names` in `order`, each once; names not in `order` follow."""
     names = dict.fromkeys(names)
     return [*(name for name in order if name in names), *(name for name in names if name not in set(order))]
 
 
 def points(difference: float) -> str:
-    """A difference of fractions in points, with its sign."""
+    """A difference of fractions in percentage points, with its sign."""
     return ("+" if round(100 * difference, 1) > 0 else "") + number(100 * difference, 1)
 
 
@@ -95,8 +95,8 @@ def mixture_panels(
 ) -> tuple[Figure, dict[str, Axes], Rows]:
     """Return a figure with a panel per model and, under the name of each mixture, a row per task.
 
-    Further values are {model: axes} and {(mixture, task): y of its row}. `mixtures` gives the order of rows;
-    other mixtures of `frame` follow. `label` of the x axis has its unit.
+    The other values are {model: axes} and {(mixture, task): y of its row}. `mixtures` gives the order of
+    rows; other mixtures of `frame` follow. `label`, of the x axis, includes its unit.
     """
     rows: Rows = {}
     labels: list[str] = []
@@ -127,7 +127,7 @@ def mixture_panels(
 
 
 def heights(rows: Rows, results: pd.DataFrame, lane: int, lanes: int) -> NDArray[np.float64]:
-    """Return y, (n,), of `results` in their rows, in one of the `lanes` that share 0.8 of a row's height."""
+    """Return y of `results`, (n,), in one of the `lanes` that share 0.8 of the height of their rows."""
     ys = [rows[key] for key in zip(results["mixture"], results["task"], strict=True)]
     return np.array(ys) + 0.8 * ((lane + 0.5) / lanes - 0.5)
 
@@ -138,29 +138,29 @@ def interval_label(frame: pd.DataFrame) -> str:
 
 
 def draw_intervals(axes: Axes, ys: ArrayLike, rows: pd.DataFrame, label: str = "", **look: Any) -> None:
-    """Draw intervals of `rows` in per cent at heights `ys`; `label` is by default from the rows."""
+    """Draw intervals of `rows` in per cent at heights `ys`; by default, `label` is taken from the rows."""
     low, high = 100 * rows["ci_low"], 100 * rows["ci_high"]
     axes.hlines(ys, low, high, color="black", label=label or interval_label(rows), **look)
 
 
 def draw_upright(axes: Axes, x: Any, low: Any, high: Any, lane: int = 0, lanes: int = 1, **look: Any) -> None:
-    """Draw intervals at `x`, of one of the `lanes` lines that share their x: the later, the narrower.
+    """Draw intervals at `x` for one of `lanes` lines that share their x; those of later lines are thinner.
 
-    All stand at the number that they belong to, and none hides another.
+    All intervals are at their exact x, and none hides another.
     """
     width = 0.8 + (2.4 * (lanes - 1 - lane) / (lanes - 1) if lanes > 1 else 0)
     axes.vlines(x, low, high, linewidth=width, alpha=0.5, **look)
 
 
 def key(axes: Axes, label: str, **look: Any) -> None:
-    """Give the legend an entry for what several marks have in common, such as being hollow."""
+    """Add a legend entry for a property of several marks, such as being hollow."""
     axes.plot([], label=label, **look)[0].set_gid(KEY)
 
 
 def legend(figure: Figure) -> None:
     """Draw one legend under `figure` for all labels in its axes, in as few rows as its width allows.
 
-    A label of which nothing is drawn has no entry; one of marks in several colours has a grey one.
+    Labels of which nothing is drawn are left out; the entry for marks of several colours is grey.
     """
     labelled: dict[str, list[Artist]] = {}
     for axes in figure.axes:
@@ -172,14 +172,14 @@ def legend(figure: Figure) -> None:
         columns = math.ceil(len(entries) / rows)
         box = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
         if columns == 1 or box.get_window_extent().width <= figure.bbox.width:
-            more = max(0, rows - 2)  # two rows have their place
+            more = max(0, rows - 2)  # two rows fit
             figure.set_figheight(figure.get_figheight() + 0.17 * more)
             return
         box.remove()
 
 
 def _is_drawn(handle: Any) -> bool:
-    """Whether a labelled artist has a place, or is there for the legend."""
+    """Whether a labelled artist is drawn, or exists only for the legend."""
     if isinstance(handle, Artist) and handle.get_gid() == KEY:
         return True
     if isinstance(handle, Line2D):
@@ -194,7 +194,7 @@ def _is_drawn(handle: Any) -> bool:
 
 
 def _entry(handles: Sequence[Any]) -> Any:
-    """The first of the artists with a label; if lines differ in colour, a grey copy of it."""
+    """The first of the artists with the same label; if lines differ in colour, a grey copy of it."""
     lines = [handle for handle in handles if isinstance(handle, Line2D | LineCollection)]
     if len({to_hex(colour) for line in lines for colour in to_rgba_array(line.get_color())}) < 2:
         return handles[0]
@@ -209,7 +209,7 @@ def _entry(handles: Sequence[Any]) -> Any:
 
 
 def keep_margins(figure: Figure) -> None:
-    """Leave a margin also beyond the foot of bars, where marks on the border would be cut."""
+    """Leave a margin also below the base of bars, where marks on the border would be cut off."""
     for axes in figure.axes:
         if not axes.images and axes.get_label() != "<colorbar>":
             axes.use_sticky_edges = False
@@ -217,7 +217,7 @@ def keep_margins(figure: Figure) -> None:
 
 
 def colour_bar(figure: Figure, image: Any, label: str, **place: Any) -> Colorbar | None:
-    """Draw a bar of the colours of `image`, unless nothing in it has one, and return it."""
+    """Draw and return a colour bar for `image`, unless all its values are missing."""
     if not np.isfinite(np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)).any():
         return None
     bar = figure.colorbar(image, **place)
@@ -229,8 +229,9 @@ def colour_bar(figure: Figure, image: Any, label: str, **place: Any) -> Colorbar
 def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str, Any] | None = None) -> None:
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
-    The same figure gives the same bytes: no date is written, and ids derive from the content. The metadata
-    hold `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of the file.
+    The same figure gives the same bytes: no date is written, and ids are derived from the content. The
+    metadata contain `record`, the record of the job that draws it (`tables.job_record`), and the SHA-256 of
+    the file.
     """
     keep_margins(figure)
     for path in map(Path, paths):

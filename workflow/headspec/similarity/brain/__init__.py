@@ -1,1 +1,1 @@
-"""Brain responses and their prediction, voxel by voxel, from vectors of the stimuli (CNM)."""
+"""Brain responses and their voxelwise prediction from vectors of the stimuli (CNM)."""

@@ -1,6 +1,6 @@
 """Brain encoding (Luo et al. 2022): reliable voxels, and prediction of their responses from vectors.
 
-The ceiling for models: the other subjects' voxels replace a model's vectors as features of the same ridge
+For the ceiling, the other subjects' voxels replace a model's vectors as features of the same ridge
 regression, so voxels need not correspond between brains (cf. Schrimpf et al. 2021). These responses are noisy
 too: a good model may exceed the ceiling.
 """
@@ -35,21 +35,21 @@ Floats = NDArray[np.floating]
 
 #: false discovery rate among the voxels called reliable
 FALSE_DISCOVERY_RATE = 0.05
-#: circular shifts, and voxels that are shifted at most, for the null distribution of reliability
+#: number of circular shifts, and maximum number of voxels shifted, for the null distribution of reliability
 SHIFTS, SAMPLE = 20, 2000
 
 
 def reliable(
     ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats, r: Floats, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """The voxels that the other subjects predict, (voxels,) bool: r above 0 at `FALSE_DISCOVERY_RATE`.
+    """Whether the other subjects predict each voxel, bool (voxels,): r above 0 at `FALSE_DISCOVERY_RATE`.
 
     The null distribution of r comes from circular shifts of `responses` (n, voxels) against the other
     subjects' (see `p_value`), pooled over the subject's voxels or a sample. The false discovery
     rate is over the subject's voxels (Benjamini & Hochberg 1995). `ridges` are from the other subjects, one
     for each inner fold; `r` (voxels,) is the mean over these folds.
     """
-    from scipy import stats  # slow to import, and only voxels are tested
+    from scipy import stats  # slow to import, and only needed for voxels
 
     n = len(responses)
     sample = responses[:, rng.permutation(len(r))[:SAMPLE]]
@@ -77,8 +77,8 @@ def analyse_voxels(
     """Return the table `voxels`: reliability, selection and ceiling of every voxel in every fold.
 
     The held-out part of a fold has no influence on its reliability and selection; with only one subject,
-    reliability and ceiling are nan. `passages` are (N,), `nuisance` (N, regressors). Of outer `folds` a
-    training part has one fewer, but at least two.
+    reliability and ceiling are nan. `passages` are (N,), `nuisance` (N, regressors). Within a training part,
+    there is one fold fewer than the outer `folds`, but at least two.
     """
     frames = []
     regressors = np.asarray(nuisance, dtype=float)
@@ -104,7 +104,7 @@ def analyse_voxels(
 
 
 def _subject_ridge(gram: Floats, split: Split) -> Ridge:
-    """Ridge from the Gram matrix of its features, (stimuli, stimuli)."""
+    """Ridge regression from the Gram matrix of its features, (stimuli, stimuli)."""
     return Ridge.from_gram(*split.gram(gram), split.freedom)
 
 
@@ -131,13 +131,13 @@ def vector_ridge(vectors: Floats, split: Split) -> Ridge:
 
 
 def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) -> float:
-    """Test, against every circular shift of the vectors, that held-out responses are predicted at all.
+    """Test whether held-out responses are predicted at all, against every circular shift of the vectors.
 
     The statistic is the covariance of predicted and measured responses, summed over folds and voxels. With
     one penalty for all voxels it is a sum over pairs of stimuli, so shifting the vectors by 1, 2, ... stimuli
     across all folds needs no new fit. Shifts preserve the autocorrelation of vectors and responses. Shifting
     predictions within folds would be invalid: any two folds predict each other, which makes their scores
-    similar, and the first stimuli of a fold resemble the last ones of the fold before.
+    similar, and the first stimuli of a fold resemble the last ones of the preceding fold.
 
     One-sided: (1 + number of shifts that reach the statistic) / (1 + shifts), at least 1 / stimuli.
     `products` (stimuli, stimuli) are of responses without nuisance.
@@ -179,7 +179,7 @@ def analyse_encoding(
     if regression == "network":
         seeds = [
             derive(seed, "fold", fold) for fold in range(len(splits))
-        ]  # the same, so networks start with the same weights
+        ]  # the same seed, so that networks start with the same weights
         regressions = [
             [Network(*split.standardised(each), seed) for split, seed in zip(splits, seeds, strict=True)]
             for each in vectors.values()

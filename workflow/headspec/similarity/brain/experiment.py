@@ -12,12 +12,12 @@ from headspec.errors import DataError
 from headspec.similarity.brain import responses, stimuli
 from headspec.similarity.brain.folds import contiguous, inner_folds
 
-LEAST = 3  # stimuli in a fold: over two, every correlation is 1 or -1
+LEAST = 3  # stimuli in a fold: with two, every correlation is 1 or -1
 MARGIN = 3  # training stimuli beyond one for the mean and one per regressor
 
 
 def check_experiment(study: Study) -> None:
-    """Read stimuli and responses; DataError with a line for each problem."""
+    """Read stimuli and responses; raise DataError with a line for each problem."""
     brain = study.brain
     if brain is None:
         return
@@ -40,7 +40,7 @@ def check_experiment(study: Study) -> None:
 
 
 def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:
-    """Problems with the number of folds."""
+    """Yield problems with the number of folds."""
     units = stimuli.units(texts)
     n, unit = len(set(units)), "stimuli" if texts["passage"].isna().all() else "passages"
     if n < brain.folds:
@@ -62,7 +62,7 @@ def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:
         yield f"brain.folds: got {brain.folds}, but some fold would leave a single passage to train on"
         return
     fewest = min(map(len, training))
-    if subjects > 1:  # reliability has folds within the training parts
+    if subjects > 1:  # reliability uses folds within the training parts
         inner = [np.bincount(contiguous(part, inner_folds(brain.folds))) for part in training]
         fewest = min(int(sizes.sum() - sizes.max()) for sizes in inner)
     needed = 1 + len(brain.nuisance) + MARGIN

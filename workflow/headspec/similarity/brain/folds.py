@@ -1,8 +1,8 @@
 """Cross-validation over stimuli: contiguous folds of whole passages, nuisance fitted in training only.
 
-Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other: other folds test on
-near copies of training stimuli. Neighbours still meet at the edges of folds, so continuous speech or text
-keeps some bias.
+Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other: with other folds,
+test stimuli would be near copies of training stimuli. Neighbours still meet at the edges of folds, so some
+bias remains for continuous speech or text.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ Floats = NDArray[np.floating]
 
 #: a column counts as constant if its standard deviation is below this fraction of its largest value
 CONSTANT = 1e-5
-#: columns multiplied at a time
+#: number of columns multiplied at a time
 BLOCK = 16384
 
 
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
     """The fold of each stimulus, (n,): contiguous folds of about equal size, of whole passages, none empty.
 
-    `passages` (n,) are in the order of presentation, at least `folds` distinct ones; a passage whose stimuli
-    are scattered takes the place of its first one.
+    `passages` (n,) are in the order of presentation, with at least `folds` distinct ones; a passage whose
+    stimuli are scattered counts at the position of its first one.
     """
     passage, names = pd.factorize(np.asarray(passages, dtype=object))
     if len(names) < folds:
@@ -35,7 +35,7 @@ def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
     fold = np.empty(len(names), dtype=np.intp)
     last = -1
     for i, target in enumerate((folds * middles / sizes.sum()).astype(int)):
-        # skip no fold, and leave enough passages for the folds to come
+        # skip no fold, and leave enough passages for the remaining folds
         last = fold[i] = min(max(target, folds - len(names) + i), last + 1)
     return fold[passage]
 
@@ -47,7 +47,7 @@ def inner_folds(folds: int) -> int:
 
 @dataclass(frozen=True)
 class Split:
-    """Training stimuli, held-out stimuli, and the nuisance of all."""
+    """Training stimuli, held-out stimuli, and the nuisance regressors of all."""
 
     train: NDArray[np.intp]  # (n,), positions among all N stimuli
     test: NDArray[np.intp]  # (m,), positions among all N stimuli
@@ -66,7 +66,8 @@ class Split:
     def standardised(self, values: Floats) -> tuple[Floats, Floats]:
         """Training and held-out rows of `values` (N, columns), without nuisance, of unit variance; float32.
 
-        Coefficients, means and standard deviations are from training, where constant columns become 0.
+        Coefficients, means and standard deviations are from the training stimuli; columns constant there
+        become 0.
         """
         train, test = (values[rows].astype(np.float32) for rows in (self.train, self.test))
         largest = np.abs(train).max(axis=0)
@@ -83,7 +84,7 @@ class Split:
     def gram(self, gram: Floats) -> tuple[Floats, Floats]:
         """Remove nuisance from features X, given as products X X' (N, N).
 
-        Returns products (n, n) of training stimuli, and (m, n) of held-out with training stimuli.
+        Returns products (n, n) of training stimuli, and (m, n) of held-out and training stimuli.
         """
         residual = np.eye(len(gram))
         residual[:, self.train] -= self.design @ self.solver
@@ -103,14 +104,14 @@ def products(values: Floats, split: Split) -> Floats:
 
 
 def train_on_all(design: Floats) -> Split:
-    """A split with all stimuli, the rows of `design` (N, 1 + nuisance), for training and none held out."""
+    """A split that trains on all stimuli, the rows of `design` (N, 1 + nuisance), and holds out none."""
     return Split(np.arange(len(design)), np.arange(0), design)
 
 
 def splits(passages: Sequence[object], nuisance: ArrayLike, folds: int) -> list[Split]:
     """One split per fold, from passages (N,) and nuisance (N, regressors)."""
     regressors = np.asarray(nuisance, dtype=float).reshape(len(passages), -1)
-    # beside the column of ones, centring changes nothing but keeps large numbers accurate in float32
+    # given the column of ones, centring changes nothing, but keeps large numbers accurate in float32
     regressors = regressors - regressors.mean(axis=0)
     deviation = regressors.std(axis=0)
     regressors = np.divide(regressors, deviation, out=np.zeros_like(regressors), where=deviation > 0)

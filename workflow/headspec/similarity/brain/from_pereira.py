@@ -1,4 +1,4 @@
-"""Brain responses of Pereira et al. (2018), as the two files that the section `brain` names.
+"""Brain responses of Pereira et al. (2018), converted to the two files for the section `brain`.
 
 ``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub, one
 subject at a time.
@@ -21,7 +21,7 @@ from headspec.provenance.files import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
 SENTENCES = "sentences"
-PASSAGE = 4  # sentences of a passage
+PASSAGE = 4  # sentences per passage
 READ = 1 << 20  # bytes of read-ahead
 SCHEMA = pa.schema(
     [("subject", pa.string()), ("stimulus_id", pa.string()), ("voxels", pa.list_(pa.float32()))]
@@ -38,7 +38,7 @@ def files(source: str) -> list[Path]:
             folder = snapshot_download(
                 name, repo_type="dataset", revision=revision or None, allow_patterns="*.parquet"
             )
-        except Exception as error:  # the library's errors have no common base
+        except Exception as error:  # the library's errors have no common base class
             reason = str(error).split("\n")[0][:300]
             raise DataError(f"--source: '{source}' cannot be fetched ({reason})") from None
         path = Path(folder)
@@ -51,7 +51,7 @@ def files(source: str) -> list[Path]:
 
 
 def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-    """Yield the sentences, and the responses to them (sentences, voxels), of every subject."""
+    """Yield each subject's sentences, and the responses to them (sentences, voxels)."""
     for path in paths:
         try:
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ) as file:
@@ -82,7 +82,7 @@ def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArra
 
 
 def convert(region: str, out: Path, source: str) -> str:
-    """Write stimuli and responses to the folder `out`, and return a line about them.
+    """Write stimuli and responses to the folder `out`; return a line that describes them.
 
     `region` is a column of the responses, such as ``language_lh``; `source` is
     ``hub:<owner>/<name>@<revision>``, a local Parquet file, or a folder of them.

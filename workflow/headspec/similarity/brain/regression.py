@@ -1,7 +1,7 @@
 """Regression of voxels on vectors by ridge or a small network, and encoding scores (Luo et al. 2022).
 
 The network has the hidden layer of Luo et al. Unlike theirs, training stops at the lowest error on the last
-tenth of the training stimuli, and predictions of several initialisations are averaged, not their scores.
+tenth of the training stimuli, and predictions rather than scores are averaged over initialisations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = NDArray[np.floating]
 
 #: candidate penalties, relative to the mean over stimuli of the features' sum of squares
 PENALTIES = np.logspace(-4, 5, 19)
-#: voxels predicted at a time
+#: number of voxels predicted at a time
 BLOCK = 1024
 
 
@@ -34,11 +34,11 @@ class Ridge:
     basis: Floats  # (n, k), U
     squares: Floats  # (k,), S squared
     transfer: Floats  # (m, k), X* V S with the features X* of the held-out stimuli
-    freedom: int  # of the responses: n minus those of intercept and nuisance
+    freedom: int  # degrees of freedom of the responses: n minus those of intercept and nuisance
 
     @classmethod
     def from_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
-        """Prepare from features (n, d) and (m, d), with mean and nuisance removed."""
+        """Prepare from features (n, d) and (m, d) without mean and nuisance."""
         if train.shape[0] <= train.shape[1]:
             double = train.astype(np.float64)
             return cls.from_gram(double @ double.T, test @ double.T, freedom)
@@ -76,8 +76,8 @@ class Ridge:
     def predict(self, responses: Floats) -> Floats:
         """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
 
-        Generalised cross-validation in the training part chooses each voxel's penalty, which comes out too
-        low where neighbouring stimuli are correlated.
+        Generalised cross-validation in the training part chooses each voxel's penalty, which is too low where
+        neighbouring stimuli are correlated.
         """
         predicted = np.empty((len(self.transfer), responses.shape[1]), self.transfer.dtype)
         for start in range(0, responses.shape[1], BLOCK):
@@ -89,7 +89,7 @@ class Ridge:
         return predicted
 
     def weights(self, products: Floats) -> Floats:
-        """Weights (m, n) of training responses in the predictions for held-out stimuli.
+        """Weights (m, n) of the training responses in predictions for held-out stimuli.
 
         Products (n, n) of the training responses determine one penalty for all voxels.
         """
@@ -113,7 +113,7 @@ def correlation(predicted: Floats, measured: Floats) -> Floats:
 
 
 def _unit(values: Floats) -> Floats:
-    """Columns scaled to mean 0 and length 1; 0 where they are constant."""
+    """Columns scaled to mean 0 and length 1; constant columns become 0."""
     centred: Floats = values - values.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     varies = length > CONSTANT * np.abs(values).max(axis=0)
@@ -130,8 +130,8 @@ def encode(
     """Encoding scores (models, voxels): mean r over the folds that select the voxel; nan where none does.
 
     A correlation over all folds at once would include the fold means: each is predicted from the other folds,
-    so it is low where the measured mean is high, and pure noise would score below 0. Every model has a
-    regression per split; `responses` are (stimuli, voxels), `selected` (folds, voxels).
+    and so is low where the measured mean is high, so that pure noise would score below 0. Every model has a
+    regression per split; `responses` are (stimuli, voxels), `selected` is bool (folds, voxels).
     """
     total = np.zeros((len(regressions), responses.shape[1]))
     for i, (split, chosen) in enumerate(zip(splits, selected, strict=True)):
@@ -146,13 +146,13 @@ def encode(
 HIDDEN = 200  # units of the hidden layer, with ReLU (Luo et al. 2022)
 SEEDS = 5  # initialisations whose predictions are averaged
 LEARNING_RATE, BATCH = 1e-3, 32  # of Adam
-EPOCHS, PATIENCE = 100, 5  # at most; epochs without a lower validation error before training stops
+EPOCHS, PATIENCE = 100, 5  # maximum; epochs without a lower validation error before training stops
 VALIDATION = 0.1  # fraction of the training stimuli, taken from the end
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one hidden layer, from features (n, d) of training stimuli, in order, to all voxels."""
+    """A network with one hidden layer from features (n, d) of training stimuli, in order, to all voxels."""
 
     train: Floats
     test: Floats

@@ -1,7 +1,7 @@
 """Brain responses: a Parquet table of subject, stimulus_id and voxels, read in one pass.
 
-A subject's voxels with constant responses, or some that are not finite, are left out and counted: masks
-commonly extend beyond what was measured. A response without finite values is an error: no recording.
+A subject's voxels with constant or non-finite responses are left out and counted: masks commonly extend
+beyond what was measured. A response without any finite value is an error: nothing was recorded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ class Responses:
 class VoxelChecks:
     """Checks of a subject's voxels in the rows read so far."""
 
-    rows: NDArray[np.int64]  # (stimuli,), number of rows of each stimulus
+    rows: NDArray[np.int64]  # (stimuli,), number of rows for each stimulus
     first: Voxels  # (voxels,), the subject's first row
     finite: NDArray[np.bool_]  # (voxels,), whether every value so far is finite
     varies: NDArray[np.bool_]  # (voxels,), whether any value differs from the first
@@ -55,7 +55,7 @@ class VoxelChecks:
 
 
 def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
-    """The responses to the stimuli `ids`, in that order, of every subject, sorted by name; errors as `scan`.
+    """Responses to the stimuli `ids`, in that order, of every subject, sorted by name; errors as `scan`.
 
     All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.
     """
@@ -80,8 +80,8 @@ def read_responses(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
 def scan(path: Path, ids: Sequence[str], visit: Callable[[str, int, Voxels], None]) -> dict[str, VoxelChecks]:
     """Read the responses once, a few rows at a time, and return the checks of voxels by subject.
 
-    `visit` is called for every row with subject, position of the stimulus in `ids`, and voxels. DataError has
-    one line for each problem, at most one for a subject.
+    `visit` is called for every row with the subject, the position of the stimulus in `ids`, and the voxels.
+    Raises DataError with a line for each problem, at most one per subject.
     """
     position = {name: i for i, name in enumerate(ids)}
     checks: dict[str, VoxelChecks] = {}

@@ -32,7 +32,7 @@ def word_counts(texts: Iterable[str]) -> Counter[str]:
 
 
 def length(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Characters in each text, (n,): nearly as its words, but not constant for one-word stimuli."""
+    """Number of characters in each text, (n,): unlike that of words, not constant for one-word stimuli."""
     return np.array([len(text) for text in stimuli["text"]], dtype=float)
 
 
@@ -44,13 +44,13 @@ def position(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
 
 
 def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
-    """Mean log frequency of each text's words, (n,); one is added to each count, so that none is 0."""
+    """Mean log frequency of each text's words, (n,), with one added to each count, so that none is 0."""
     total = sum(counts.values()) + 1
     logs = [[np.log((counts.get(word, 0) + 1) / total) for word in words_alone(t)] for t in stimuli["text"]]
     return np.array([np.mean(each) if each else -np.log(total) for each in logs])
 
 
-#: name in `brain.nuisance`: function of stimuli (text, passage) and word counts that gives (n,)
+#: name in `brain.nuisance`: function of stimuli (text, passage) and word counts that returns (n,)
 BUILT_IN: dict[str, Callable[[pd.DataFrame, Mapping[str, int]], Floats]]
 BUILT_IN = {"length": length, "position": position, "frequency": frequency}
 
@@ -58,7 +58,7 @@ BUILT_IN = {"length": length, "position": position, "frequency": frequency}
 def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str, int]) -> Floats:
     """The regressors `names`, built in or columns of `stimuli`, as (n, regressors).
 
-    `stimuli` in the order of presentation have columns text, passage (null if absent) and regressors;
+    `stimuli`, in the order of presentation, have columns text, passage (null if absent) and regressors;
     `counts` are occurrences of words in a large sample of texts.
     """
     built = [BUILT_IN[n](stimuli, counts) if n in BUILT_IN else stimuli[n].to_numpy() for n in names]
@@ -75,7 +75,7 @@ COLUMNS = ("stimulus_id", "text", "passage")
 
 
 def read_stimuli(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
-    """Stimuli in the order of presentation; DataError with a line for each problem.
+    """Read stimuli in the order of presentation; DataError with a line for each problem.
 
     Columns are stimulus_id, text, passage (null if absent), and the `regressors` that are not built in.
     """
@@ -140,5 +140,5 @@ def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: l
 
 
 def units(stimuli: pd.DataFrame) -> list[object]:
-    """Units that folds keep whole: passages or, without passages, stimuli."""
+    """Units that folds do not split: passages or, without passages, stimuli."""
     return stimuli["stimulus_id" if stimuli["passage"].isna().all() else "passage"].to_list()
