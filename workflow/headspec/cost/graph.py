@@ -1,6 +1,6 @@
-"""The jobs of a study as the rules of the workflow make them in an empty folder, and their operations.
+"""The jobs that the workflow's rules make for a study in an empty folder, and their operations.
 
-``python -m headspec.cost.graph`` reads, as JSON, a study's config and rules and wildcards of jobs, and
+``python -m headspec.cost.graph`` reads, as JSON, a study's config and the rules and wildcards of jobs, and
 prints their floating-point operations as JSON, for the view of a run.
 """
 
@@ -37,21 +37,21 @@ class PlannedJob(NamedTuple):
 
 
 def stage(rule: str) -> str:
-    """Return the row of a rule in the plan; all figures share one, and so do a rule and its variants."""
+    """Return the row of a rule in the plan; all figures share one, as do a rule and its variants."""
     if rule.startswith("figure_"):
         return "figures"
     return rule.removesuffix("_and_keep").removesuffix("_after")
 
 
 def jobs(study: Study, plan: Planned) -> list[PlannedJob]:
-    """Return all jobs with outputs, in the order of rules and outputs; `plan` has the tasks as read."""
+    """Return all jobs with outputs, in the order of rules and outputs; `plan` has the tasks read so far."""
     snakefile = next(path for path in SNAKEFILES if path.exists())
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "config.yaml")
         config.write_text("{}")
         with state.opened(snakefile, Path(folder), config, layout=Layout(study, plan)) as workflow:
             rules = list(workflow.rules)
-            for rule in rules:  # jobs need no params, which hash code and ask for versions of models
+            for rule in rules:  # no params, which would hash code and look up versions of models
                 names = list(rule.params.keys())
                 rule.params.clear()
                 rule.set_params(**dict.fromkeys(names))
@@ -79,7 +79,7 @@ def by_stage(jobs: Iterable[PlannedJob]) -> dict[str, list[PlannedJob]]:
 
 
 def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> Iterator[tuple[Load, float]]:
-    """Yield the passes of a job, with their operations; none if it runs no model, or an unknown one."""
+    """Yield the passes of a job with their operations; none if it runs no model, or an unknown one."""
     if stage not in STAGES or not extent.knows(wildcards):
         return
     job = StageJob(extent.study, extent.layout, wildcards, *extent.examples, extent.heads)
@@ -110,7 +110,7 @@ def operations(extent: Extent, jobs: Iterable[PlannedJob]) -> pd.Series:
 
 
 def main() -> None:
-    """Print the operations of the jobs that standard input asks for, as JSON."""
+    """Print, as JSON, the operations of the jobs named on standard input."""
     asked = json.load(sys.stdin)
     extent = workload.study_extent(preflight.load(asked["config"]))
     print(json.dumps([job_operations(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))

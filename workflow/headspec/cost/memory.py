@@ -1,7 +1,8 @@
-"""Memory that jobs request, by the sizes of their models.
+"""Memory that jobs request, from the sizes of their models.
 
-A job holds copies of the weights (gradients, moments, a state to continue from), what the backward pass keeps
-of the forward pass, and tokens; docs/performance.md has measurements. Planning uses it, so it avoids torch.
+A job holds copies of the weights (gradients, moments, a state to continue from), the activations kept for the
+backward pass, and tokens; docs/performance.md has measurements. Planning uses this module, so it avoids
+torch.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from headspec.tasks.registry import kind
 NUMBER_BYTES = 4  # in float32; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples
 MARGIN = 1.2
-ON_GPU = 12_000  # MB requested at least with a GPU: the memory of its host was not measured
+ON_GPU = 12_000  # minimum MB requested with a GPU: host memory was not measured
 EXAMPLES = 100_000  # training examples of a task for which the config gives no number
 
-#: copies of the weights of a prompted model in bfloat16: the file as read, and the model
+#: copies of the weights of a prompted model in bfloat16: the file while it is read, and the model
 HALF = 2
 
-#: names in configs
+#: names for the width in configs
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
 INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # of a mixture
-#: of models without embeddings of positions, most of which have a head of their own
+#: names in configs of models without position embeddings, most of which have an untied head
 ROTARY = ("rope_theta", "rope_parameters", "rope_scaling", "rotary_dim", "rotary_pct")
 ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_forward_proj")
 
@@ -52,21 +53,21 @@ class Sizes:
     hidden: int
     inner: int
     parameters: int
-    embedded: int = 0  #: parameters of words and positions
-    head: int = 0  #: further parameters of a language model whose head is not its embedding of words
+    embedded: int = 0  #: parameters of word and position embeddings
+    head: int = 0  #: further parameters of a language model whose head is not tied to its embedding
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Sizes:
-        """Return the sizes in a config.json, with parameters as if no layers shared weights."""
+        """Return the sizes in a config.json, counting parameters as if no layers shared weights."""
         hidden, kinds = _first(config, HIDDEN), heads_by_layer(config)
         if not (kinds and hidden):
             return BERT_LARGE
         by_layer = list(itertools.chain.from_iterable(kinds.values()))
         layers, heads = len(by_layer), max(by_layer)
         inner = _first(config, INNER) or 4 * hidden
-        shared = config.get("num_key_value_heads") or heads  # of queries, each with a head of keys and values
+        shared = config.get("num_key_value_heads") or heads  # heads of keys and values
         width = (config.get("head_dim") or hidden // heads) * (2 * heads + 2 * shared)
-        # two projections of positions beside the four of attention
+        # two projections of positions besides the four of attention
         attention = 6 * hidden if config.get("relative_attention") else width
         words, rotary = config.get("vocab_size", 0), any(config.get(name) for name in ROTARY)
         embedded = hidden * (words + (0 if rotary else config.get("max_position_embeddings", 0)))
@@ -75,16 +76,16 @@ class Sizes:
         return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
 
     def prompted(self, dtype: str) -> float:
-        """Return the bytes of a language model with linear layers in `dtype` and all else in float32."""
+        """Return the bytes of a language model with linear layers in `dtype` and the rest in float32."""
         linear, others = self.parameters - self.embedded, self.embedded + self.head
         size = NUMBER_BYTES // 2 if dtype == "bf16" else NUMBER_BYTES
         return size * linear + NUMBER_BYTES * others
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
-        """Return the bytes in a padded batch while `layers` layers keep what their backward pass reads.
+        """Return the bytes of a padded batch while `layers` layers keep what their backward pass needs.
 
-        Each keeps 13 vectors per token, two of the inner width, and of each attention map the probabilities,
-        those after dropout, and its mask. Three more layers cover the one that computes.
+        Each keeps 13 vectors per token, two of the inner width, and for each attention map the probabilities,
+        those after dropout, and the dropout mask. Three more layers cover the one being computed.
         """
         vectors = tokens * (13 * self.hidden + 2 * self.inner)
         return NUMBER_BYTES * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
@@ -96,7 +97,7 @@ def _first(config: dict[str, Any], names: Iterable[str]) -> Any:
 
 
 def _feed_forward(config: dict[str, Any], inner: int) -> int:
-    """Return the widths of all matrices of a layer after its attention, including all experts."""
+    """Return the total width of a layer's matrices after attention, including all experts."""
     activation, kind = str(_first(config, ACTIVATION)), config.get("model_type", "")
     # gated layers have three matrices, not two; some are gated whatever the activation
     gated = (
@@ -110,7 +111,7 @@ def _feed_forward(config: dict[str, Any], inner: int) -> int:
     return (3 if gated else 2) * inner
 
 
-#: stands for models whose config is not here (on the hub and not yet in the cache)
+#: assumed for models whose config is not here (on the hub and not yet in the cache)
 BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 
 
@@ -121,7 +122,7 @@ def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
 
 
 def _content(model: Model) -> dict[str, Any]:
-    """Return the config.json of a model; empty if missing or wrong, which checks before a run report."""
+    """Return the config.json of a model; empty if missing or invalid, as checks before a run will report."""
     try:
         return config_of(model, "model") or {}
     except HeadspecError:
@@ -129,7 +130,7 @@ def _content(model: Model) -> dict[str, Any]:
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
-    """Return MB of host memory that a process of a job requests, without activations if on a `gpu`."""
+    """Return the MB of host memory that a process of a job requests, without activations if on a `gpu`."""
     cost, settings = stage_cost(stage), study.models[model]
     size, length = sizes(settings.source, settings.transformer), settings.max_length
     examples = evaluated = max(1, SIZES["cpu"][0] // length)
@@ -154,8 +155,8 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 def writing(study: Study, model: str, examples: int) -> float:
     """Return the bytes of a batch of unfinished translations.
 
-    They are log-probabilities, three times, and cached keys and values. The more beams, the fewer of
-    `examples` are in a batch, but at least one.
+    They are three copies of log-probabilities, and cached keys and values. With more beams, a batch has fewer
+    of the `examples`, but at least one.
     """
     most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
@@ -167,7 +168,7 @@ def writing(study: Study, model: str, examples: int) -> float:
 
 
 def _vectors(study: Study, cost: Stage, hidden: int) -> float:
-    """Return the bytes of training vectors of frozen runs, four times: in tables and out of them."""
+    """Return the bytes of frozen runs' training vectors, counted four times: in tables and as arrays."""
     if "frozen" not in study.methods or not cost.vectors:
         return 0
     numbers = {name: task.train_examples for name, task in study.tasks.items()}
@@ -180,14 +181,14 @@ def _vectors(study: Study, cost: Stage, hidden: int) -> float:
 
 
 def gpus(study: Study, model: str, stage: str) -> int:
-    """Return the GPUs, if any, of a job: those of its training, or those for a prompted model's layers."""
+    """Return the GPUs, if any, of a job: for its training, or for the layers of a prompted model."""
     shares = stage_cost(stage).gpus
     holding = shares == "layers" and METHODS[alone(study.methods)].trains == "nothing"
     return study.models[model].gpus if shares == "all" or holding else 1
 
 
 def warnings(study: Study) -> list[str]:
-    """Return a line for each task whose beams take more memory than this machine has."""
+    """Return a line for each task whose beams need more memory than this machine has."""
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
     lines = []
     for name, model in itertools.product(study.tasks, study.models):

@@ -1,6 +1,6 @@
-"""Passes through a model, which are the costs of a stage's jobs.
+"""Passes through a model, the unit of cost of a stage's jobs.
 
-In `headspec.cost.stages`, a function per stage, decorated by `stage`, lists the passes of a job. Rules read
+In `headspec.cost.stages`, one function per stage, decorated by `stage`, lists the passes of a job. Rules read
 them during planning, so nothing here imports torch.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 #: passes: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
-#: seconds to start a job that runs a model, and any other, if not measured
+#: seconds to start a job that runs a model, and any other job, if not measured
 STARTS = 6.0, 3.0
 #: settings that reduce the passes of a task
 TRAINING, VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
 
 
 class Load(NamedTuple):
-    """Examples of a task that pass through the model in a job, once per epoch and mask."""
+    """Examples of a task that a job passes through the model, once per epoch and mask."""
 
     purpose: str  #: of `PASSES`
     task: str
@@ -61,7 +61,7 @@ class StageJob:
         return variants.get(self.method, variants["tuned"])
 
     def trained(self, part: float) -> list[Load]:
-        """Return this fraction of the run's training."""
+        """Return a fraction `part` of the run's training."""
         sizes = {task: self.n_train[task] for task in self.tasks}
         expected = expected_examples(self.study, sizes, self.variant.sampling)
         return [Load("train", task, part * n) for task, n in expected.items()]
@@ -97,16 +97,16 @@ class Stage:
     reduced_by : kind of pass: the setting that reduces it
     copies : copies of the weights in memory. Without training, they are read twice; training has four
         (weights, gradients, two moments), and a fifth for the words in use; a state to continue from, or the
-        encoder to start again from, comes on top
-    hours : that a job requests if its operations are not known
+        encoder to restart from, is extra
+    hours : time that a job requests if its operations are unknown
     adapted : copies in a run that trains adapters, which are a hundredth of the weights
     batch : section with the batch size of its training
     gpus : `one`, `all` of its model with a process for each, or those with `layers` of a prompted model
     writes : whether it writes translations, after any training
     under_masks : whether it evaluates by `headspec.heads.pruning.under_masks`
-    vectors : tasks whose vectors of training examples, on which frozen runs learn, a job holds
-    held : bytes that a job holds beside weights and activations
-    keeps : what it leaves on the disk beside models and tables: vectors, or the state of a training
+    vectors : `task` or `mixture` whose training vectors, for frozen runs, a job holds
+    held : bytes that a job holds besides weights and activations
+    keeps : what it leaves on disk besides models and tables: vectors, or a state of training
     """
 
     loads: Callable[[StageJob], Iterable[Load]]
@@ -124,18 +124,18 @@ class Stage:
 
     @property
     def backward(self) -> bool:
-        """Return whether there is a backward pass, for which activations are kept."""
+        """Return whether there is a backward pass, which needs activations."""
         return not {*self.reduced_by} <= {"prune"}
 
 
-#: stage: its costs
+#: costs by stage
 STAGES: dict[str, Stage] = {}
 
 
 def stage(
     reduced_by: Mapping[str, str], copies: int, hours: int, also: Iterable[str] = (), **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the passes of the stage with its name, and of those in `also` (see `Stage`)."""
+    """Register a function for the passes of the stage of its name, and of those in `also` (see `Stage`)."""
 
     def register(loads: Callable[..., Any]) -> Callable[..., Any]:
         STAGES.update(

@@ -18,13 +18,13 @@ from headspec.progress import duration
 from headspec.training import trainable
 
 CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
-TOKEN_BYTES = 10  # of a token in the tables of texts and of tokens
-PREDICTION_BYTES = 16  # of a row in the table of predictions
+TOKEN_BYTES = 10  # per token in the tables of texts and of tokens
+PREDICTION_BYTES = 16  # per row in the table of predictions
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a study without results."""
+    """The plan for a study without results."""
 
     extent: Extent
     jobs: list[PlannedJob]
@@ -40,13 +40,13 @@ class Plan:
 
     @functools.cached_property
     def seconds(self) -> pd.Series:
-        """GPU or core seconds for this work, without the start-up of jobs."""
+        """GPU or core seconds for `work`, without the start-up of jobs."""
         rates = [self.speed.rates[model][kind] for model, _, kind, _ in self.work.index]
         return self.work / rates / self.share
 
     @property
     def share(self) -> int:
-        """Jobs that share a GPU."""
+        """Number of jobs that share a GPU."""
         return self.extent.study.jobs_per_gpu if self.gpus else 1
 
     @property
@@ -78,7 +78,7 @@ class Plan:
         return "\n\n".join(filter(None, map("\n".join, parts)))
 
     def stages(self) -> Iterator[str]:
-        """Yield a line per stage and one for all: jobs, operations, hours of computing, wall time."""
+        """Yield a line per stage and one for the total: jobs, operations, hours of computing, wall time."""
         yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {self.unit:>12}   wall time"
         work, seconds = (values.groupby("stage").sum() for values in (self.work, self.seconds))
         every_busy = every_wall = 0.0
@@ -101,12 +101,12 @@ class Plan:
         yield f"{'total':<17} {len(self.jobs):6,} {numbers}   {duration(every_wall)}"
 
     def _gpus_per_job(self, stage: str) -> float:
-        """Return the GPUs that a job of `stage` takes, the mean over models."""
+        """Return the GPUs that a job of `stage` uses, averaged over models."""
         each = [memory.gpus(self.extent.study, name, stage) for name in self.extent.configs if self.gpus]
         return sum(each) / len(each) if each else 1.0
 
     def dearest(self) -> Iterator[str]:
-        """Yield a line on the stage that computes longest, its dearest task, and what setting reduces it."""
+        """Yield a line on the costliest stage, its costliest task, and the setting that reduces the cost."""
         if not (total := self.seconds.sum()):
             return
         stage = str(self.seconds.groupby("stage", sort=False).sum().idxmax())
@@ -119,7 +119,7 @@ class Plan:
         )
 
     def models(self) -> Iterator[str]:
-        """Yield a line per model: parameters, hours of the main stages, disk space of its runs."""
+        """Yield a line per model: parameters, hours of the main stages, and disk space of its runs."""
         stages = " ".join(f"{stage:>10}" for stage in PASSES)
         yield f"{'model':<20} {'parameters':>12} {stages}    saved"
         saved, seconds = self.saved(), self.seconds.groupby(["model", "stage"]).sum()
@@ -130,7 +130,7 @@ class Plan:
         yield f"{self.unit} of computing, without the start-up of jobs"
 
     def learnt(self, model: str, method: str) -> float:
-        """Return the bytes of what a run learns of its encoder and saves, without classifiers."""
+        """Return the bytes of what a run trains in its encoder and saves, without classifiers."""
         trains = self.extent.layout.trains(method)
         if trains == "adapters":
             lora, empty = self.extent.study.training.lora, throughput.empty(self.extent.configs[model])
@@ -138,7 +138,7 @@ class Plan:
         return NUMBER_BYTES * self.extent.count(throughput.parameters, model) if trains == "all" else 0
 
     def saved(self) -> dict[str, float]:
-        """Return the bytes of what each model's runs save."""
+        """Return the bytes that each model's runs save."""
         models = [job for job in self.known if any(path.endswith(".safetensors") for path in job.outputs)]
         saved = dict.fromkeys(self.extent.configs, 0.0)
         for run, n in Counter((job.wildcards["model"], job.wildcards["method"]) for job in models).items():
@@ -146,7 +146,7 @@ class Plan:
         return saved
 
     def disk(self) -> str:
-        """Return the disk space of what is kept, and of the checkpoints while models are trained."""
+        """Return the disk space of what is kept, and of checkpoints during training."""
         extent, states, tables = self.extent, 0.0, 0.0
         for job in self.known:
             keeps = STAGES[job.stage].keeps if job.stage in STAGES else ""
@@ -156,7 +156,7 @@ class Plan:
             elif keeps == "vectors":
                 width = extent.configs[job.wildcards["model"]].hidden_size
                 tables += NUMBER_BYTES * width * extent.sizes[job.wildcards["task"]].train
-        seeds = len(extent.study.seeds)  # which have demonstrations of their own
+        seeds = len(extent.study.seeds)  # each has its own demonstrations
         for (_, task), n in extent.lengths.items():
             examples = extent.sizes[task].train + extent.sizes[task].validation
             tables += TOKEN_BYTES * (n.example + n.target + seeds * n.prompt) * examples
@@ -229,7 +229,7 @@ class Plan:
         )
 
     def _lengths(self, task: str, trained: bool) -> Iterator[str]:
-        """Yield the tokens of a task, with the names of models where they differ."""
+        """Yield the numbers of tokens of a task, with the names of models where they differ."""
         lengths: dict[str, list[str]] = {}
         for model in self.extent.configs:
             n = self.extent.lengths[model, task]
@@ -244,7 +244,7 @@ class Plan:
 
 
 def several(n: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
+    """Return a number with its noun, plural unless it is 1."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 

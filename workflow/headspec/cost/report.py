@@ -1,7 +1,7 @@
 """What a study will cost, printed before anything runs: ``headspec plan my-study.yaml``.
 
 It checks the study, lists its jobs (`graph`), reads its tasks (`workload`), counts operations (`operations`),
-measures their speed for a few seconds (`throughput`), and adds all up (`plan`).
+measures their speed for a few seconds (`throughput`), and adds everything up (`plan`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ def report(
 ) -> None:
     """Print the plan of the study in `file`, for all cores and GPUs of this machine by default.
 
-    `rate` is in FLOP/s of a job, measured by default. HeadspecError if the study cannot be run, or more GPUs
-    than are here are to be measured; after the plan is printed, if something is missing here.
+    `rate`, in FLOP/s of a job, is measured by default. Raises HeadspecError if the study cannot be run, or if
+    more GPUs would have to be measured than this machine has; and, after printing the plan, if anything is
+    missing here.
     """
     config = loading.strict_yaml(file)
     if notice := plugged.notice(config):
         print(notice)
     study = preflight.load(config)
     code_hash.make_importable()
-    python = sys.executable if rate else warm.start(warm.PACKAGES)  # it imports while the study is read
+    python = sys.executable if rate else warm.start(warm.PACKAGES)  # imports while the study is read
     planned, missing = preflight.missing(study)
     here = len(os.sched_getaffinity(0))
     cores = here if cores is None else cores
@@ -50,7 +51,7 @@ def report(
     if not rate and gpus > devices.gpu_count():
         there = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
         raise HeadspecError(f"--gpus: got {gpus}, but {there} can be measured here; give --rate")
-    # without torch, which the process that measures loads meanwhile
+    # does not load torch, which the measuring process loads in the meantime
     from headspec.cost import graph
 
     not_here = [str(error) for error in [*missing, *preflight.unavailable(study)]]
@@ -63,7 +64,7 @@ def report(
 
 
 def _counted_by(python: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
-    """Return what `counted` does in a process of `python`, which has loaded torch meanwhile."""
+    """Return the result of `counted` in a process of `python`, which has loaded torch in the meantime."""
     with tempfile.TemporaryDirectory() as folder:
         call = Path(folder, "call")
         call.write_bytes(pickle.dumps(arguments))

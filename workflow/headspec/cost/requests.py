@@ -1,4 +1,4 @@
-"""What jobs request of the machine or cluster (GPUs, threads, memory and time), and which start first."""
+"""Resources that jobs request (GPUs, threads, memory and time), and which jobs start first."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 Request = Callable[[Any, int], int]  # called by Snakemake with the wildcards of a job and its attempt
 
-#: FLOP/s that a job reaches at least, on a GPU and on a CPU thread: a tenth of what BERT-base reaches on an
-#: old one. Small models keep no GPU busy, but their jobs are short
+#: minimum FLOP/s of a job on a GPU and on a CPU thread: a tenth of what BERT-base reaches on old ones. Small
+#: models do not keep a GPU busy, but their jobs are short
 SLOWEST = {"gpu": 1e12, "thread": 1e10}
 LEAST = 30  # minutes, for the start of a job and its data
-COMPARED = 9  # priority of what compares models
+COMPARED = 9  # priority of jobs that compare models
 
 
 class Requests:
     """Resources, threads and priorities of the rules of a study, as functions of wildcards.
 
-    `gpu` and `threads` are for a job that runs a model. `timed` says whether something reads the time that
-    jobs request, as only a cluster's scheduler does.
+    `gpu` and `threads` are for a job that runs a model. `timed` tells whether requested times are used, as
+    only a cluster's scheduler does.
     """
 
     def __init__(self, layout: Layout, gpu: int, threads: int, timed: bool) -> None:
@@ -38,7 +38,7 @@ class Requests:
 
     @functools.cached_property
     def extent(self) -> Extent:
-        """The size of the study, read when the first job needs it."""
+        """The size of the study, read on first use."""
         from headspec.cost import workload  # loads transformers, which planning may not need
 
         return workload.study_extent(self.study, self.layout.planned)
@@ -55,7 +55,7 @@ class Requests:
         }
 
     def memory(self, stage: str) -> Request:
-        """Return MB of a job, more after each failed attempt."""
+        """Return a function for the memory of a job in MB, which grows with failed attempts."""
         spread = stage_cost(stage).gpus == "all"
 
         @functools.cache
@@ -70,7 +70,10 @@ class Requests:
         return function
 
     def runtime(self, stage: str) -> Request:
-        """Return minutes of a job, more after each failed attempt; its stage's hours if none reads them."""
+        """Return a function for the minutes of a job, which grow with failed attempts.
+
+        If requested times are not used, these are the hours of its stage.
+        """
 
         def function(wildcards: Any, attempt: int) -> int:
             if not self.timed:
@@ -80,7 +83,7 @@ class Requests:
         return function
 
     def minutes(self, stage: str, wildcards: dict[str, str]) -> int:
-        """Return minutes of a job at the slowest speed; its stage's hours if its operations are not known."""
+        """Return the minutes of a job at the slowest speed; its stage's hours if operations are unknown."""
         from headspec.cost.graph import job_operations
 
         if (count := job_operations(self.extent, stage, wildcards)) is None:
@@ -89,12 +92,12 @@ class Requests:
         return LEAST + int(count / rate / 60)
 
     def gpus(self, wildcards: Any) -> int:
-        """Return GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
+        """Return the GPUs of a job that runs a model: those that hold a prompted model's layers, else one."""
         job = Job(self.layout, wildcards)
         return self.gpu * (job.model.gpus if job.trains == "nothing" else 1)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """Return GPUs of a job that trains: those of its model, or one if it trains no encoder."""
+        """Return the GPUs of a job that trains: those of its model, or one if it trains no encoder."""
         job = Job(self.layout, wildcards)
         branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
         if job.trains == "classifiers" or branch_at_trunk:
@@ -102,14 +105,14 @@ class Requests:
         return self.gpu * job.model.gpus
 
     def training_threads(self, wildcards: Any) -> int:
-        """Return threads of a job that trains, the same for each GPU."""
+        """Return the threads of a job that trains, the same for each GPU."""
         return self.threads * max(1, self.training_gpus(wildcards))
 
     def larger_mixtures_first(self, wildcards: Any) -> int:
         """Return the priority of a run's jobs: its number of tasks, below that of data, tokens and features.
 
-        Jobs of more tasks (train, importance, prune) take longer and would end alone if started last. Where
-        models are compared, the longest chain begins with single tasks.
+        Jobs with more tasks (train, importance, prune) take longer, and would run alone at the end if started
+        last. Where models are compared, the longest chain starts with single tasks.
         """
         if wildcards.method == "single" and self.study.similarity.compares_models:
             return COMPARED
@@ -117,10 +120,10 @@ class Requests:
 
 
 def microbatches(wildcards: Any, attempt: int) -> int:
-    """Return microbatches per batch, more after each failed attempt; results stay the same."""
+    """Return microbatches per batch, more after each failed attempt; results do not change."""
     return 1 << (attempt - 1)
 
 
 def processes(runs: Iterable[Run]) -> int:
-    """Return threads of the statistics of `runs`: one per 40 models and mixtures, at most 16 (below 8 GB)."""
+    """Return threads for statistics of `runs`: one per 40 models and mixtures, at most 16 (below 8 GB)."""
     return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)

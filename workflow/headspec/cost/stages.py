@@ -1,6 +1,6 @@
-"""Costs, in passes through a model, of all stages that run one.
+"""Costs of all stages that run a model, in passes through it.
 
-A function per stage, with its name, lists the passes of a job.
+For each stage, the function of its name lists the passes of a job.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def features(job: StageJob) -> Iterator[Load]:
     copies=5, hours=24, adapted=3, batch="training", gpus="all", vectors="mixture", keeps="state",
 )  # fmt: skip
 def train(job: StageJob) -> Iterator[Load]:
-    """Yield training; with adapters, without gradients of weights, a step costs what importance does.
+    """Yield training; with adapters, without weight gradients, a step costs as much as importance.
 
     Frozen runs count only examples that are encoded again: classifiers cost almost nothing.
     """
@@ -109,7 +109,7 @@ def transfer(job: StageJob) -> Iterator[Load]:
 
 @stage({}, copies=3, hours=4, gpus="layers")
 def predict(job: StageJob) -> tuple[()]:
-    """Return nothing: test sets are not read while a study is planned."""
+    """Return nothing: planning does not read test sets."""
     return ()
 
 
@@ -136,12 +136,12 @@ def pruned_run(job: StageJob) -> Iterator[Load]:
 
 
 def _gated(job: StageJob, epochs: float) -> list[Load]:
-    """Return training with gates, whose gradients go through the encoder even where it is frozen."""
+    """Return training with gates, whose gradients pass through the encoder even if it is frozen."""
     return job.trained(epochs / job.study.training.epochs)
 
 
 def _before(job: StageJob) -> int:
-    """Return the epochs that replace the run's own training if a pruning method starts from other weights."""
+    """Return the epochs of training first, if a pruning method does not start from the trained run."""
     return 0 if _method(job).start == "trained" else job.study.training.epochs
 
 
@@ -149,13 +149,13 @@ def _method(job: StageJob) -> PruningMethod:
     return PRUNING_METHODS[job.wildcards["pruning_method"]]
 
 
-#: cost of ablating every head alone, relative to a full pass each: earlier layers are computed once
+#: cost of ablating each head in turn, relative to full passes: earlier layers are computed once
 RESUMED = 0.53
 
 
 @stage({"prune": "atlas.sentences"}, copies=3, hours=4, gpus="layers")
 def attended(job: StageJob) -> list[Load]:
-    """Return loads in which sentences for roles count as examples of the run's first task."""
+    """Return loads that count sentences for roles as examples of the run's first task."""
     return [Load("prune", job.tasks[0], job.study.atlas.sentences)]
 
 
@@ -171,7 +171,7 @@ def relevance(job: StageJob) -> list[Load]:
 
 @stage({"importance": "atlas.examples"}, copies=3, hours=8, gpus="layers")
 def measured(job: StageJob) -> list[Load]:
-    """Return loads in which a plugin's measure, whose passes are unknown, costs as much as importance."""
+    """Return loads that assume, for a plugin's measure of unknown passes, the cost of importance."""
     return _measured(job, "importance", 1)
 
 
@@ -216,7 +216,7 @@ def text_embedding(job: StageJob) -> list[Load]:
     held=lambda study: 4 * 4 * BLOCK * len(study.mixtures.pairs),
 )
 def sensitivity(job: StageJob) -> list[Load]:
-    """Gradients, and losses before and after the steps of look-ahead."""
+    """Return gradients, and losses before and after the steps of look-ahead."""
     passes = MEASURES[job.wildcards["measure"]].passes(len(job.layout.compared))
     return [
         load._replace(examples=number * load.examples)
@@ -228,9 +228,9 @@ def sensitivity(job: StageJob) -> list[Load]:
 
 @stage({"prune": "similarity.max_sentences"}, copies=4, hours=4)
 def representations(job: StageJob) -> list[Load]:
-    """Count sentences as examples; stimuli are not read while a study is planned.
+    """Return loads that count sentences as examples; planning does not read stimuli.
 
-    Weights are in memory once more, as a model is loaded beside the last one.
+    Memory holds the weights once more, since a model is loaded beside the previous one.
     """
     if job.wildcards["texts"] != "sentences":
         return []

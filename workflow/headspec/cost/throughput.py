@@ -1,10 +1,10 @@
 """The operations of a model, and the operations per second of jobs on this machine.
 
 ``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
-measures and prints JSON; `find_speed` starts as many of these as jobs will run at once, in the way of jobs
-(`headspec.pipeline.warm`).
+measures and prints JSON; `find_speed` starts as many of these as jobs will run at once, the way jobs are
+started (`headspec.pipeline.warm`).
 
-Speeds that earlier plans measured are kept in the study's folder: measuring a large model takes minutes.
+Measured speeds are stored in the study's folder for later plans: measuring a large model takes minutes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Setup, train
 
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
-SECONDS = 1.0  # spent measuring a model, at least
-#: says whether what jobs import is there
+SECONDS = 1.0  # minimum time to measure a model
+#: code that checks whether packages for jobs are imported
 READY = f"import sys; sys.exit(not {set(warm.PACKAGES)} <= set(sys.modules))"
 
-#: what the job of a figure imports, and one figure
+#: code that imports what jobs of figures do, and saves one figure
 FIGURE = """
 import tempfile
 from matplotlib.figure import Figure
@@ -74,11 +74,11 @@ class Speed:
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """Return the model that `config` describes, without memory for its weights."""
+    """Return the model of a `config`, without allocating its weights."""
     if config.is_encoder_decoder:
         return translated.empty(config)
     with torch.device("meta"):
-        # in a mixture of experts, this counts only as many as a token takes
+        # in a mixture of experts, this counts only as many experts as a token uses
         experts = "batched_mm"
         model = AutoModel.from_config(config, dtype=torch.float32, experts_implementation=experts)
     return model.eval().requires_grad_(False)
@@ -96,18 +96,18 @@ def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
     with FlopCounterMode(display=False) as counter:
         try:
             encoder(inputs_embeds=torch.empty(batch, tokens, width, device="meta"))
-        except NotImplementedError:  # what it computes depends on values, which are missing here
+        except NotImplementedError:  # its computation depends on values, which are missing here
             return 2.0 * tokens * parameters(config)
     return float(counter.get_total_flops() / batch)
 
 
 def reduced(config: PretrainedConfig) -> PretrainedConfig:
-    """Return the same architecture and widths with few layers and words, which is quick to measure."""
+    """Return a config with the same architecture and widths, but few layers and words, to measure quickly."""
     if config.is_encoder_decoder:
         return translated.reduced(config, LAYERS, VOCABULARY)
     content, layers = config.to_dict(), config.num_hidden_layers
     n = min(LAYERS, layers)
-    # layers up to the first with attention, which hybrid models have late
+    # at least up to the first layer with attention, which comes late in hybrid models
     heads = (heads_by_layer(content) or {}).get(SELF, [])
     end = max(n, 1 + next((layer for layer, number in enumerate(heads) if number), 0))
     each = {name: v[end - n : end] for name, v in content.items() if isinstance(v, list) and len(v) == layers}
@@ -118,7 +118,7 @@ def reduced(config: PretrainedConfig) -> PretrainedConfig:
 
 
 def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
-    """Return `n` examples of `tokens` random tokens, in both texts if a model `writes` the second."""
+    """Return `n` examples of `tokens` random tokens, also in a second text if a model `writes` it."""
     ids = np.random.default_rng(0).integers(8, VOCABULARY, (n, tokens))
     columns = {"example": np.arange(n), "label": np.arange(n) % 2.0, "input_ids": ids.tolist()}
     frame = pd.DataFrame(columns | {"token_type_ids": None})
@@ -126,7 +126,7 @@ def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
 
 
 def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Return mean seconds per call of each of `runs`, which take turns for `seconds` after a warm-up call."""
+    """Return mean seconds per call of each of `runs`, called in turn for `seconds` after a warm-up."""
     for run in runs.values():
         run()
     spent, turns = dict.fromkeys(runs, 0.0), 0
@@ -181,7 +181,7 @@ def find_speed(
 ) -> Speed:
     """Return the mean speed of jobs, `at_once` at a time, on examples of `tokens` tokens.
 
-    `python` is the command that starts them; what they import may still be importing.
+    `python` is the command that starts them; it may still be importing packages.
     """
     settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings
@@ -221,18 +221,18 @@ def find_speed(
 
 
 def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> int:
-    """Return the exit status of `code`, run as the script of a job."""
+    """Return the exit status of `code`, run like a job's script."""
     script = Path(folder, "script.py")
     script.write_text(code)
     return subprocess.run([python, str(script)], env=environment, capture_output=True).returncode
 
 
-#: load by which a speed that was measured on a busier machine no longer counts
+#: excess load from which a speed measured on a busier machine is ignored
 BUSIER = 0.5
 
 
 def speed_key(*settings: Any) -> str:
-    """Return what names a speed: machine, packages, the code that is measured, and `settings`."""
+    """Return the key of a speed, from machine, packages, the measured code, and `settings`."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     machine = platform.node(), torch.cpu.get_capabilities(), sorted(os.sched_getaffinity(0)), gpu
     code = code_hash.by_root([code_hash.LIBRARY / "cost" / "throughput.py"])
@@ -241,7 +241,7 @@ def speed_key(*settings: Any) -> str:
 
 
 def read_speed(name: str, load: float) -> tuple[Speed, float] | None:
-    """Return a speed, and the load of the machine before it was measured; None if that was higher."""
+    """Return a stored speed and the machine's load before it was measured; None if that was higher."""
     path = hashes.FOLDER / f"speed-{name}"
     try:
         files.verify(path)
@@ -253,7 +253,7 @@ def read_speed(name: str, load: float) -> tuple[Speed, float] | None:
 
 
 def write_speed(name: str, speed: Speed, load: float) -> None:
-    """Remember a speed; where that fails, the next plan measures again."""
+    """Store a speed; if that fails, the next plan measures again."""
     content = {"speed": asdict(speed), "load": load, "file_sha256": files.PLACEHOLDER}
     path = hashes.FOLDER / f"speed-{name}"
     with contextlib.suppress(OSError, StorageError), files.atomic(path) as temporary:

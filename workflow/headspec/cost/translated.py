@@ -1,4 +1,4 @@
-"""Operations of an encoder-decoder that reads and writes texts, and a small model to measure its speed."""
+"""Operations of an encoder-decoder that reads and writes texts, and a small model for measuring its speed."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ Step = tuple[float, Any]  # operations, and the cache after them
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """Return the encoder-decoder that `config` describes, without memory for its weights."""
+    """Return the encoder-decoder of a `config`, without allocating its weights."""
     with torch.device("meta"):  # fused attention would read masks, which have no values here
         made = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
         return made.eval().requires_grad_(False)
@@ -30,7 +30,7 @@ def _ids(batch: int, tokens: int) -> torch.Tensor:
 
 
 def teacher_forced(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
-    """Return operations per example of a pass that is given the target, as in training; texts in tokens."""
+    """Return operations per example of a teacher-forced pass, as in training; lengths are in tokens."""
     model = empty(config)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=_ids(batch, source), decoder_input_ids=_ids(batch, target), use_cache=False)
@@ -40,7 +40,7 @@ def teacher_forced(config: PretrainedConfig, source: int, target: int, batch: in
 def written(config: PretrainedConfig, source: int, target: int, batch: int, beams: int = 1) -> float:
     """Return operations per example of writing a text token by token.
 
-    The encoder runs once. The decoder's first step caches keys and values of the source; each later step
+    The encoder runs once. The decoder's first step caches keys and values of the source; every later step
     attends to one more token.
     """
     model = empty(config)
@@ -63,7 +63,7 @@ def written(config: PretrainedConfig, source: int, target: int, batch: int, beam
 
 
 def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConfig:
-    """Return the same architecture and widths with few layers and words."""
+    """Return a config with the same architecture and widths, but few layers and words."""
     sizes = {"vocab_size": words, "encoder_layers": layers, "decoder_layers": layers}
     sizes |= {"num_layers": layers, "num_decoder_layers": layers}
     special = {"pad_token_id": SPECIAL.index(PAD), "decoder_start_token_id": SPECIAL.index(PAD)}
@@ -84,7 +84,7 @@ def model(config: PretrainedConfig, target: int) -> MultiTask:
 
 
 def examples(texts: pd.DataFrame) -> Examples:
-    """Return a table of texts whose targets are their own tokens."""
+    """Return the examples in a table of texts, with the texts' own tokens as targets."""
     targets = texts["input_ids"].map(lambda ids: " ".join(map(str, ids)))
     frame = texts.assign(target_ids=texts["input_ids"], target=targets, label=np.float64(0))
     return Examples(frame, Writer)

@@ -1,4 +1,4 @@
-"""The size of a study before anything runs, as far as it is known here: examples, configs, tokens."""
+"""The size of a study before it runs, as far as it is known here: examples, configs, tokens."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from headspec.pipeline.layout import Layout
 from headspec.tasks import data
 from headspec.tasks.registry import counts, kind
 
-TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
+TOKENS = {"single": 25, "pair": 50}  # assumed for a single text and a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted
 
 
@@ -46,18 +46,18 @@ class Size:
     validation: int
     prepared: Prepared | None
     texts: pd.DataFrame | None
-    note: str  #: where the numbers are from
+    note: str  #: source of the numbers
 
 
 class Lengths(NamedTuple):
-    """Tokens of a task's examples for a model, means over a sample."""
+    """Mean numbers of tokens of a task's examples for a model, in a sample."""
 
     example: int
     target: int = 0  #: of a translation
     prompt: int = 0  #: for the method `prompted`
-    shared: int = 0  #: with which all prompts begin, if passes under masks read them once
-    scored: int = 0  #: of answers, or texts in them, that the head of the language model scores
-    counted: bool = True  #: not assumed
+    shared: int = 0  #: prefix of all prompts, if passes under masks read it once
+    scored: int = 0  #: of answers or texts that the language-model head scores
+    counted: bool = True  #: whether they were counted rather than assumed
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Extent:
     lengths: dict[tuple[str, str], Lengths] = field(default_factory=dict)
     pooled: dict[str, Pooled] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    #: operations that were counted once
+    #: cache of counted operations
     counts: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     @property
@@ -85,7 +85,7 @@ class Extent:
 
     @functools.cached_property
     def examples(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Training and validation examples of each task."""
+        """Numbers of training and validation examples of each task."""
         sizes = self.sizes.items()
         return {task: size.train for task, size in sizes}, {task: size.validation for task, size in sizes}
 
@@ -97,7 +97,7 @@ class Extent:
 
     @property
     def mean_tokens(self) -> int:
-        """Tokens per example or prompt, the mean over models and tasks."""
+        """Mean tokens per example or prompt, over models and tasks."""
         every = [n.example for n in self.lengths.values()]
         every += [n.prompt for n in self.lengths.values() if n.prompt]
         return round(sum(every) / max(len(every), 1))
@@ -112,7 +112,7 @@ class Extent:
     ) -> float:
         """Return the operations of an example's forward pass.
 
-        `evaluated` translations are written; with `once`, a batch reads the common beginning of prompts once.
+        `evaluated` translations are written; with `once`, a batch reads the shared prefix of prompts once.
         """
         n, size = self.lengths[model, task], self.study.training.batch_size
         if n.target and evaluated:
@@ -131,14 +131,14 @@ class Extent:
         return whole - self.count(throughput.forward, model, n.shared, size) * (1 - 1 / rows)
 
     def count(self, count: Callable[..., float], model: str, *numbers: int) -> float:
-        """Return a number from the config of a model, computed once."""
+        """Return the result of `count` for the config of a model, cached."""
         if (key := (count, model, *numbers)) not in self.counts:
             self.counts[key] = count(self.configs[model], *numbers)
         return self.counts[key]
 
 
 def study_extent(study: Study, plan: Planned | None = None) -> Extent:
-    """Return sizes of tasks, configs of models and tokens, as far as available; `plan` has tasks as read."""
+    """Return sizes of tasks, model configs and tokens, as far as known; `plan` has the tasks read so far."""
     silence()
     plan = plan or planned.prepare_possible(study)[0]
     extent = Extent(study)
@@ -165,7 +165,7 @@ def _lengths(
     study: Study, model: str, task: str, config: PretrainedConfig, size: Size,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> Lengths:  # fmt: skip
-    """Return the tokens of a task for a model, counted if its texts and tokenizer are here."""
+    """Return the numbers of tokens of a task for a model, counted if its texts and tokenizer are here."""
     settings, most = study.tasks[task], study.models[model].max_length
     counter, guess = counts(settings), min(TOKENS[settings.paradigm], most)
     counted = counter.tokens(tokenizer, most, settings, size.texts)
@@ -181,7 +181,7 @@ def _lengths(
 
 
 def size(study: Study, name: str, plan: Planned, others: dict[str, Size]) -> Size:
-    """Return examples of a task, read and split as its job will do, or else the numbers in the config."""
+    """Return the examples of a task, read and split as in its job, or else the numbers in the config."""
     task = study.tasks[name]
     parent = others.get(task.pairs_of or "")
     texts = parent.texts if parent else None
@@ -191,7 +191,7 @@ def size(study: Study, name: str, plan: Planned, others: dict[str, Size]) -> Siz
         if (prepared := plan.prepared.get(name)) is not None:
             if texts is None:
                 texts = sample(name, task)
-            else:  # random pairs of the parent's
+            else:  # random pairs of the parent's texts
                 texts = texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
         else:
             with folders.asked_once(task.source):
@@ -224,7 +224,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
 
 
 def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
-    """Return a model's folder, which may lack weights, and its config; no folder if that describes it."""
+    """Return a model's folder, which may lack weights, and its config; no folder for described models."""
     if config_json.is_described(model):
         return None, AutoConfig.for_model(**config_json.described_config(model))
     try:
@@ -242,7 +242,7 @@ def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokeniz
         return None
     try:
         tokenizer = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
-    except Exception:  # the library's errors have no common base
+    except Exception:  # the library's errors have no common base class
         return None
-    # transformers makes a stub without tokenizer files
+    # without tokenizer files, transformers makes a stub
     return tokenizer if len(tokenizer) >= config.vocab_size / 2 else None

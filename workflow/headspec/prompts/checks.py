@@ -32,10 +32,10 @@ HEADS = (
 
 
 def check_prompts(study: Study, prepared: Mapping[str, Prepared]) -> None:
-    """Raise one HeadspecError for all problems of prompts, if a study has the method `prompted`.
+    """Raise one HeadspecError for all problems with prompts, if a study has the method `prompted`.
 
-    `prepared` has the tables of tasks that could be read. Jobs check the other tasks, and hub models that are
-    not in the cache.
+    `prepared` has the tables of tasks that could be read. Jobs check the other tasks, and uncached hub
+    models.
     """
     if not methods.prompts(study.methods):
         return
@@ -83,7 +83,7 @@ def check_model(path: Path, model: Model, key: str) -> None:
 
 
 def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
-    """Raise ModelError if a prompt has a mask but the model at `path` continues texts, or the reverse."""
+    """Raise ModelError if a prompt has a mask but the model at `path` continues texts, or vice versa."""
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
@@ -105,7 +105,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
 
 
 def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
-    """Raise ModelError if the model cannot read continuations side by side; the key `task` asks for it."""
+    """Raise ModelError if the model cannot read continuations side by side, as the key `task` requires."""
     config = settings(path, key, model.source)
     if config.get("model_type") in WITHOUT_CACHE:
         raise ModelError(
@@ -145,7 +145,7 @@ def _missing_head(path: Path) -> str | None:
 def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
-    """Yield problems of prompts and answers as tokens of a model."""
+    """Yield problems with the tokens of prompts and answers."""
     from headspec.models.tokenization import tokenizer  # slow to import
 
     loaded = tokenizer(model, key)

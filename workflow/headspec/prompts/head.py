@@ -31,8 +31,8 @@ def prompted(
     """Return a language model as encoder; the vector of a prompt is the state of its last token or its mask.
 
     `answers` has, per task, the token of each class's answer; it is empty where continuations are scored.
-    Raise ModelError if the model cannot score continuations side by side as it does one by one; `where` is
-    the config key of the model's source, and the source.
+    Raise ModelError if continuations side by side do not score the same as one by one; `where` names the
+    config key and the source of the model.
     """
     head, causal = LanguageHead(model), continues(model.config.to_dict())
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
@@ -46,7 +46,7 @@ def prompted(
 
 @torch.no_grad()
 def check_beside(model: PreTrainedModel, where: str) -> None:
-    """Raise ModelError if a few continuations in one row get other states than each alone."""
+    """Raise ModelError if continuations in one row get other states than alone."""
     encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
     row, owner = (torch.tensor([each], device=encoder.device) for each in (ids, branches))
     reads = [(owner[0] == 0) | (owner[0] == branch) for branch in (1, 2)]
@@ -66,11 +66,11 @@ def check_beside(model: PreTrainedModel, where: str) -> None:
 
 @torch.no_grad()
 def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence[Any]], device: Device) -> None:
-    """Divide the probabilities of a task's classes by their means after prompts without content.
+    """Divide the probabilities of a task's classes by their means over content-free prompts.
 
     Contextual calibration with a diagonal matrix (Zhao et al. 2021): subtract the logarithms of these means
-    from the biases of logits or log-likelihoods, so that such prompts prefer no class. Prompts are fields of
-    `headspec.tasks.prompts.Prompt`.
+    from the biases of logits or log-likelihoods, so that such prompts prefer no class. Prompts are tuples of
+    the fields of `headspec.tasks.prompts.Prompt`.
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])

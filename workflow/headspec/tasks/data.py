@@ -1,4 +1,4 @@
-"""Reading of a task's source: `DATA` of its kind."""
+"""Reading a task's source: `DATA` of its kind."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class Data:
-    """Labelled examples; `DATA` of a kind is an object of a subclass.
+    """Labelled examples; `DATA` of a kind is an instance of a subclass.
 
-    `least` says which labels are required, if one is not enough; `several` if a text may have several.
+    `least` names the labels required, if one is not enough; `several` tells if a text may have several.
     """
 
     least = ""
     several = False
 
     def columns(self, task: Task) -> list[str]:
-        """Return the columns of the label."""
+        """Return the names of the label's columns."""
         return [task.label] if isinstance(task.label, str) else list(task.label)
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return text_a, text_b (null for single texts), and perhaps a text label, to count tokens.
+        """Return text_a, text_b (null for single texts), and the label if it is a text, to count tokens.
 
-        Missing texts are empty. Raise DataError if a column does not hold texts.
+        Missing texts become empty. Raise DataError if a column does not hold texts.
         """
         raise NotImplementedError
 
@@ -43,33 +43,33 @@ class Data:
         raise NotImplementedError
 
     def distinct(self, labels: pd.Series) -> list[str]:
-        """Return the different labels of a split, to check that there is something to learn."""
+        """Return the distinct labels of a split, to check that there is something to learn."""
         return labels.unique().tolist()
 
     def tally(self, labels: pd.Series) -> Counter[str]:
-        """Return how often labels have each class."""
+        """Return the count of each class in labels."""
         return Counter(labels)
 
     def claims(self, labels: pd.Series) -> pd.Series:
-        """Return the part of labels in which rows with the same text contradict each other if they differ."""
+        """Return the part of labels by which rows with the same text contradict each other if it differs."""
         return pd.Series("", index=labels.index) if self.several else labels
 
     def classes(self, task: Task, labels: pd.Series) -> Classes:
-        """Return the `Classes` that follow from the labels of the training split."""
+        """Return the `Classes` determined by the labels of the training split."""
         return {"type": task.type}
 
     def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
         """Raise DataError if labels of an evaluated split are not in the training split."""
 
     def strata(self, rows: pd.DataFrame) -> pd.Series:
-        """Return classes whose shares subsets keep; one value for all rows if there are none."""
+        """Return the stratum of each row, for drawing subsets; a single value if there are no classes."""
         return pd.Series("", index=rows.index)
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return entries that replace or extend `headspec.data.quality.summary` of rows with texts.
 
-        Under `more`, a list for each kind of warning: the number of rows; the first one or two of them, from
-        1; what is wrong with them, in words; and the share that deserves a warning, 0 for any row.
+        `more` has a list for each kind of warning: the number of rows; the first one or two of them, from 1;
+        what is wrong with them, in words; and the share that deserves a warning, 0 for any row.
         """
         return {}
 
@@ -80,7 +80,7 @@ def reader(kind: str) -> Data:
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """Raise DataError if all labels are the same where that is not enough, or no word has a label."""
+    """Raise DataError if all labels are equal where several are needed, or no word has a label."""
     data = reader(task.type)
     names = data.distinct(labels)
     if len(names) > 1 or (names and not data.least):

@@ -1,4 +1,4 @@
-"""What the config may say of a kind of task, for planning and the pipeline: `KIND` in ``kind.py``.
+"""What the config may say about a kind of task, for planning and the pipeline: `KIND` in ``kind.py``.
 
 Such a module imports neither numpy, pandas and torch nor other packages of headspec, and jobs do not load it.
 """
@@ -23,7 +23,7 @@ class Kind:
     called : a task of this kind in messages, after "a task"
     metrics : names of possible metrics, the main one first
     usual : default metrics, if not all
-    beside : metrics that do not compare models: they have no scale, or fall where models are better
+    beside : metrics that do not compare models: they have no scale, or lower is better
     defaults : defaults of keys other than `text_a: text` and `label: label`
     label_columns : number of columns of the label; None for any number
     classes : whether `labels` may name classes
@@ -31,14 +31,15 @@ class Kind:
     keys : further keys of such tasks: type and pydantic field
     evaluated : further keys that affect neither tables nor training
     unused : keys of all tasks that have no meaning for it
-    trained : whether models are trained on it; else they only read it, for the method `prompted`
-    prompts : whether the method `prompted` words its examples (``prompts.py``); else it reads their tokens
+    trained : whether models are trained on it; if not, it is only for the method `prompted`
+    prompts : whether the method `prompted` makes prompts of its examples (``prompts.py``), or reads their
+        tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
     refuses : excluded methods, and `iat` (with `transfer`), `transfer` alone or `similarity`
     training : keys of the section `training` for such kinds only: what the key needs, in a message
-    pooled : whether its head reads one vector per text, which runs of the method `frozen` keep
+    pooled : whether its head reads one vector per text, which runs of the method `frozen` store
     on_words : whether units of words are annotated, so that heads can be probed for them
-    writes : whether the model writes texts, which only encoder-decoders do
+    writes : whether the model writes texts, which requires an encoder-decoder
     """
 
     about: str
@@ -63,17 +64,17 @@ class Kind:
     writes = False
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems of keys that not all kinds share."""
+        """Yield problems with keys that not all kinds share."""
         return iter(())
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems of the keys of the method `prompted`."""
+        """Yield problems with the keys for the method `prompted`."""
         if task.prompt is not None:
             yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
         yield from prompt_keys.without_prompt(key, task)
 
     def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
-        """Yield problems of a task for a `model` (config key) with random weights and its own vocabulary."""
+        """Yield problems with a task for a described `model` (config key) with its own vocabulary."""
         return iter(())
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
@@ -85,5 +86,5 @@ class Kind:
         return []
 
     def beams(self, task: Task) -> int:
-        """Return how many unfinished texts evaluations follow at a time; 0 if nothing is written."""
+        """Return the beam width in evaluations; 0 if nothing is written."""
         return 0

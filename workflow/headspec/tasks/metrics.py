@@ -2,7 +2,7 @@
 
 Accuracy follows from the number of right predictions, F1 from three counts, Pearson's correlation from sums
 of values, squares and products. Each example is a row of summands in a matrix, whose product with weights
-gives the sums in all samples. `METRICS` of a kind of task has them by name.
+gives the sums in all samples. `METRICS` of a kind of task lists metrics by name.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from headspec.tasks import parts
 
 Floats = NDArray[np.float64]
 
-#: most weights converted to floats at once
+#: maximum number of weights converted to floats at once
 CHUNK = 2**22
 #: float32 represents every integer up to this one
 EXACT = 2**24
@@ -36,10 +36,10 @@ class Metric:
         (n, a) and (sets, n, b)
     value : the metric (...) from sums (..., a) and (..., b); 0 where it is undefined
     blind : the best constant prediction for labels, (n,) or (n, values)
-    several : whether labels and predictions have several values for each example
-    ranked : whether `summed` gets ranks within the sample, (resamples, n), of labels and predictions
-    early : for metrics that stay below chance in a short training: why, and the metric that rises first
-    worst : the worst constant prediction, of metrics by which only reversed predictions are worse still
+    several : whether labels and predictions have several values per example
+    ranked : whether `summed` receives ranks within the sample, (resamples, n), of labels and predictions
+    early : for metrics that stay below chance in short training: why, and the metric that rises first
+    worst : the worst constant prediction, for metrics by which only reversed predictions are even worse
     """
 
     name: str
@@ -67,12 +67,12 @@ def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
 
 
 def metric(by: str | Metric) -> Metric:
-    """Return the metric with this name, or a metric as it is; raise ConfigError if there is none."""
+    """Return the metric with this name, or the given metric; raise ConfigError if there is none."""
     return by if isinstance(by, Metric) else _known((*parts.plugged(),))[by]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
-    """Draw how often each of n examples occurs in resamples of n, (resamples, n)."""
+    """Draw bootstrap counts of n examples, (resamples, n)."""
     return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
 
 
@@ -93,7 +93,7 @@ def resampled_scores(
     NumericalError
         A label or a prediction is not finite.
     ValueError
-        There is no example, or the shapes do not fit each other or the metric.
+        There are no examples, or shapes do not match each other or the metric.
     """
     metric, label, predictions = _scorable(by, label, predictions)
     weights = np.asarray(weights)
@@ -110,7 +110,7 @@ def resampled_scores(
 
 
 def scores(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
-    """Return scores (sets,) of predictions, with each example once; otherwise as `resampled_scores`."""
+    """Return scores (sets,) of predictions, counting each example once; otherwise like `resampled_scores`."""
     once = np.ones((1, len(np.asarray(label))), dtype=bool)
     by_set: Floats = resampled_scores(by, label, predictions, once)[0]
     return by_set
@@ -121,7 +121,7 @@ def shuffled_scores(
 ) -> Floats:
     """Return scores (resamples, sets, k) of k alternative predictions, shuffled within each example.
 
-    Each alternative is in one slot, so that the sums of the last slot and alternative follow from the others.
+    Each alternative is in one slot, so that sums for the last slot and alternative follow from the others.
     Arguments and errors are as for `resampled_scores`, except:
 
     Parameters
@@ -131,7 +131,7 @@ def shuffled_scores(
     """
     predictions = np.asarray(predictions, dtype=float)
     sets, k, n = predictions.shape[:3]
-    # each alternative of an example counts as an example, present in a slot or not
+    # treat each alternative of an example as an example, present in a slot or not
     every = predictions.reshape(sets, k * n, *predictions.shape[3:])
     metric, label, every = _scorable(by, np.concatenate([np.asarray(label)] * k), every)
     if metric.ranked:
@@ -173,7 +173,7 @@ def _scorable(by: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tup
 def _columns(
     summed_label: NDArray[Any], summed_predictions: NDArray[Any], weights: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return summands, (n, a + sets * b), in float32 if its sums are exact, which takes half the time."""
+    """Return summands, (n, a + sets * b), in float32 if its sums are exact, in half the time."""
     (n, a), (sets, _, b) = summed_label.shape, summed_predictions.shape
     total = float(weights.sum(axis=1, dtype=float).max())
     whole = weights.dtype.kind in "bui" and all(
@@ -186,7 +186,7 @@ def _columns(
 
 
 def _sums_are_exact(values: NDArray[Any], total: float) -> bool:
-    """Return whether sums of `values`, of any shape, by whole weights up to `total`, are exact in float32."""
+    """Return whether sums of `values`, with integer weights up to `total`, are exact in float32."""
     if not values.size:
         return True
     largest = max(float(values.max()), -float(values.min()))
@@ -209,7 +209,7 @@ def _by_ranks(metric: Metric, label: Floats, predictions: Floats, weights: NDArr
 
 
 def _midranks(values: Floats, weights: Floats) -> Floats:
-    """Return mid-ranks (resamples, n) of values (n,) in samples that contain each `weights` times."""
+    """Return mid-ranks (resamples, n) of values (n,) in samples that contain them `weights` times."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     last = np.flatnonzero(np.diff(group[order], append=group.max() + 1))  # the last of each group of ties
@@ -225,7 +225,7 @@ def score(by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: Ar
 def score(
     by: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
 ) -> float | Floats:
-    """Return the agreement of a prediction, (n,) or (n, values), with labels, as `resampled_scores`.
+    """Return the score of a prediction, (n,) or (n, values); arguments are as for `resampled_scores`.
 
     It is one number, or (resamples,) with `weights`; 0 where the metric is undefined because nothing varies
     (constant predictions, no positives).
@@ -250,13 +250,13 @@ def chance(by: str | Metric, label: ArrayLike, weights: ArrayLike | None = None)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Return `numerator / denominator`, of their common shape, and 0 where the denominator is 0."""
+    """Return `numerator / denominator`, in their common shape, and 0 where the denominator is 0."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
 
 
 def mean(label_sums: Floats, prediction_sums: Floats) -> Floats:
-    """Divide the first sum of predictions (..., sums) by the first of labels, as right ones by all: (...)."""
+    """Divide the first sum of predictions (..., sums) by the first of labels, such as right by all: (...)."""
     return ratio(prediction_sums[..., 0], label_sums[..., 0])
 
 
@@ -271,7 +271,7 @@ def columns(*rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def taken(places: int | slice, label: Floats, predictions: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Return `each` label, and the numbers of predictions (..., n, numbers) at these places."""
+    """Return `each` label, and the numbers of predictions, (..., n, numbers), at `places`."""
     return each(label), predictions[..., places if isinstance(places, slice) else [places]]
 
 

@@ -1,4 +1,4 @@
-"""Checks of the keys of a task that the method `prompted` uses: its prompt and answers."""
+"""Checks of a task's keys for the method `prompted`: its prompt and answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from headspec.errors import listing, nearest
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: keys on which the tables of a task do not depend
+#: keys that do not affect the tables of a task
 KEYS = ("prompt", "answers", "shots", "calibration", "chat")
 
 
 def unused(key: str, task: Task, *settings: str) -> Iterator[str]:
-    """Yield a problem for each of these keys that is set but has no use for the kind of the task."""
+    """Yield a problem for each of `settings` that is set but has no effect for the kind of the task."""
     for setting in settings:
         if getattr(task, setting):
             yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
@@ -30,7 +30,7 @@ def without_prompt(key: str, task: Task) -> Iterator[str]:
 
 
 def class_answers(key: str, task: Task) -> Iterator[str]:
-    """Yield problems of a prompt whose answers are classes."""
+    """Yield problems with a prompt whose answers are classes."""
     if task.prompt is None:
         yield from without_prompt(key, task)
         return
@@ -50,7 +50,7 @@ def class_answers(key: str, task: Task) -> Iterator[str]:
 
 
 def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator[str]:
-    """Yield problems of `answers` that are not one for each of the classes."""
+    """Yield problems with `answers` that are not exactly one per class."""
     for name in answers:
         if name not in classes:
             hint = nearest(name, classes)
@@ -60,9 +60,9 @@ def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator
 
 
 def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
-    """Yield problems of a prompt's fields: each text of an example at least once, and at most one mask.
+    """Yield problems with a prompt's fields: each text of an example at least once, and at most one mask.
 
-    `read` says that the task's table was read; it has columns of texts that the config need not name.
+    `read` tells that the task's table was read; it has columns of texts that the config need not name.
     """
     expected = ["text_a", "text_b"] if task.paradigm == "pair" else ["text_a"]
     perhaps = [] if read or task.paradigm == "pair" or "text_a" in task.model_fields_set else ["text_b"]
@@ -88,12 +88,12 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
 
 
 def _parts(prompt: str | None) -> list[tuple[Any, ...]]:
-    """Return name, form and conversion of every field; ValueError for unmatched braces."""
+    """Return name, format and conversion of every field; ValueError for unmatched braces."""
     return [part[1:] for part in string.Formatter().parse(prompt or "") if part[1] is not None]
 
 
 def masked(prompt: str | None) -> bool:
-    """Return whether a prompt has a field for the place of the answer."""
+    """Return whether a prompt has a mask, a field for the answer."""
     try:
         return "mask" in [field for field, _, _ in _parts(prompt)]
     except ValueError:

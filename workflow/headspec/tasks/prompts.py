@@ -1,4 +1,4 @@
-"""Examples as prompts for language models, for the method `prompted`: `PROMPTS` of a kind of task."""
+"""Examples as prompts for language models, in the method `prompted`: `PROMPTS` of a kind of task."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ continuations: in prompts, tokens of the answers that are scored; in pairs, of t
 
 
 class Prompt(NamedTuple):
-    """The tokens of a prompt; `cut` says if a text was cut.
+    """The tokens of a prompt; `cut` tells whether a text was cut.
 
-    `words` are 0 at the mask, -1 elsewhere; None without a mask. `continuations` are tokens of scored
+    `words` are 0 at the mask, -1 elsewhere; None without a mask. `continuations` are the tokens of scored
     answers; None if only the next token is scored.
     """
 
@@ -46,7 +46,7 @@ class Prompt(NamedTuple):
 class Prompting:
     """The examples of a task as prompts of at most `most` tokens; `PROMPTS` of a kind is a subclass.
 
-    If `continues`, the model must continue texts. Raise ModelError if the tokenizer lacks what they need.
+    If `continues`, the model must continue texts. Raise ModelError if the tokenizer lacks a token they need.
     """
 
     continues = False
@@ -57,7 +57,7 @@ class Prompting:
 
     @property
     def scored(self) -> str:
-        """The config key that asks to score whole continuations; empty if none does."""
+        """The config key that requires scoring whole continuations; empty if none does."""
         return f"{self.key}.type"
 
     def labels(self, classes: list[str]) -> list[str]:
@@ -65,11 +65,11 @@ class Prompting:
         return classes
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """Return the token of each class's answer, or nothing where continuations are scored."""
+        """Return the token of each class's answer; empty if continuations are scored."""
         return []
 
     def content_free(self) -> list[Prompt]:
-        """Return prompts whose texts have no content."""
+        """Return content-free prompts."""
         return []
 
     def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
@@ -79,8 +79,8 @@ class Prompting:
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
         """Return the table 'tokens' of all examples, and the number of examples with a cut text.
 
-        The label is the index in `classes`, or 0, the right continuation. Raise ModelError if a prompt does
-        not fit or has no tokens.
+        The label is the index in `classes`, or 0 for the right continuation. Raise ModelError if a prompt
+        does not fit or has no tokens.
         """
         prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}
         label = table["label"].map(index) if classes else 0.0
@@ -93,7 +93,7 @@ class Prompting:
     def problems(
         self, model: Model, model_key: str, task: Task, prepared: Prepared
     ) -> Iterator[HeadspecError]:
-        """Yield problems, while planning, of answers and of prompts without demonstrations."""
+        """Yield, while planning, problems with answers and with prompts without demonstrations."""
         return iter(())
 
 

@@ -46,7 +46,7 @@ def metric_names() -> list[str]:
 
 
 def counts(task: Task) -> Counts:
-    """Return how planning counts the tokens of a task."""
+    """Return the counts of a task's tokens for planning."""
     return cast("Counts", load_part(task.type, "COUNTS"))
 
 

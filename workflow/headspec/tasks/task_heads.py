@@ -1,4 +1,4 @@
-"""Heads of tasks, from states of an encoder to losses and predictions: `HEAD` of a kind of task."""
+"""Task heads, from an encoder's states to losses and predictions: `HEAD` of a kind of task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Targets:
-    """Labels of a batch, in fields with an item per example, used like a tensor of labels."""
+    """Labels of a batch, in fields with one item per example, used like a tensor of labels."""
 
     def __getitem__(self, rows: slice) -> Self:
         return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
@@ -39,7 +39,7 @@ class Targets:
 class Gold:
     """Labels of all examples of a task, used like a tensor of labels.
 
-    `columns` have an item per example; `collate` makes `Targets` from lists of the items of a batch.
+    `columns` have one item per example; `collate` makes `Targets` from lists of a batch's items.
     """
 
     def __init__(self, collate: Callable[..., Targets | torch.Tensor], **columns: Sequence[Any] | np.ndarray):
@@ -53,7 +53,7 @@ class Gold:
 class Predicted(NamedTuple):
     """Predictions of a batch; `texts` are written by the model, `probabilities` are (batch, classes) float32.
 
-    `values` are (batch,) class index or score, or (batch, b) numbers for metrics; nan if logits are.
+    `values` are the class index or score, (batch,), or numbers for metrics, (batch, b); nan where logits are.
     """
 
     values: torch.Tensor
@@ -67,11 +67,11 @@ class TaskHead(nn.Module):
     Attributes
     ----------
     own_rate : whether `training.decoder_learning_rate` applies
-    longest, beams : most tokens of a text that it writes, 0 for none; and texts followed at once meanwhile
-    reads_again : whether predictions may take more passes of the encoder than `pool`
-    whole_vocabulary : whether embeddings of tokens count that no example has
+    longest, beams : maximum length of a written text in tokens, 0 for none; and the beam width
+    reads_again : whether predictions may need more passes of the encoder than `pool`
+    whole_vocabulary : whether embeddings of tokens matter that no example has
     regresses : whether it predicts scores
-    smoothing : share of the probability of written tokens that training spreads over all tokens
+    smoothing : label smoothing of written tokens
     """
 
     own_rate = False
@@ -97,7 +97,7 @@ class TaskHead(nn.Module):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold | torch.Tensor:
-        """Return the gold values of examples in a table 'tokens'; by default their labels, (n,)."""
+        """Return the gold labels of examples in a table 'tokens'; by default the column `label`, (n,)."""
         return torch.tensor(frame["label"].to_numpy())
 
     @classmethod
@@ -112,7 +112,7 @@ class TaskHead(nn.Module):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Return per kind of attention the tokens that attend, (batch, tokens), and the mask of real ones."""
+        """Return by kind of attention the tokens that attend, (batch, tokens), and the mask of real ones."""
         return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
@@ -120,7 +120,7 @@ class TaskHead(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
 
     def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
-        """Let the head of a language model answer with one of these tokens for each class."""
+        """Restrict a language-model head to these answers, one token per class."""
         raise NotImplementedError(f"{type(self).__name__} has no answers of one token")
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
@@ -146,7 +146,7 @@ class TokenHead(TaskHead):
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
-    """Return rows of numbers as a matrix, (rows, longest), with `fill` after the end of each."""
+    """Return rows of numbers as a matrix, (rows, longest), padded with `fill`."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], True, fill)
 
 
@@ -158,7 +158,7 @@ def small(layer: nn.Linear) -> nn.Linear:
 
 
 def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Return `values` (batch, ...), with nan where `seen` (batch, ...), their origin, is not finite."""
+    """Return `values` (batch, ...), with nan where `seen` (batch, ...), their source, is not finite."""
     broken = ~seen.isfinite().flatten(1).all(1)
     return values.masked_fill(broken.reshape(-1, *[1] * (values.dim() - 1)), torch.nan)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Encoding:
     """How examples become rows of the table 'tokens', with further `columns`.
 
-    If it `writes`, the model writes texts, for which it needs its tokenizer.
+    If `writes`, the model writes texts, for which it needs its tokenizer.
     """
 
     columns: Mapping[str, pa.DataType] = {}
@@ -28,14 +28,14 @@ class Encoding:
     ) -> tuple[pd.DataFrame, int]:
         """Return the table 'tokens' for a data table, labelled or not, and the number of truncated examples.
 
-        `table` has columns example, text_a, text_b and perhaps label. Columns that are null are left out.
+        `table` has columns example, text_a, text_b and perhaps label. Null columns are left out.
         """
         raise NotImplementedError
 
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: int, key: str, family: str
     ) -> Classes:
-        """Return `Classes` with what a model of this `family` needs beside them; errors name `key`."""
+        """Return `Classes`, completed with what a model of this `family` needs; errors name `key`."""
         return classes
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
@@ -54,7 +54,7 @@ class Encoding:
         return []
 
     def signatures(self, classes: Any) -> dict[str, str]:
-        """Return the signatures of the library that counts for metrics, by metric."""
+        """Return the signatures, by metric, of the library that computes them."""
         return {}
 
 

@@ -1,1 +1,1 @@
-"""Extractive questions: the answer is a span of the context, or missing."""
+"""Extractive question answering: the answer is a span of the context, or missing."""

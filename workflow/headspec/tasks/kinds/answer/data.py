@@ -1,11 +1,11 @@
 """Questions, contexts and gold answers from columns of a table; exact match and F1 of predicted answers.
 
-The prediction has the largest F1 and exact match over gold answers, the label the scores of predicting no
-answer: 1 where there is none, or nothing of it counts, else 0.
+Predictions hold the largest F1 and exact match over gold answers, labels the scores of predicting no answer:
+1 if there is none, or nothing in it counts, else 0.
 
-Answers are compared as by the script of SQuAD (Rajpurkar et al. 2016, 2018): in lower case, without ASCII
-punctuation and English articles, by words between spaces. Where words have no spaces, they are compared as
-by the script of MLQA for Chinese (Lewis et al. 2020): without any punctuation, by characters.
+Answers are compared as in SQuAD's script (Rajpurkar et al. 2016, 2018): in lower case, without ASCII
+punctuation and English articles, by words between spaces. Where words have no spaces, they are compared as in
+MLQA's script for Chinese (Lewis et al. 2020): without any punctuation, by characters.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 #: fields of an answer, as in SQuAD
 TEXT, START = "text", "answer_start"
-#: most characters between an answer and its place, as in scripts of transformers for SQuAD
+#: maximum offset of an answer from its place, in characters, as in transformers' scripts for SQuAD
 NEAR = 2
-#: most tokens of a predicted answer, as in the scripts of BERT
+#: maximum length of a predicted answer, in tokens, as in BERT's scripts
 LONGEST = 30
-#: column of rows with an answer that is not at its place, and the share of them from which data are refused
+#: column that marks rows with a misplaced answer, and the share of them from which data are refused
 MOVED, MANY = "moved", 0.05
 
 #: what is wrong with these answers
-_BESIDE = f"is up to {NEAR} characters from its {START}, or composed otherwise"
+_BESIDE = f"is up to {NEAR} characters from its {START}, or uses another Unicode normalisation"
 _LONG = f"have gold answers of more than {LONGEST} words, and predictions have at most {LONGEST} tokens"
 LISTS = (list, tuple, np.ndarray)
 WHOLE = re.compile(r"[+-]?\d+")
@@ -53,10 +53,10 @@ Answer = tuple[str, int]
 
 
 def stated(cell: Any) -> list[Answer]:
-    """Return gold answers and the places of their first characters, as a cell states them.
+    """Return the gold answers in a cell, and the positions of their first characters.
 
-    A cell is a list of answers, one answer, one with lists, or one of these as text. Raise ValueError with a
-    clause for other cells.
+    A cell is a list of answers, a single answer, one with lists, or any of these as text. Raise ValueError
+    with a clause for other cells.
     """
     if isinstance(cell, str):
         try:
@@ -70,7 +70,7 @@ def stated(cell: Any) -> list[Answer]:
 
 
 def _pairs(cell: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the text and the place of an answer, or of each answer in two lists."""
+    """Yield the text and position of an answer, or of each answer in two lists."""
     if not isinstance(cell, Mapping) or not {TEXT, START} <= {*cell}:
         raise ValueError(f"it has {shown(cell)}, expected {TEXT} and {START}")
     texts, starts = (
@@ -91,22 +91,22 @@ def _text(value: Any) -> str:
 
 
 def _start(value: Any) -> int:
-    """Return a place that may be written as 29.0 or "29"."""
+    """Return a position that may be written as 29.0 or "29"."""
     if isinstance(value, bool) or not WHOLE.fullmatch(text := as_text(value)):
         raise ValueError(f"it has {shown(value)} as {START}, expected a whole number")
     return int(text)
 
 
 def placed(text: str, start: int, context: str) -> Answer:
-    """Return the part of a context that is an answer, and its place: `start`, or at most `NEAR` from it.
+    """Return the part of a context that is an answer, and its position, at most `NEAR` from `start`.
 
-    It may be composed otherwise (NFC, NFD). Raise ValueError with a clause if there is none.
+    Its Unicode normalisation (NFC, NFD) may differ. Raise ValueError with a clause if there is none.
     """
     if start >= 0 and context.startswith(text, start):
         return text, start
 
     def off(place: tuple[int, int]) -> int:
-        """How far a place is from `start`, which may count the characters of another normal form."""
+        """Distance of a position from `start`, which may be in characters of another normal form."""
         before = context[: place[0]]
         sizes = (len(before), len(normalize("NFC", before)), len(normalize("NFD", before)))
         return min(abs(size - start) for size in sizes)
@@ -119,7 +119,7 @@ def placed(text: str, start: int, context: str) -> Answer:
 
 
 def _places(text: str, context: str) -> Iterator[tuple[int, int]]:
-    """Yield where a text begins and ends in a context, however both are composed and spaced."""
+    """Yield where a text starts and ends in a context, whatever the normalisation and spacing of both."""
     edges, size = {0: 0}, 0
     for end, character in enumerate(context, 1):
         size += len(_form(character))
@@ -148,12 +148,12 @@ def _is_long(label: str) -> bool:
 
 
 class Questions(Texts):
-    """Questions, their contexts, and gold answers as JSON, which `written` reads."""
+    """Questions, contexts, and gold answers as JSON, to be read by `written`."""
 
     several = True
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        """Return rows with a further column, `MOVED`; DataError from a share of `MANY` of such rows on."""
+        """Return rows with a further column, `MOVED`; DataError if the share of moved rows reaches `MANY`."""
         texts, labels, moved = self.texts(frame, task, key, where), {}, {}
         for row, cell, context in zip(frame.index, frame[str(task.label)], texts["text_b"], strict=True):
             try:
@@ -172,7 +172,7 @@ class Questions(Texts):
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return rows with moved answers, or only long ones, any of which deserves a warning.
 
-        Leave out the numbers of words, since long contexts are read in windows.
+        Omit the numbers of words, since long contexts are read in windows.
         """
         found = {f"have an answer that {_BESIDE}": rows[MOVED], _LONG: rows["label"].map(_is_long)}
         counts = [
@@ -182,12 +182,12 @@ class Questions(Texts):
         return {"words": [], "more": counts}
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Return whether there are questions without an answer, so that none may be predicted."""
+        """Return whether there are questions without an answer, so that no answer may be predicted."""
         return {"type": task.type, "unanswerable": bool((labels == "[]").any())}
 
 
 def _moved(rows: pd.DataFrame, stored: pd.Series, where: str) -> str:
-    """Return the message about answers that are too often not at their places."""
+    """Return the message for too many misplaced answers."""
     row: Any = rows[MOVED].idxmax()
     pairs = zip(stated(stored[row]), written(rows["label"][row]), strict=True)
     (text, start), (found_text, place) = next(pair for pair in pairs if pair[0] != pair[1])
@@ -205,7 +205,7 @@ Floats = NDArray[np.float64]
 
 
 def _none(label: Floats) -> Floats:
-    """Predict no answer to any question, since no other text answers many."""
+    """Predict no answer to every question, since no text would answer many."""
     return np.repeat(label, 2, axis=-1)
 
 
@@ -215,14 +215,14 @@ METRICS = {
 }
 
 
-#: words of an answer, without what does not count
+#: function that splits an answer into the words that count
 Split = Callable[[str], list[str]]
 
 #: removed from answers before comparison
 PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
-#: the same where words have no spaces
+#: removed from answers if words have no spaces
 MARKS = regex.compile(rf"[\p{{P}}{re.escape(string.punctuation)}]")
-#: a letter of scripts without spaces, with its marks, or a run of other characters
+#: a letter of a script without spaces, with its marks, or a run of other characters
 CHARACTERS = regex.compile(
     rf"(?V1)(?<letter>[[{characters.UNSPACED}\p{{scx=Han}}\p{{scx=Katakana}}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)"
     r"|(?:(?!(?&letter))\S)+"
@@ -230,22 +230,22 @@ CHARACTERS = regex.compile(
 
 
 def by_words(text: str) -> list[str]:
-    """Return the words of an answer between spaces, in lower case, without punctuation and articles."""
+    """Split an answer into words at spaces, in lower case, without punctuation and articles."""
     return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
 
 
 def by_characters(text: str) -> list[str]:
-    """Return the letters of an answer without spaces between words, and words of other scripts."""
+    """Split an answer into letters of scripts without spaces, and words of other scripts."""
     return [match[0] for match in CHARACTERS.finditer(MARKS.sub("", text.lower()))]
 
 
 def split_for(context: str) -> Split:
-    """Return how answers from a context are split; words have spaces in Korean."""
+    """Return how to split answers from a context; Korean words have spaces."""
     return by_words if characters.unspaced([context]) in (None, "ko") else by_characters
 
 
 def agreement(prediction: str, golds: Sequence[str], split: Split = by_words) -> tuple[float, float]:
-    """Return F1 and exact match of an answer, each the largest over gold answers; empty means none."""
+    """Return F1 and exact match of an answer, each the maximum over gold answers; empty means no answer."""
     units = split(prediction)
     expected = [words for gold in golds if (words := split(gold))] or [[]]
     return max(_f1(units, words) for words in expected), float(units in expected)

@@ -1,7 +1,7 @@
-"""The first and last token of an answer, from the states of a question and its context.
+"""Prediction of the first and last token of an answer, from the states of a question and its context.
 
-The first token of the input stands for no answer, or the last in causal models. Losses, evidence and
-importance use the window with the answer; predictions take the best of all windows.
+The first token of the input (the last in causal models) stands for no answer. Losses, evidence and importance
+use the window with the answer; predictions take the best of all windows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Question:
-    """An example: windows, first the one for training, where tokens `span` are the answer, or `NONE`."""
+    """An example: its windows, starting with that for training, where the answer is at `span`, or `NONE`."""
 
     windows: list[Pair]
     span: tuple[int, int]
@@ -49,7 +49,7 @@ class Question:
 
     @cached_property
     def split(self) -> Split:
-        """How its answers are compared."""
+        """Function that splits its answers for comparison."""
         return split_for(self.context)
 
     def window(self, k: int) -> Pair:
@@ -66,7 +66,7 @@ class Question:
 class Targets(task_heads.Targets):
     """The questions of a batch.
 
-    `allowed` (batch, tokens) says where answers can begin or end; `spans` (batch, 2) are `Question.span`.
+    `allowed` (batch, tokens) tells where answers can start or end; `spans` (batch, 2) are `Question.span`.
     """
 
     questions: list[Question]
@@ -98,7 +98,7 @@ class Targets(task_heads.Targets):
 
 
 class Spans(NamedTuple):
-    """The best span of each row, (batch,) each: the sum of its logits, its first and its last token."""
+    """The best span of each row: the sum of its logits, its first and its last token, (batch,) each."""
 
     scores: torch.Tensor
     first: torch.Tensor
@@ -108,7 +108,7 @@ class Spans(NamedTuple):
 def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
     """Return the likeliest spans of at most `LONGEST` tokens, from `logits` (batch, tokens, 2) of both ends.
 
-    On ties, take the first, then the shortest span; without `allowed` tokens the score is minus infinity.
+    Ties go to the first, then the shortest span; without `allowed` tokens, the score is minus infinity.
     """
     first, last = logits.float().masked_fill(~allowed[..., None], -torch.inf).unbind(-1)
     padded = F.pad(last, (0, LONGEST - 1), value=-torch.inf)
@@ -119,7 +119,7 @@ def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
 
 
 class Answers(TokenHead):
-    """Two logits per token; no answer may be predicted if `unanswerable`."""
+    """Two logits per token; only if `unanswerable`, no answer may be predicted."""
 
     reads_again = True
 
@@ -133,7 +133,7 @@ class Answers(TokenHead):
         return Gold(Targets.padded, questions=[Question.from_row(row) for row in frame.itertuples()])
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the mean cross-entropy of both ends, (batch,), among the context's tokens and no answer."""
+        """Return the mean cross-entropy of both ends, (batch,), over the context's tokens and no answer."""
         logits, none = self.ends(model.dropout(states)).float(), _none(model, targets)  # (batch, tokens, 2)
         rows = torch.arange(len(logits), device=logits.device)
         possible = targets.allowed.clone()
@@ -179,7 +179,7 @@ class Answers(TokenHead):
         return logits, best(logits, targets.allowed), logits[rows, _none(model, targets)].sum(1)
 
     def _absent(self, scores: torch.Tensor, none: torch.Tensor) -> torch.Tensor:
-        """Return where no answer is likelier than the best span, or there is no span, (batch,)."""
+        """Return where no answer is likelier than the best span, or there is no span, bool (batch,)."""
         return (none > scores) & self.unanswerable | scores.isneginf()
 
 

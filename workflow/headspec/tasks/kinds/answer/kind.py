@@ -1,4 +1,4 @@
-"""Extractive questions, answered by a part of a context."""
+"""Extractive question answering, from a context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Answer(Kind):
     pooled = False
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems of questions without a context."""
+        """Yield a problem for questions without a context."""
         if task.text_b is None:
             yield f"{key}.text_b: missing, expected the column of the contexts that answers are in."
 

@@ -18,11 +18,11 @@ from headspec.tasks.tokens import Encoding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: share of the context tokens in a window that the next window repeats
+#: share of a window's context tokens that the next window repeats
 OVERLAP = 1 / 3
-#: smallest share of the tokens of an example left for its context
+#: minimum share of an example's tokens left for its context
 LEAST = 1 / 4
-#: place of tokens at which no answer can begin or end
+#: position of tokens at which no answer can start or end
 NONE = -1
 COLUMNS = {
     "span": pa.list_(INT),
@@ -44,9 +44,9 @@ answers: in questions, the texts of the gold answers
 
 
 class Pair(NamedTuple):
-    """A question and its whole context: tokens and their types (empty where the model has none).
+    """A question and its whole context: tokens and their types (empty if the model has none).
 
-    `offsets` (tokens, 2) are the characters of the context in each token, `NONE` elsewhere.
+    `offsets` (tokens, 2) are the start and end of each token in the context, in characters; `NONE` elsewhere.
     """
 
     ids: list[int]
@@ -67,7 +67,7 @@ class Pair(NamedTuple):
         return Pair([self.ids[i] for i in kept], kinds, self.offsets[kept])
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last token with one of these characters of the context, or `NONE`."""
+        """Return the first and last token with any of these characters of the context, or `NONE`."""
         begins, ends = self.offsets.T
         own = np.flatnonzero((np.maximum(begins, start) < np.minimum(ends, stop)) & (begins != NONE))
         return (int(own[0]), int(own[-1])) if len(own) else (NONE, NONE)
@@ -76,7 +76,7 @@ class Pair(NamedTuple):
 def pairs(
     tokenizer: PreTrainedTokenizerBase, questions: Sequence[str], contexts: Sequence[str]
 ) -> list[Pair]:
-    """Return questions and contexts as the tokenizer joins them, uncut."""
+    """Return questions and contexts as the tokenizer joins them, without truncation."""
     encoded = tokenizer(list(questions), list(contexts), return_offsets_mapping=True, verbose=False)
     windows = []
     for row, ids in enumerate(encoded["input_ids"]):
@@ -105,9 +105,10 @@ def windows(pair: Pair, max_length: int) -> list[Pair]:
 
 
 def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
-    """Return the window used to train on an answer, and the answer's first and last token there.
+    """Return the index of the window to train on, and the answer's first and last token there.
 
-    It has most tokens of the answer and, on ties, most context on both sides; without an answer, the first.
+    It has the most tokens of the answer and, on ties, the most context on both sides; without an answer, it
+    is the first.
     """
     spans = [window.span(start, stop) for window in cut]
 
@@ -122,7 +123,7 @@ def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tupl
 
 
 class QuestionEncoding(Encoding):
-    """Questions, with the window for training first; truncated if no window has the whole first answer."""
+    """Encoding with the training window first; truncated if no window has the whole first answer."""
 
     columns = COLUMNS
 

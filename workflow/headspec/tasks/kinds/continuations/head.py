@@ -1,4 +1,4 @@
-"""Log-likelihoods of continuations, and which of two is likelier."""
+"""Log-likelihoods of continuations, and the likelier one of two."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Continuations(Targets):
     """The continuations of the texts of a batch, k each, of which `right` (batch,) is right.
 
-    `targets` (batch, k, tokens) are their tokens, then `NO_CONTINUATION`; `places` of tokens predict them.
+    `targets` (batch, k, tokens) are their tokens, padded with `NO_CONTINUATION`; the tokens at `places`
+    predict them.
     """
 
     right: torch.Tensor
@@ -50,13 +51,13 @@ class Continuations(Targets):
         return cls(*map(torch.from_numpy, (np.array(right, dtype=np.int64), places, targets)))
 
     def states(self, states: torch.Tensor) -> torch.Tensor:
-        """Select from states (batch, tokens, hidden) those for the targets, (batch, k, tokens, hidden)."""
+        """Select the states that predict targets, (batch, tokens, hidden) to (batch, k, tokens, hidden)."""
         rows = torch.arange(len(states), device=states.device)
         return states[rows[:, None, None], self.places]
 
 
 class Likelihoods(TaskHead):
-    """Log-likelihoods of k continuations, plus `bias` (k,), 0 unless calibrated, with cross-entropy."""
+    """Log-likelihoods of k continuations, plus `bias` (k,), 0 unless calibrated; loss: cross-entropy."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
@@ -89,7 +90,7 @@ class Likelihoods(TaskHead):
 
 
 class Pair(Likelihoods):
-    """Two continuations, the first one right; the prediction is how much likelier it is."""
+    """Two continuations, the first one right; the prediction is the difference of log-likelihoods."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)  # (batch, 2)

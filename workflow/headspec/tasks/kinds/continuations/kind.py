@@ -1,4 +1,4 @@
-"""Which of two continuations is likelier: of texts (Warstadt et al. 2020), or of answers to a prompt."""
+"""The likelier of two continuations: texts (Warstadt et al. 2020), or answers to a prompt."""
 
 from __future__ import annotations
 

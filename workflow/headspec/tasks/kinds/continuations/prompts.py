@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Pairs(Prompting):
-    """Pairs of texts as continuations, after the tokenizer's first token, or else its token for text ends."""
+    """Pairs of texts as continuations of the tokenizer's start token, or else its end-of-text token."""
 
     continues = True
 
@@ -40,7 +40,7 @@ class Pairs(Prompting):
         return CLASSES
 
     def prompt(self, good: str, bad: str) -> Prompt:
-        """Return the common beginning of two texts and both continuations, all cut after `most` tokens."""
+        """Return the common prefix of two texts and both continuations, cut after `most` tokens."""
         whole = [
             around(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], self.start)
             for text in (good, bad)
@@ -60,7 +60,7 @@ class Pairs(Prompting):
 MINIMAL_PAIRS_PROMPTS = Pairs
 
 
-#: distinct pairs of answers read while planning; jobs read all
+#: number of distinct pairs of answers that planning reads; jobs read all
 PAIRS = 300
 
 
@@ -95,7 +95,7 @@ class PairCounts(Counts):
     def prompts(
         self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """Return the first text, and the second without the shared beginning."""
+        """Return the first text, and the second without the shared prefix."""
         if texts is None:
             return None
         words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
@@ -109,7 +109,7 @@ MINIMAL_PAIRS_COUNTS = PairCounts()
 
 
 class AnswerCounts(Counts):
-    """Counts with one letter in place of each answer in columns."""
+    """Counts with a letter in place of each answer from a column."""
 
     labels = ('[" a", " b"]',)
 

@@ -1,1 +1,1 @@
-"""Language modelling, causal or masked, which predicts every token of a text or its masked tokens."""
+"""Language modelling, causal or masked: prediction of every token of a text, or of masked tokens."""

@@ -1,8 +1,8 @@
-"""Texts without labels, whose own tokens are predicted, and metrics from numbers that add up over texts.
+"""Unlabelled texts, whose own tokens are predicted, and metrics from numbers that add up over texts.
 
-Predictions have the number of tokens predicted right, and the surprisal of all in bits. Labels have the
-numbers of predicted tokens and of their bytes, and both numbers for the best constant prediction: the most
-frequent token, and each token by its frequency.
+Predictions hold the number of tokens predicted right, and the surprisal of all in bits. Labels hold the
+numbers of predicted tokens and of their bytes, and both prediction numbers for the best constant prediction:
+the most frequent token, and each token by its frequency.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Unlabelled(Texts):
 
 DATA = Unlabelled()
 
-#: places of the numbers in a label, and in a prediction
+#: positions of the numbers in a label, and in a prediction
 TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)
 RIGHT, BITS = 0, 1
 

@@ -1,4 +1,4 @@
-"""The tokens of texts, predicted by a language model's head or by the embeddings of tokens."""
+"""Prediction of the tokens of texts, by a language model's head or by token embeddings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headspec.models.multitask import MultiTask
 
-#: most logits at once, so that memory does not grow with the vocabulary
+#: maximum number of logits at once, so that memory does not grow with the vocabulary
 LOGITS = 2**26
 
 
@@ -53,7 +53,7 @@ class Tokens(TokenHead):
         return _mean(largest[..., 0], targets)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return the number of tokens predicted right, and the bits of all, (batch, 2)."""
+        """Return the number of tokens predicted right, and the surprisal of all in bits, (batch, 2)."""
 
         def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             bits = F.cross_entropy(logits, tokens, reduction="none") / log(2)
@@ -69,7 +69,7 @@ class Tokens(TokenHead):
         targets: torch.Tensor,
         measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        """Return `measure` of logits (n, vocabulary) and tokens (n,), (batch, tokens, values); else 0."""
+        """Return `measure` of logits (n, vocabulary) and targets (n,), (batch, tokens, values); 0 without."""
         real = targets != NONE
         chosen, tokens = model.dropout(states)[real], targets[real]
         at_once = max(1, LOGITS // model.encoder.get_input_embeddings().num_embeddings)
@@ -100,10 +100,10 @@ class Own(Tokens):
 
 
 class Tied(Tokens):
-    """Products of states, after a linear layer, with the embeddings of tokens, and a bias for each token.
+    """Products of states, after a linear layer, with the token embeddings, plus a bias for each token.
 
-    The layer starts as the identity, which gives the pretrained head of language models with tied embeddings
-    (GPT-2, small Llamas and Qwens).
+    The layer is initialised as the identity, which gives the pretrained head of language models with tied
+    embeddings (GPT-2, small Llamas and Qwens).
     """
 
     def __init__(self, model: MultiTask, classes: Any) -> None:

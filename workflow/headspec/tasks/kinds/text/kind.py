@@ -16,14 +16,14 @@ class Text(Kind):
     about = "the [text](tasks-and-models.md#language-modelling) itself, as a language model"
     called = "of language modelling"
     metrics = ("token_accuracy", "bits_per_token", "bits_per_byte")
-    beside = frozenset({"bits_per_token", "bits_per_byte"})  # they fall where models are better
+    beside = frozenset({"bits_per_token", "bits_per_byte"})  # lower is better
     label_columns = 0
     unused = ("text_b", "labels", "test")
     refuses = frozenset({"transfer"})
     prompts = needs_prompt = pooled = False
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems of prompt keys, which a language model does not need to predict texts."""
+        """Yield problems with prompt keys, which a language model does not need to predict texts."""
         return prompt_keys.unused(key, task, *prompt_keys.KEYS)
 
 

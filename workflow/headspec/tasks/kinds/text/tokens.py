@@ -1,4 +1,4 @@
-"""Tokens of texts, which of them are predicted, and the score of the best constant prediction."""
+"""Tokens of texts, those that are predicted, and the score of the best constant prediction."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from headspec.config.sections.task import Task
 
-#: share of a text's tokens that are masked, at least one (Devlin et al. 2019)
+#: share of a text's tokens that is masked, at least one token (Devlin et al. 2019)
 MASKED = 0.15
-#: target of a token that predicts none
+#: target of a token that predicts nothing
 NONE = -1
 COLUMNS = {"targets": pa.list_(INT)}
 """Columns of the table `tokens`:
@@ -39,7 +39,7 @@ targets: in language modelling, the next or masked token that each token predict
 class Predicted(NamedTuple):
     """The tokens of a text: `ids` that the model reads, and `targets` that each predicts, or `NONE`.
 
-    `size` are UTF-8 bytes of predicted characters and of characters without tokens, such as spaces.
+    `size` is the number of UTF-8 bytes of predicted characters and of those without tokens, such as spaces.
     """
 
     ids: list[int]
@@ -57,11 +57,11 @@ def predicted_tokens(
     """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
     Special tokens, and a causal model's first token without context, are not predicted. A masked model
-    predicts a hidden share `MASKED`, chosen by the numbers `examples` so that it is the same under every mask
-    of heads, in every run and epoch.
+    predicts a masked share `MASKED`, chosen by the numbers `examples`, so that it is the same in every run
+    and epoch, and under every mask of heads.
     """
     start, end = ("".join(tokenizer.convert_ids_to_tokens(ids)) for ids in special_tokens(tokenizer))
-    rows = [text.removeprefix(start).removesuffix(end) for text in rows]  # which the tokenizer adds
+    rows = [text.removeprefix(start).removesuffix(end) for text in rows]  # the tokenizer adds these
     encoded = tokenizer(
         rows,
         truncation=True,
@@ -96,7 +96,7 @@ def _masked(real: np.ndarray, example: int) -> np.ndarray:
 
 
 def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Return the bytes between the ends of tokens, (tokens,); 0 for special tokens."""
+    """Return the number of bytes between the ends of tokens, (tokens,); 0 for special tokens."""
     ends = np.maximum.accumulate(np.where(real, offsets[:, 1], 0))
     starts = np.concatenate([[0], ends[:-1]])
     return np.array([len(text[a:b].encode()) for a, b in zip(starts, ends, strict=True)])
@@ -115,14 +115,14 @@ def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray
 
 
 class OwnTokens(Encoding):
-    """Texts, and the tokens that they predict."""
+    """Encoding of texts and the tokens that they predict."""
 
     columns = COLUMNS
 
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str
     ) -> Classes:
-        """Add whether the model predicts the next token, `causal`; ModelError if it can predict none."""
+        """Add `causal`, whether the model predicts the next token; ModelError if it can predict none."""
         if family == WRITES:
             raise ModelError(
                 f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"

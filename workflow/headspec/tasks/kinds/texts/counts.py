@@ -1,4 +1,4 @@
-"""Numbers of tokens of examples and prompts, which planning counts on some texts of a task."""
+"""Numbers of tokens of examples and prompts, which planning counts in a sample of a task's texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Counts:
     """Counts of tokens; `tokenizer` and `texts` are None if they are not local.
 
-    `labels` are those of demonstrations, if not classes; `texts_read` counts texts read side by side.
+    `labels` are those of demonstrations, if not classes; `texts_read` is the number of texts read side by
+    side.
     """
 
     labels: tuple[str, ...] = ()
@@ -28,14 +29,14 @@ class Counts:
     def tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
-        """Return mean tokens of an example, at most `most`, and of a text written for it; None if unknown."""
+        """Return the mean tokens of an example, at most `most`, and of its written text; None if unknown."""
         length = mean(tokenizer, most, texts)
         return None if length is None else (length, 0)
 
     def prompt_tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
     ) -> tuple[int | None, int]:
-        """Return mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
+        """Return the mean tokens of prompts, None if unknown, and how many of them are demonstrations."""
         most *= self.texts_read
         whole = mean(tokenizer, most, self.prompts(task, texts, tokenizer))
         if not task.shots:
@@ -47,7 +48,7 @@ class Counts:
     def prompts(
         self, task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
     ) -> pd.DataFrame | None:
-        """Return what a model reads of `texts`, with the following texts as demonstrations."""
+        """Return the prompts for `texts`, each with the texts after it as demonstrations."""
         classes = list(task.answers or ())
         if texts is None or tokenizer is None or not task.prompt or not (labels := self.labels or classes):
             return None
@@ -66,7 +67,7 @@ class Counts:
         return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
     def scored(self, task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-        """Return how many tokens of a prompt of `length` tokens are scored; 0 if the answer is one token."""
+        """Return the number of scored tokens in a prompt of `length`; 0 if the answer is a single token."""
         answers = list((task.answers or {}).values())
         if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
             return 0
@@ -75,12 +76,12 @@ class Counts:
 
 
 def mean(tokenizer: PreTrainedTokenizerBase | None, most: int, texts: pd.DataFrame | None) -> int | None:
-    """Return mean tokens of a table of texts, at most `most` each; None without tokenizer or texts."""
+    """Return the mean tokens of a table of texts, at most `most` each; None without tokenizer or texts."""
     if texts is None or tokenizer is None:
         return None
 
     def beginning(text: str | None) -> str | None:
-        """Return as many words as there can be tokens; the tokenizer cuts the rest."""
+        """Return as many words as there can be tokens."""
         words = text.split(maxsplit=most) if text else []
         return " ".join(words[:most]) if len(words) > most else text
 

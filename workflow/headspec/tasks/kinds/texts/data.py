@@ -1,4 +1,4 @@
-"""Texts and pairs of texts from columns of a table, with a class, a score or several labels."""
+"""Texts and pairs of texts from the columns of a table, with a class, a score or several labels."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Classification(Texts):
 CLASSIFICATION_DATA = Classification()
 
 
-#: largest score, whose squared error float32 can hold, and smallest, which it can hold to all its digits
+#: largest score whose squared error fits in float32, and smallest that float32 represents in full precision
 LARGEST, SMALLEST = 1e18, float(np.finfo(np.float32).tiny)
-#: largest step of float32 relative to the standard deviation of scores
+#: maximum resolution of float32, relative to the standard deviation of scores
 COARSE = 0.01
 
 
 def _check_resolution(numbers: pd.Series, key: str, where: str) -> None:
-    """Raise DataError if scores are so far from 0 that float32 hardly tells them apart."""
+    """Raise DataError if scores are so far from 0 that float32 hardly distinguishes them."""
     row: Any = numbers.abs().idxmax()
     step, spread = float(np.spacing(np.float32(abs(numbers[row])))), float(numbers.std())
     if step > COARSE * spread > 0:
@@ -100,7 +100,7 @@ class Regression(Texts):
         return None
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-        """Return the score of each row, as the shortest text that gives the same float."""
+        """Return the score of each row, as the shortest text for the same float."""
         labels = columns.to_text(stored)
         if labels.isna().any():
             raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))
@@ -126,18 +126,18 @@ REGRESSION_DATA = Regression()
 
 
 def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
-    """Return the labels in each name that is several labels, all of which are labels elsewhere.
+    """Return the labels in each name that joins several labels, all of which are labels elsewhere.
 
     Parameters
     ----------
-    names : what cells hold
-    whole : names that are one label each, in which parts may be found, too
+    names : values of cells
+    whole : names that are single labels, which may also be parts of others
 
     Raises
     ------
     joints.Unclear
-        A name has one of `joints.MARKS`, or what joins other labels, or spaces between words that other names
-        have, too; but some parts are not labels elsewhere.
+        A name has one of `joints.MARKS`, a joint of other labels, or spaces between words of other names, but
+        some of its parts are not labels elsewhere.
     """
     whole = {*whole}
     names = {*names} - whole
@@ -150,7 +150,7 @@ def split_names(names: Iterable[str], whole: Iterable[str] = ()) -> dict[str, li
 
 
 def _at_other_joints(names: set[str], whole: set[str]) -> dict[str, list[str]]:
-    """Return the labels in names between anything else."""
+    """Return the labels in names joined by anything else."""
     found = {name: one for name, one in joints.composed(names | whole).items() if name in names}
     for name in joints.rarely_worded(found):
         raise joints.Unclear(name, found[name].joint)

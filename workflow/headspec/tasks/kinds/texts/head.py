@@ -1,7 +1,7 @@
-"""A linear layer on the vectors of texts: classes, scores, and sets of labels.
+"""Linear layers on text vectors: classes, scores, and sets of labels.
 
 Losses are the cross-entropy of classes, from logits or from log-likelihoods of longer answers to prompts; the
-squared error of scores; and the mean binary cross-entropy of the labels of a set.
+squared error of scores; and the mean binary cross-entropy of a set's labels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Linear(TaskHead, nn.Linear):
-    """Logits of the vectors of texts."""
+    """Logits from text vectors."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         nn.Linear.__init__(self, inputs, outputs)
@@ -45,7 +45,7 @@ class ClassHead(TaskHead):
 
     @classmethod
     def build(cls, model: MultiTask, classes: Any) -> TaskHead:
-        if model.head is not None:  # the first tokens, until others are given
+        if model.head is not None:  # with the first tokens, until others are given
             return Answers(model.head, range(len(classes)))
         return Classifier(model.hidden, len(classes))
 
@@ -83,7 +83,7 @@ class Answers(ClassHead):
 
 
 class Likeliest(Likelihoods):
-    """The class with the likeliest answer, of log-likelihoods (batch, classes)."""
+    """The class with the likeliest answer, from log-likelihoods (batch, classes)."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)
@@ -94,7 +94,7 @@ CLASSIFICATION_HEAD = ClassHead
 
 
 class Score(Linear):
-    """The score is the only logit, (batch, 1)."""
+    """The only logit, (batch, 1), as the score."""
 
     regresses = True
 
@@ -114,7 +114,7 @@ REGRESSION_HEAD = Score
 
 
 class Labels(Linear):
-    """A logit per label, (batch, labels); the label is predicted above 0."""
+    """A logit per label, (batch, labels); a label is predicted if its logit is above 0."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model.hidden, len(classes["labels"]))
@@ -125,16 +125,16 @@ class Labels(Linear):
         return torch.from_numpy(per_example.array(frame, "label"))
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the mean over labels for each example."""
+        """Return the mean loss over labels for each example."""
         logits = self.logits(model, states).float()
         return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Return the sum of the logits for the decision on each label."""
+        """Return the sum, over labels, of the logit for the decision made."""
         return self.logits(model, states).abs().sum(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """Return probabilities in float64, which keeps values near 1 apart for rankings."""
+        """Return probabilities in float64, which distinguishes values near 1 for rankings."""
         logits = self.logits(model, states).float()
         likely = logits.double().sigmoid()
         return Predicted(unless_broken(likely, logits), likely.float())

@@ -21,7 +21,7 @@ class Classification(Kind):
     classes = paired = True
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
-        """Yield problems of F1 with these classes; F1 is for the second of two."""
+        """Yield problems with the classes for F1, which is that of the second of two."""
         if task.labels is None:
             if "f1" in task.metrics and task.source:
                 yield (
@@ -71,7 +71,7 @@ class Labels(Kind):
     refuses = frozenset({"prompted", "transfer"})
 
     def problems(self, key: str, task: Any) -> Iterator[str]:
-        """Yield problems of single labels, and of `labels` that are not the columns of 0 and 1."""
+        """Yield problems with single labels, and with `labels` that are not the 0/1 columns."""
         columns = task.label if isinstance(task.label, list) else []
         if len(columns) == 1:
             yield (

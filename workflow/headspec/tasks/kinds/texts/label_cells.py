@@ -1,4 +1,4 @@
-"""Labels in the cells of a column, as people and programs write several: in lists, mappings, joined texts."""
+"""Cells with several labels, as people and programs write them: in lists, mappings, joined texts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from headspec.tasks.kinds.texts.data import split_names
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: values of columns of 0 and 1, as text in lower case, as programs and databases write them
+#: values of 0/1 columns as written by programs and databases, in lower case
 FLAGS = dict.fromkeys(("0", "false", "f", "no", "n"), False) | dict.fromkeys(
     ("1", "true", "t", "yes", "y"), True
 )
-#: between the labels of a cell, unless the config names another
+#: default separator between the labels of a cell
 SEPARATOR = ","
-#: around names without quotes, if all cells have them
+#: brackets around unquoted names, if all cells have them
 PAIRS = ("()", "{}")
 
 
@@ -36,7 +36,7 @@ def read(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
     if missing.any():
         none = " For texts with none of the labels, write []."
         raise DataError(columns.unlabelled_message(missing, stored, task, key, where) + none)
-    separator = getattr(task, "separator", None)  # which a plugin's kind may lack
+    separator = getattr(task, "separator", None)  # a plugin's kind may lack the key
     found = _without_pairs(_each(stored, _stated, stored, key, where))
     parts = {} if separator else _joined(found, task, key, where)
     sets = _each(found, lambda cell: _names(cell, _items(cell, separator, parts)), stored, key, where)
@@ -45,7 +45,7 @@ def read(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
 
 
 def _each(cells: pd.Series, function: Any, stored: pd.Series, key: str, where: str) -> pd.Series:
-    """Apply a function to cells; DataError with the row and its `stored` cell for a ValueError."""
+    """Apply a function to cells; turn a ValueError into a DataError with the row and its `stored` cell."""
     values = []
     for i, cell in enumerate(cells):
         try:
@@ -58,7 +58,7 @@ def _each(cells: pd.Series, function: Any, stored: pd.Series, key: str, where: s
 
 
 def _stated(cell: Any) -> Any:
-    """Return the list of names that a cell is or is written as; other cells, as they are.
+    """Return the list of names that a cell is, or represents as text; return other cells unchanged.
 
     Of a mapping, these are the names whose value is true. Raise ValueError with a clause for other values.
     """
@@ -84,7 +84,7 @@ def _flag(name: Any, value: Any) -> bool:
 
 
 def _unquoted(text: str) -> Any:
-    """Return a text or a list of texts without the quotes around each."""
+    """Return a text or a list of texts without surrounding quotes."""
     if text.strip()[:1] not in ("'", '"'):
         return text
     try:
@@ -97,7 +97,7 @@ def _unquoted(text: str) -> Any:
 
 
 def _without_pairs(cells: pd.Series) -> pd.Series:
-    """Return cells without the brackets that enclose all that are texts."""
+    """Return cells without their brackets, if all cells that are texts have them."""
     texts = cells[cells.map(lambda cell: isinstance(cell, str))].map(str.strip)
     if not any(len(texts) and (texts.str[:1] + texts.str[-1:] == pair).all() for pair in PAIRS):
         return cells
@@ -105,7 +105,7 @@ def _without_pairs(cells: pd.Series) -> pd.Series:
 
 
 def _joined(cells: pd.Series, task: Task, key: str, where: str) -> dict[str, list[str]]:
-    """Return `split_names` of the names in texts; DataError if it is not clear which are several labels."""
+    """Return `split_names` of the names in texts; DataError if it is unclear which are several labels."""
     texts = cells[cells.map(lambda cell: isinstance(cell, str))]
     lists = cells.drop(texts.index).map(lambda cell: list(cell) if isinstance(cell, LISTS) else [cell])
     try:
@@ -122,7 +122,7 @@ def _joined(cells: pd.Series, task: Task, key: str, where: str) -> dict[str, lis
 
 
 def is_missing(cell: Any) -> bool:
-    """Return whether a cell has neither a label nor an empty list."""
+    """Return whether a cell is missing, with neither a label nor an empty list."""
     return not isinstance(cell, NESTED) and (pd.isna(cell) or not str(cell).strip())
 
 
@@ -154,7 +154,7 @@ def _names(cell: Any, items: list[Any]) -> list[str]:
 
 
 def _check_indicators(sets: pd.Series, stored: pd.Series, key: str, where: str) -> None:
-    """Raise DataError if all cells have the same number of zeros and ones, at least two."""
+    """Raise DataError if all cells are lists of zeros and ones, of the same length of at least two."""
     n = sets.map(len)
     if n.iloc[0] > 1 and n.nunique() == 1 and sets.map(lambda names: {*names} <= {*FLAGS}).all():
         raise DataError(

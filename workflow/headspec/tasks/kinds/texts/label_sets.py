@@ -1,4 +1,4 @@
-"""Sets of labels from a column of lists, or from columns of 0 and 1."""
+"""Sets of labels from a column of lists, or from 0/1 columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LabelSets(Texts):
         return texts.assign(label=label)
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Return labels in the order of `task.labels` or of columns of 0 and 1, else sorted."""
+        """Return labels in the order of `task.labels` or of 0/1 columns, else sorted."""
         if task.labels is not None:
             names = list(dict.fromkeys(task.labels.values()))
         elif isinstance(task.label, list):
@@ -81,7 +81,7 @@ def _from_columns(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.S
 
 
 def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: str) -> None:
-    """Raise DataError if a label is not `valid`; the message calls the valid ones `what`."""
+    """Raise DataError if a label is not one of `valid`, which the message calls `what`."""
     known = {*valid}
     unknown = {row: name for row, names in sets.items() for name in names if name not in known}
     columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)

@@ -1,8 +1,8 @@
-"""Metrics of classes, of scores, and of sets of labels.
+"""Metrics for classes, scores, and sets of labels.
 
 Classes have accuracy, F1 of class 1, and Matthews' correlation for any number of classes. Scores have
-Pearson's correlation, and Spearman's of ranks. Sets have metrics from rows of 0 and 1 and predicted
-probabilities of each label.
+Pearson's correlation, and Spearman's of ranks. Sets of labels have metrics of rows of 0 and 1 and the
+predicted probabilities of each label.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def _positive(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
 
 
 def _table(label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
-    """Return counts of examples and of each class; right predictions and counts of each predicted class."""
+    """Return indicators of examples and of each class; of right predictions and each predicted class."""
     classes = np.union1d(label, predictions)
     every = np.ones(len(label), dtype=bool)
     return (
@@ -65,14 +65,14 @@ CLASSIFICATION_METRICS = {
 
 
 def _centred(values: Floats) -> Floats:
-    """Return deviations from the mean, 0 within rounding, so that differences of sums are exact."""
+    """Return deviations from the mean, 0 if within rounding, so that differences of sums are exact."""
     deviation = values - values.mean(axis=-1, keepdims=True)
     norm, size = (np.linalg.norm(each, axis=-1, keepdims=True) for each in (deviation, values))
     return np.where(norm > 1e-13 * size, deviation, 0)
 
 
 def _moments(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
-    """Return number, values and squares of labels; values and squares of predictions, and products."""
+    """Return ones, values and squares of labels; values and squares of predictions, and products."""
     x, y = _centred(label), _centred(predictions)
     return columns(np.ones_like(x), x, x**2), columns(y, y**2, x * y)
 
@@ -91,18 +91,18 @@ SPEARMAN = Metric("Spearman", _moments, _pearson, np.zeros_like, ranked=True, wo
 REGRESSION_METRICS = {"pearson": PEARSON, "spearman": SPEARMAN}
 
 
-#: least probability of a predicted label
+#: minimum probability of a predicted label
 THRESHOLD = 0.5
 
 
 def _per_label(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return counts of each label, (n, labels); right predictions and predictions, (..., n, 2 * labels)."""
+    """Return counts of each label, (n, labels); of right and all predictions, (..., n, 2 * labels)."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     return actual, np.concatenate([actual & predicted, predicted], axis=-1)
 
 
 def _together(label: Floats, predictions: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return counts as `_per_label`, for all labels together, (n, 1) and (..., n, 2)."""
+    """Return counts as in `_per_label`, but for all labels together, (n, 1) and (..., n, 2)."""
     actual, predicted = label == 1, predictions >= THRESHOLD
     right = (actual & predicted).sum(axis=-1)
     return actual.sum(axis=-1)[:, None], np.stack([right, predicted.sum(axis=-1)], axis=-1)
@@ -119,7 +119,7 @@ def _ranking_precision(label: Floats, predictions: Floats) -> tuple[NDArray[Any]
 
 
 def average_precision(label: Floats, predictions: Floats) -> Floats:
-    """Return label-ranking average precision (Tsoumakas et al. 2010), (..., n), as scikit-learn.
+    """Return label-ranking average precision (Tsoumakas et al. 2010), (..., n), as in scikit-learn.
 
     For each of an example's labels, the share of its labels among those at least as likely, averaged; 1 for
     examples without labels. `label` is (n, labels), `predictions` (..., n, labels).
@@ -127,7 +127,7 @@ def average_precision(label: Floats, predictions: Floats) -> Floats:
     order = np.argsort(-predictions, axis=-1, kind="stable")
     ordered = np.take_along_axis(predictions, order, axis=-1)
     right = np.take_along_axis(np.broadcast_to(label, predictions.shape), order, axis=-1)
-    # equally likely labels have the rank of the last of them
+    # ties have the rank of their last label
     places = np.arange(label.shape[-1])
     last = np.full(ordered.shape, places[-1])
     last[..., :-1] = np.where(ordered[..., :-1] != ordered[..., 1:], places[:-1], places[-1])
@@ -149,9 +149,9 @@ def _most_frequent(label: Floats) -> Floats:
 
 
 def _good_ranking(label: Floats) -> Floats:
-    """Predict one ranking for all examples, in which each next label adds most to average precision.
+    """Predict one ranking for all examples, built greedily to maximise average precision.
 
-    This is not always the best; ranking by frequency can be far from it where labels occur together.
+    It is not always the best, but ranking by frequency can be much worse if labels co-occur.
     """
     share = label / np.maximum(label.sum(axis=1, keepdims=True), 1)
     scores, among = np.full(label.shape[1], -np.inf), np.zeros(len(label))
@@ -162,7 +162,7 @@ def _good_ranking(label: Floats) -> Floats:
     return np.broadcast_to(scores, label.shape)
 
 
-#: why F1 is below chance at first, and the metric without a threshold
+#: why F1 is below chance early in training, and the metric without a threshold
 EARLY = f"the model gives few labels a probability of {THRESHOLD:g} yet", "lrap"
 LABELS_METRICS = {
     "micro_f1": Metric("micro F1", _together, f1, _most_frequent, several=True, early=EARLY),

@@ -38,15 +38,15 @@ class Prompts(Prompting):
                 f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
             )
         self.start, self.end = special_tokens(tokenizer)
-        self.end = self.end if wording.masked else []  # a continued text has no end
-        self.start = [] if wording.chat else self.start  # the template has it
+        self.end = self.end if wording.masked else []  # a continued text has no end token
+        self.start = [] if wording.chat else self.start  # the template adds it
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text that the model reads or continues."""
         return around(self._split(text), self.start, self.end)
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
-        """Return the text of an example's prompt, with `mask` as the answer of a masked model."""
+        """Return the text of an example's prompt, with `mask` in place of a masked model's answer."""
         text = self.wording.filled(text_a, text_b, mask)
         return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
 
@@ -59,7 +59,8 @@ class Prompts(Prompting):
     ) -> Prompt:
         """Return an example's prompt with the scored `answers`; the longer text is cut first.
 
-        Raise ModelError if tokens are too many even without the texts, or an answer has none of its own.
+        Raise ModelError if there are too many tokens even without the texts, or an answer has no token of its
+        own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -83,11 +84,11 @@ class Prompts(Prompting):
         return Prompt(ids, [0 if i == place else -1 for i in range(len(ids))], cut)
 
     def _answered(self, text_a: str | None, text_b: str | None) -> str:
-        """Return a prompt; for masked models with an answer, which the mask then replaces."""
+        """Return a prompt; for masked models, with an answer that the mask then replaces."""
         return self.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
 
     def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:
-        """Return the places of tokens that overlap an answer in the place of the mask."""
+        """Return the range of tokens that overlap an answer in place of the mask."""
         text = self.wording.filled(text_a, text_b, answer)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         stop = len(text) - len(self.wording.parts(text_a, text_b)[1])
@@ -123,12 +124,12 @@ class Prompts(Prompting):
         return prompts
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """Return the token of each class's answer; none where they are scored whole. Raise as `tokens`."""
+        """Return the token of each class's answer; empty if answers are scored whole. Raise as `tokens`."""
         tokens = self.tokens(classes)
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each class's answer; ModelError lists answers without their own tokens."""
+        """Return the tokens of each class's answer; ModelError for answers without tokens of their own."""
         problems: list[HeadspecError] = []
         tokens: list[list[int]] = []
         masked, text = self.wording.masked, self.filled("text", "text")
@@ -152,13 +153,13 @@ class Prompts(Prompting):
 
     @cached_property
     def whole(self) -> tuple[str, ...]:
-        """The answers of all classes, if they are scored whole because one has several tokens."""
+        """The answers of all classes, if scored whole because one has several tokens."""
         answers = self.wording.answers
         several = not self.wording.masked and any(len(tokens) > 1 for tokens in self.tokens(answers))
         return answers if several else ()
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """Return the tokens of an answer after a prompt; ModelError if unknown or joined with its end."""
+        """Return the tokens of an answer after a prompt; ModelError if unknown or joined with the prompt."""
         own = following(self.ids, prompt, answer)
         if not own:
             raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
@@ -166,7 +167,7 @@ class Prompts(Prompting):
         return own
 
     def _filling(self, answer: str, where: str) -> list[int]:
-        """Return the token of an answer in the place of the mask; raise as `following`."""
+        """Return the token of an answer in place of the mask; raise as `following`."""
         parts = []
         for each in dict.fromkeys([self.wording.answers[0], answer]):
             ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TextEncoding(Encoding):
-    """Encoding of texts, cutting the longer first; the label is the index in `classes`, or a score."""
+    """Encoding of texts, cutting the longer one first; the label is the index in `classes`, or a score."""
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
@@ -42,20 +42,22 @@ class _Read(NamedTuple):
 
 
 def _read(tokenizer: PreTrainedTokenizerBase, texts: Sequence[list[str]], max_length: int) -> _Read:
-    """Return the tokens of texts, or of the pairs of two lists of texts, with special tokens once."""
+    """Return the tokens of texts, or of pairs from two lists of texts, without doubling special tokens."""
     fast = tokenizer.is_fast
     split = [
         tokenizer(column, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
         for column in texts
     ]
     (start, end), own = special_tokens(tokenizer), [column["input_ids"] for column in split]
-    begun = np.array([ids[: len(start)] == start for ids in own[0]]) * len(start)  # tokens that are there
+    begun = np.array([ids[: len(start)] == start for ids in own[0]]) * len(
+        start
+    )  # start tokens already there
     ended = np.array([ids[len(ids) - len(end) :] == end for ids in own[-1]]) * len(end)
     lengths = np.array([list(map(len, column)) for column in own])  # (texts, n)
     added = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2) - begun - ended
     if fast:
-        # tokenizers build the overflow of a truncation, which takes minutes and gigabytes for long pairs: so
-        # cut texts well beyond max_length first, and keep the longer text longer
+        # tokenizers build the overflow of a truncation, which takes minutes and gigabytes for long pairs, so
+        # first cut texts well beyond max_length, keeping the longer text longer
         keep = 2 * max_length + (lengths == lengths.max(0))
         texts = [
             [_cut(*arguments) for arguments in zip(column, tokens["offset_mapping"], limits, strict=True)]
@@ -88,7 +90,7 @@ ENCODING = TextEncoding()
 
 
 class LabelEncoding(TextEncoding):
-    """Encoding with label 1 for each of `classes["labels"]` of an example, else 0."""
+    """Encoding with 1 for each of `classes["labels"]` that an example has, else 0."""
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any

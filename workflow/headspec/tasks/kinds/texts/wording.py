@@ -13,11 +13,11 @@ import pandas as pd
 from headspec.data.prepare import stratified_order
 from headspec.tasks.kinds.continuations import data as continuations
 
-#: separates a demonstration from the next prompt
+#: separator between a demonstration and the next prompt
 BETWEEN = "\n\n"
 #: texts without content (Zhao et al. 2021)
 CONTENT_FREE = ("N/A", "[MASK]", "")
-#: place of a masked model's answer
+#: field for a masked model's answer
 MASK = re.compile(r"(?<!\{)\{mask\}(?!\})")
 
 
@@ -28,9 +28,9 @@ class Wording:
     Attributes
     ----------
     prompt : with the fields ``{text_a}`` and, for pairs, ``{text_b}``; for masked models also ``{mask}``
-    answers : one for each class, in order; empty where each example has its own
+    answers : one for each class, in order; empty if each example has its own
     chat : whether prompts are the user's turns in a conversation, and answers the model's
-    before : the demonstrations before every prompt
+    before : text of the demonstrations before every prompt
     turns : in conversations, the prompt and the answer of every demonstration
     """
 
@@ -42,16 +42,16 @@ class Wording:
 
     @classmethod
     def for_task(cls, task: Any, classes: list[str]) -> Wording:
-        """Return the wording in the keys of a task, without demonstrations."""
+        """Return the wording from the keys of a task, without demonstrations."""
         return cls(task.prompt or "", tuple(task.answers[name] for name in classes), task.chat)
 
     @property
     def masked(self) -> bool:
-        """Whether the answer stands inside the prompt."""
+        """Whether the answer is inside the prompt."""
         return bool(MASK.search(self.prompt))
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
-        """Return the prompt of an example, with this text in the place of the answer."""
+        """Return the prompt of an example, with `mask` in place of the answer."""
         return self.before + mask.join(self.parts(text_a, text_b))
 
     def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
@@ -59,7 +59,7 @@ class Wording:
         return [part.format(text_a=text_a, text_b=text_b) for part in MASK.split(self.prompt)]
 
     def answered(self, text_a: str | None, text_b: str | None, answer: str) -> str:
-        """Return the prompt of an example with an answer, in its place or at the end."""
+        """Return the prompt of an example with an answer, in place of the mask or at the end."""
         before, *after = self.parts(text_a, text_b)
         return self.before + answer.join([before, "".join(after)])
 
@@ -78,18 +78,18 @@ class Wording:
 
 
 def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
-    """Return a conversation of earlier `turns` and a question, by the tokenizer's template."""
+    """Return a conversation of earlier `turns` and a question, in the tokenizer's template."""
     messages = [
         {"role": role, "content": text}
         for turn in [*turns, (question,)]
         for role, text in zip(("user", "assistant"), turn, strict=False)
     ]
-    # some templates give today's date by default, or leave room for thoughts before the answer
+    # some templates include today's date by default, or a section for thoughts before the answer
     fixed = {"date_string": "26 Jul 2024", "enable_thinking": False}
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed))
 
 
 def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Draw rows of a training table, each class by its share, in random order."""
+    """Draw rows of a training table, stratified by class, in random order."""
     drawn = stratified_order(train["label"], rng)[:shots]
     return train.iloc[rng.permutation(drawn)]

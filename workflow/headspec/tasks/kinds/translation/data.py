@@ -1,8 +1,8 @@
-"""Texts and the texts that the model should write, and metrics of these.
+"""Source texts, the target texts that the model should write, and metrics for these.
 
-BLEU (Papineni et al. 2002), chrF (Popovic 2015), as in sacrebleu (Post 2018, aclanthology.org/W18-6319), and
-the share of texts that equal the reference follow from counts that add up over sentences (`counted`). Labels
-have the counts of the best constant prediction.
+BLEU (Papineni et al. 2002) and chrF (Popovic 2015), as in sacrebleu (Post 2018, aclanthology.org/W18-6319),
+and the share of texts equal to the reference follow from counts that add up over sentences (`counted`).
+Labels hold the counts of the best constant prediction.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from headspec.tasks.metrics import Metric, mean, ratio, score, taken
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: number of target texts that decide the script of a translation
+#: number of target texts that determine the script of a translation
 SAMPLE = 1000
-#: ratio of both sides' lengths, relative to the usual one, from which a row is doubtful (Moses'
-#: clean-corpus-n.perl drops nine words to one)
+#: length ratio, relative to the usual one, from which a row is suspicious (Moses' clean-corpus-n.perl drops
+#: nine words to one)
 UNLIKE = 9
 #: share of such rows that deserves a warning; there are at most two in 29,000 rows of Multi30k
 MISALIGNED = 0.01
@@ -46,17 +46,17 @@ class Translation(Texts):
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)
         check_varied(rows["label"], task, key, where)
-        # a source without a target is of no use
+        # a source without a target is useless
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Return how targets are written."""
+        """Return how target texts are written."""
         language = characters.unspaced(labels.head(SAMPLE))
         more = {UNSPACED: language} if language else {}
         return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Return rows whose ratio of lengths is far from the usual one."""
+        """Return rows with an unusual ratio of lengths."""
         lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
         ratio = (lengths[0] / lengths[1]).map(np.log)
         unlike = (ratio - ratio.median()).abs() > np.log(UNLIKE)
@@ -72,8 +72,8 @@ Floats = NDArray[np.float64]
 
 #: orders of n-grams
 WORDS, CHARACTERS = 4, 6
-#: places of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
-#: characters n-grams of the prediction, of the reference, and matches; whether the texts are equal
+#: positions of counts: lengths of prediction and reference, matches and n-grams of words; for every order of
+#: characters, n-grams of the prediction, of the reference, and matches; whether the texts are equal
 BLEU = slice(0, 2 + 2 * WORDS)
 CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
 SAME = slice(CHRF.stop, CHRF.stop + 1)
@@ -93,7 +93,7 @@ def _bleu(_: Floats, sums: Floats) -> Floats:
 
 
 def _chrf(_: Floats, sums: Floats) -> Floats:
-    """Return F2 of mean precision and recall over orders that both texts have."""
+    """Return F2 of precision and recall, averaged over orders that both texts have."""
     by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
     predicted, reference, right = np.moveaxis(by_order, -1, 0)
     both = (predicted > 0) & (reference > 0)
@@ -119,13 +119,13 @@ prediction_values: the sums of sacrebleu, in its order: BLEU's lengths of text a
 """
 
 
-#: number of references tried as constant prediction, and of sentences on which they are compared
+#: number of references tried as a constant prediction, and of sentences on which they are compared
 TRIED, COMPARED = 10, 200
 
 
 @cache
 def _sacrebleu(language: str | None) -> tuple[Any, Any]:
-    """Return BLEU and chrF, with tokens for a language without spaces between words if given."""
+    """Return BLEU and chrF; `language`, if given, has no spaces between words and needs its own tokens."""
     from sacrebleu.metrics import BLEU as Bleu
     from sacrebleu.metrics import CHRF as Chrf  # slow to import
 
@@ -139,7 +139,7 @@ def _sacrebleu(language: str | None) -> tuple[Any, Any]:
 def signatures(language: str | None = None) -> dict[str, str]:
     """Return sacrebleu's signatures of BLEU and chrF, with its version, by metric."""
     names = (f"bleu ({language})" if language else "bleu", "chrf")
-    counted([""], [""], language)  # a signature has the number of references
+    counted([""], [""], language)  # signatures include the number of references
     return {
         name: str(metric.get_signature()) for name, metric in zip(names, _sacrebleu(language), strict=True)
     }
@@ -150,7 +150,7 @@ def counted(
 ) -> list[tuple[int, ...]]:
     """Return the counts of each text; `language` has no spaces (`headspec.data.characters.unspaced`)."""
     bleu_counts, chrf_counts = (
-        # the summands of corpus scores have no public name
+        # there is no public name for the summands of corpus scores
         metric._extract_corpus_statistics(list(texts), [list(references)])
         for metric in _sacrebleu(language)
     )
@@ -165,7 +165,7 @@ def labels(references: Sequence[str], language: str | None = None) -> NDArray[np
 
 
 def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
-    """Return the reference of middle length that has the best chrF as prediction for all sources."""
+    """Return the reference of medium length with the best chrF as a prediction for all sources."""
     ordered = sorted(references, key=lambda text: (len(text), text))
     start = max(0, (len(ordered) - TRIED) // 2)
     places = np.linspace(0, len(references) - 1, min(COMPARED, len(references))).astype(int)

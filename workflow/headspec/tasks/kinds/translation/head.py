@@ -1,4 +1,4 @@
-"""The decoder of an encoder-decoder as a head that writes texts: targets, their losses, and decoding."""
+"""The decoder of an encoder-decoder as a head that writes texts: targets, losses and decoding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Writer(TokenHead):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """As in `TaskHead`; in the decoder, its first token and all of the text except the last attend."""
+        """As in `TaskHead`; in the decoder, the start token and all of the text but the last token attend."""
         written = begun(model.encoder, batch.labels.ids), batch.labels.real
         source = batch.input_ids, batch.attention_mask.bool()
         return {ENCODER: source, DECODER: written, CROSS: written}
@@ -66,15 +66,15 @@ class Writer(TokenHead):
 HEAD = Writer
 
 
-#: fills targets after their end
+#: padding of targets
 NONE = -100
-#: the head gets a multiple of these rows, since oneDNN compiles products again for every other number
+#: the head gets a multiple of this many rows, since oneDNN recompiles products for every new number
 ROWS = 64
 
 
 @dataclass
 class Targets(task_heads.Targets):
-    """The target texts of a batch; `ids` (batch, target tokens) are `NONE` after the end of a text.
+    """The target texts of a batch; `ids` (batch, target tokens) are padded with `NONE`.
 
     `source` (batch, source tokens) is the mask of the tokens that the decoder attends to.
     """
@@ -85,21 +85,21 @@ class Targets(task_heads.Targets):
 
     @property
     def real(self) -> torch.Tensor:
-        """Mask of the texts' tokens, (batch, target tokens), and of the decoder's input in their places."""
+        """Mask of the texts' tokens, and of the decoder's inputs for them, (batch, target tokens)."""
         return self.ids != NONE
 
     @classmethod
     def padded(cls, sources: Sequence[int], ids: Sequence[Sequence[int]], texts: list[str]) -> Targets:
-        """Return the targets of sources with these numbers of tokens."""
+        """Return the targets for sources with these numbers of tokens."""
         lengths = torch.tensor(sources)
         source = torch.arange(int(lengths.max())) < lengths[:, None]
         return cls(source.long(), task_heads.padded(ids, NONE), texts)
 
 
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
-    """Return the decoder's input for writing `ids` (batch, target tokens), which are one token ahead.
+    """Return the decoder's input for `ids` (batch, target tokens), shifted by one token.
 
-    It starts with the model's own token; for mBART with the last token of the text, which may be its
+    It starts with the model's start token; for mBART with the last token of the text, which may be its
     language.
     """
     if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
@@ -110,16 +110,16 @@ def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _output(states: torch.Tensor) -> Any:
-    """Return states of the encoder, (batch, source tokens, hidden), in its own output format."""
+    """Return states of the encoder, (batch, source tokens, hidden), in its output format."""
     from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
 
     return BaseModelOutput(last_hidden_state=states)
 
 
 def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Return logits of every target token, given the tokens before it in its text, (tokens, vocabulary).
+    """Return logits for every target token, given the tokens before it in its text, (tokens, vocabulary).
 
-    The head, the largest matrix, gets no padding. `states` (batch, source tokens, hidden) are the encoder's.
+    The head, the largest matrix, skips padding. `states` (batch, source tokens, hidden) are the encoder's.
     """
     rows = torch.nonzero(targets.real.flatten()).flatten()  # (tokens,)
     filled = F.pad(rows, (0, -len(rows) % ROWS))
@@ -140,7 +140,7 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
 
 
 def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Return the means of values of tokens over each text, (tokens,) to (batch,)."""
+    """Average values of tokens over each text, (tokens,) to (batch,)."""
     in_rows = values.new_zeros(targets.ids.shape)
     in_rows[targets.real] = values
     return masked_means(in_rows, targets.real)
@@ -173,7 +173,7 @@ def written(
     tokenizer: PreTrainedTokenizerBase,
     beams: int = 1,
 ) -> list[str]:
-    """Return texts written by greedy search with a cache, or by beam search.
+    """Return texts written by cached greedy or beam search.
 
     Beam search ranks texts by the mean log-probability of their tokens, unless the model's own settings have
     another length penalty. `states` (batch, source tokens, hidden) are the encoder's; `classes` are completed
@@ -193,6 +193,6 @@ def written(
 
 
 def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
-    """Return the text of tokens without special ones and, as not all tokenizers do, without languages."""
+    """Decode tokens without special and language tokens; not all tokenizers skip the latter."""
     marks = {*classes["before"], *classes["after"]}
     return str(tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 KEYS = ("prefix", "source_language", "target_language")
 #: key of `Classes`: language of targets without spaces between words (`headspec.data.characters.unspaced`)
 UNSPACED = "unspaced"
-#: tokenizers of sacrebleu for BLEU of such languages, where they are installed
+#: sacrebleu's tokenizers for BLEU in such languages, if installed
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-#: tokenizer for other such languages, and where those are not installed
+#: tokenizer for other such languages, or if those are not installed
 BY_CHARACTER = "char"
 
 
@@ -58,7 +58,7 @@ class Translation(Kind):
     writes = True
 
     def described_problems(self, key: str, task: Any, model: str) -> Iterator[str]:
-        """Yield problems of languages without a token in the vocabulary."""
+        """Yield problems with languages that have no token in the vocabulary."""
         key, language = f"{key}.target_language", task.target_language
         expected = f"the language that {model} is told to write, such as 'de'"
         if language is None:
@@ -67,7 +67,7 @@ class Translation(Kind):
             yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
 
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
-        """Yield a line where BLEU does not count words between spaces."""
+        """Yield a line if BLEU does not count words separated by spaces."""
         language = classes.get(UNSPACED)
         if language and "bleu" in task.metrics:
             by = TOKENIZERS.get(language, BY_CHARACTER)

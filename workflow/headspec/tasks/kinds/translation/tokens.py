@@ -1,4 +1,4 @@
-"""Tokens of sources and of target texts, and counts of them for planning."""
+"""Tokens of source and target texts, and their counts for planning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ target: in translation, the target
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
     """Set the languages of a task in a tokenizer; raise ModelError if it lacks or needs one."""
     names = {"source_language": "src_lang", "target_language": "tgt_lang"}
-    if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
+    if marked := sorted(vocabulary.language_tokens(tokenizer)):  # set by a text before the source
         names = {"target_language": ""}
     known = marked or sorted(getattr(tokenizer, "lang_code_to_id", {}))
     for setting, name in names.items():
@@ -55,7 +55,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
 
 
 class PairEncoding(Encoding):
-    """Sources, and the targets that the model writes, each cut after `max_length` tokens."""
+    """Source texts, and target texts that the model writes, each cut after `max_length` tokens."""
 
     columns = COLUMNS
     writes = True
@@ -84,8 +84,8 @@ class PairEncoding(Encoding):
     ) -> dict[str, Any]:
         """Add to `Classes` what a model needs to write texts; raise as `set_languages`.
 
-        `before` and `after` are special tokens around target texts, such as languages, `longest` the most
-        tokens of a text. `prefix` begins with a language that stands before sources.
+        `before` and `after` are special tokens around target texts, such as languages, `longest` is the
+        maximum length of a text in tokens. `prefix` starts with the language token before sources, if any.
         """
         set_languages(tokenizer, classes, key)
         whole = tokenizer(text_target="a")["input_ids"]
@@ -126,7 +126,7 @@ class TranslationCounts(Counts):
     def tokens(
         self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
     ) -> tuple[int, int] | None:
-        """Count words and marks (source's language and end, target's end) if there is no vocabulary yet."""
+        """Count tokens; without a vocabulary, words and marks (source's language and end, target's end)."""
         if texts is None:
             return None
         if tokenizer is None:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from headspec.tasks.parts import Classes
 
 SHOWN = 3  # problems in a message
-#: largest share of units in an evaluated split whose labels training may lack
+#: maximum share of units in an evaluated split whose labels are not in training
 UNSEEN = 0.05
-#: share of sentences of one word that deserves a warning
+#: share of one-word sentences that deserves a warning
 SINGLE = 0.9
 
-#: largest share of sentences with a word of white space
+#: maximum share of sentences with a blank word
 MANY = 0.05
 
-#: reads units from the cell of words, the words, and the cells of annotation
+#: function that reads units from the cell of words, the words, and the cells of annotation
 Reader = Callable[..., Units]
 
 
@@ -47,7 +47,7 @@ class Sentences(Data):
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Return sentences, words joined by spaces, with their units as labels (`units.written`).
 
-        Sentences with a word of white space are left out (`attrs` counts them), if they are less than `MANY`.
+        Sentences with a blank word are left out (`attrs` counts them), if their share is less than `MANY`.
         """
         columns = self.columns(task)
         texts: dict[Any, str] = {}
@@ -82,7 +82,7 @@ class Sentences(Data):
         return read
 
     def reader(self, task: Task, stored: Sequence[pd.Series]) -> Reader:
-        """Return what reads the units of a sentence; ValueError if columns can be read in several ways.
+        """Return a function that reads the units of a sentence; ValueError if columns are ambiguous.
 
         `stored` are the columns of words and of annotation.
         """
@@ -99,7 +99,7 @@ class Sentences(Data):
         return Counter(unit[-1] for annotation in labels for unit in parsed(annotation))
 
     def row_quality(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """Add sentences of one word, the sign of a file with a line for each."""
+        """Add one-word sentences, which suggest a file with one word per line."""
         single = ~rows["text_a"].str.contains(" ", regex=False)
         first = [int(row) + 1 for row in single.index[single][:1]]
         words = f"are sentences of one word; a file with a word in each line ends in {conll.COLUMNS}"
@@ -122,7 +122,7 @@ class Sentences(Data):
 
 
 def _check_annotated(units: Units, column: str) -> None:
-    """Raise ValueError if a tag is CoNLL-U's underscore for a missing value; in `feats` it is a tag."""
+    """Raise ValueError if a tag is CoNLL-U's underscore for missing values, which is valid in `feats`."""
     missing = [unit[0] for unit in units if unit[-1] == "_"] if column in conll.REQUIRED else []
     if missing:
         raise ValueError(f"word {missing[0] + 1} has no tag")

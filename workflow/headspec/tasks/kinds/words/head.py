@@ -1,4 +1,4 @@
-"""Common parts of heads of tasks on words: decoders of units from states of words."""
+"""Common parts of heads for tasks on words: decoders of units from states of words."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from headspec.models.batching import Batch
     from headspec.models.multitask import MultiTask
 
-#: numbers of words that the model sees
+#: number of words of each sentence that the model sees
 Lengths = Sequence[int]
-#: places of words, and the index of a label
+#: units: positions of words, and the index of a label
 Units = list[tuple[int, ...]]
 #: units of each sentence known beforehand (`WordTask.given`)
 Given = Sequence[Named]
-#: most numbers in a unit, the size of targets where no sentence has a unit
+#: maximum number of values in a unit, the size of targets if no sentence has a unit
 WIDEST = 4
 
 
 @dataclass
 class Annotations(Targets):
-    """The annotated units of sentences, with the `lengths` in words that the model sees.
+    """The annotated units of sentences, with the `lengths`, in words, that the model sees.
 
-    `targets` (batch, units, places + 1), int64, are units of these words with known labels, else `NONE`;
-    `written` has all units, with names of labels (`words.units.written`).
+    `targets` (batch, units, places + 1), int64, are units of these words with known labels, padded with
+    `NONE`; `written` has all units, with names of labels (`words.units.written`).
     """
 
     lengths: list[int]
@@ -45,7 +45,7 @@ class Annotations(Targets):
 
     @classmethod
     def padded(cls, lengths: list[int], units: list[Units], written: list[str]) -> Annotations:
-        """Return annotations of sentences cut after `lengths` words; labels not in training are `NONE`."""
+        """Return annotations of sentences cut after `lengths` words; labels unseen in training are `NONE`."""
         seen = [
             [unit for unit in sentence if unit[-1] != NONE and max(unit[:-1]) < length]
             for sentence, length in zip(units, lengths, strict=True)
@@ -62,7 +62,7 @@ class Annotations(Targets):
         return [parsed(annotation) for annotation in self.written]
 
     def labelled(self, labels: Container[Any]) -> list[Named]:
-        """Return the units of each sentence with one of these labels, in words that the model sees."""
+        """Return the units of each sentence that have one of these labels, in words that the model sees."""
         return [
             [unit for unit in units if unit[-1] in labels and max(unit[:-1]) < length]
             for units, length in zip(self.gold, self.lengths, strict=True)
@@ -131,7 +131,7 @@ def named(sentences: Sequence[Units], names: Sequence[str]) -> list[Named]:
 
 
 def normalised(states: torch.Tensor) -> torch.Tensor:
-    """Return states (..., hidden) with mean 0 and variance 1, since small states are learnt from slowly."""
+    """Return states (..., hidden) with mean 0 and variance 1, since learning from small states is slow."""
     return F.layer_norm(states, states.shape[-1:])
 
 

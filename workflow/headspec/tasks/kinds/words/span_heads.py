@@ -1,6 +1,6 @@
-"""Linear classifiers of words: tags, BIO tags of spans, and those of roles for every predicate.
+"""Linear classifiers of words: tags, BIO tags of spans, and BIO tags of roles for every predicate.
 
-Spans are classes of words: 0 outside; 2k + 1 at the begin of a span of type k, 2k + 2 inside.
+Spans are encoded as classes of words: 0 outside, 2k + 1 at the start of a span of type k, 2k + 2 inside.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ def word_classes(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]
 
 
 def bio_spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Return (first, last, type) of the spans in the classes of a sentence's words."""
+    """Return (first, last, type) of the spans encoded by the classes of a sentence's words."""
     return spans.spans_of((each % 2 == 1, (each - 1) // 2) if each else None for each in best)
 
 
@@ -50,7 +50,7 @@ class ByWord(Decoder):
 
 
 class Tags(ByWord):
-    """Units are (word, label): cross-entropy for each word; the likeliest label is predicted."""
+    """Units are (word, label): cross-entropy of each word; the likeliest label is predicted."""
 
     def add_layers(self, hidden: int) -> None:
         self.scores = small(nn.Linear(hidden, len(self.labels)))
@@ -93,7 +93,7 @@ SPANS_HEAD = Spans
 
 
 SIZE = 256  # of the hidden layer
-FARTHEST = 16  # words from the predicate, beyond which distances are not told apart
+FARTHEST = 16  # words from the predicate, beyond which distances are not distinguished
 
 
 class Roles(Decoder):
@@ -143,7 +143,7 @@ class Roles(Decoder):
         return sentence == torch.arange(rows, device=sentence.device)[:, None]
 
     def _scores(self, states: torch.Tensor, sentence: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Return the scores of tags, (predicates, words, tags), for predicates by sentence and place."""
+        """Return scores of tags, (predicates, words, tags), for predicates given by sentence and word."""
         place = torch.arange(states.shape[1], device=states.device)
         distance = (place - predicate[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
         states = normalised(states)

@@ -1,4 +1,4 @@
-"""Tags of words, such as parts of speech, typed spans of them, such as names, and semantic roles.
+"""Tags of words, such as parts of speech; typed spans of words, such as names; and semantic roles.
 
 Names are tagged by BIO (Ramshaw and Marcus 1995). Roles of given predicates are counted as in srl-eval.pl of
 CoNLL-2005 (lsi.upc.edu/~srlconll).
@@ -13,7 +13,7 @@ from headspec.tasks.kinds.words.units import Units, matched
 
 
 class Spans:
-    """Units are (first, last, type) without overlap; a span is right if all three are."""
+    """Units are (first, last, type) without overlap; a span is right if all three are right."""
 
     places, links = 2, False
     given: frozenset[str] = frozenset()
@@ -80,18 +80,18 @@ CONTINUES = "C-"
 
 
 class Roles:
-    """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V) which is given.
+    """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V), which is given.
 
-    An argument is right if predicate, role and words are. Spans with role C-X belong to the last argument X
-    before them, and all must be right; without one they are an argument X. R-X is a separate role. Spans V
-    and C-V, the words of the predicate, do not count.
+    An argument is right if predicate, role and words are right. Spans with role C-X belong to the last
+    argument X before them, and all must be right; without one they are an argument X themselves. R-X is a
+    separate role. Spans V and C-V, the words of the predicate, do not count.
     """
 
     places, links = 3, True
     given = frozenset({PREDICATE})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Read predicates, places from 0, and a tag per word for each: BIO, or roles joined to spans."""
+        """Read predicates (positions from 0), and a tag per word for each: BIO, or roles joined to spans."""
         predicates, tagged = map(list_items, cells)
         if len(predicates) != len(tagged):
             raise ValueError(f"it has {len(predicates)} predicates and {len(tagged)} lists of roles")
@@ -144,9 +144,9 @@ Type = TypeVar("Type", str, int)
 
 
 def spans_of(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
-    """Return (first, last, type) of spans from (begins a span, type) per word, as seqeval by default.
+    """Return (first, last, type) of spans from (starts a span, type) per word, like seqeval's default.
 
-    Words that begin none continue a span before them of their type, or begin one.
+    A word that does not start a span continues the one before it if of the same type, else starts one.
     """
     complete: list[tuple[int, int, Type]] = []
     for word, tag in enumerate(tags):
@@ -161,7 +161,7 @@ def spans_of(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, T
 
 
 def parsed_tags(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
-    """Parse tags for `spans_of`; raise ValueError if one is not BIO, or an I- follows no word of its type."""
+    """Parse tags for `spans_of`; raise ValueError if one is not BIO, or I- does not follow its type."""
     parts: list[tuple[bool, str] | None] = []
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
         if tag == "O":

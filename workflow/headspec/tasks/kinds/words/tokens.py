@@ -1,4 +1,4 @@
-"""Tokens of sentences of words, and the word of each token."""
+"""Tokens of sentences, and the word of each token."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ words: in tasks on words, the word of each token, from 0; -1 for special tokens
 units: in tasks on words, places of words and the index of a label, -1 if training lacks it
 target: in tasks on words, places of words and the name of a label
 """
-#: largest share of the words of a split without tokens
+#: maximum share of words without tokens in a split
 DROPPED = 0.05
 
 
 def _check_dropped(
     sentences: Sequence[Sequence[str]], words: Sequence[np.ndarray], examples: Sequence[int]
 ) -> None:
-    """Log how many words have no tokens; raise DataError if they are many."""
+    """Log how many words have no tokens; raise DataError if there are too many."""
     dropped = [
         (word, example)
         for sentence, places, example in zip(sentences, words, examples, strict=True)
@@ -51,9 +51,9 @@ def _check_dropped(
 
 
 class WordEncoding(Encoding):
-    """Encoding of words; cut words, except the first, are not predicted and count as wrong.
+    """Encoding of words; words that are cut off are not predicted and count as wrong, except the first.
 
-    A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
+    A word without tokens, because the tokenizer drops its characters, has a state of zeros.
     """
 
     columns = COLUMNS

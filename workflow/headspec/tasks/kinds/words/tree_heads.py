@@ -15,7 +15,7 @@ from headspec.tasks.kinds.words.units import NONE
 
 
 class Projection(nn.Module):
-    """Project states for one side of a pair, (..., inputs) to (..., size + 1); the last number is 1."""
+    """Projection of states for one side of a pair, (..., inputs) to (..., size + 1); the last number is 1."""
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class Projection(nn.Module):
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Project (..., inputs) to (..., size + 1), of which the last is 1, for a bias."""
+        """Project (..., inputs) to (..., size + 1); the last number is 1, for a bias."""
         return F.pad(F.gelu(self.layer(normalised(states))), (0, 1), value=1.0)
 
 
 def weights(*shape: int) -> nn.Parameter:
-    """Return weights between both projections, small but not 0, so that gradients pass from the start."""
+    """Return weights between both projections, small but not 0, so that gradients flow from the start."""
     return nn.Parameter(torch.empty(shape).normal_(std=0.02))
 
 
@@ -39,8 +39,8 @@ ARC, LABEL = 128, 64  # sizes of the projections
 class Dependencies(Decoder):
     """Units are (word, head, relation): cross-entropy of each word's head and of its relation.
 
-    Head 0 is the root, a learnt state; words follow. The tree has the highest sum of head scores, and each
-    word its likeliest relation in it.
+    Head 0 is the root, a learnt state; words follow. The predicted tree has the highest sum of head scores,
+    and each word the likeliest relation to its head.
     """
 
     def add_layers(self, hidden: int) -> None:
@@ -155,13 +155,13 @@ class Constituents(Decoder):
 
     @staticmethod
     def _spans(gain: torch.Tensor, lengths: Lengths) -> list[list[tuple[int, int]]]:
-        """Return the spans of the best trees that gain from a label, by `gain` (batch, words, words)."""
+        """Return the spans of the best trees with a positive `gain`, (batch, words, words)."""
         gains = gain.detach().clamp(min=0).cpu().double().numpy()
         best = best_spans(gains, lengths)
         return [[span for span in spans if row[span] > 0] for row, spans in zip(gains, best, strict=True)]
 
     def _gains(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the gain of each span's best label over none, and this label, (batch, words, words)."""
+        """Return the gain of each span's best label over no label, and this label, (batch, words, words)."""
         scores = self._scores(states).nan_to_num(0)
         best, label = scores[..., :-1].max(-1)
         return best - scores[..., -1], label

@@ -1,9 +1,9 @@
-"""Dependency trees, and constituents in brackets, as in the Penn Treebank; the trees with the best scores.
+"""Dependency trees, and constituents in brackets as in the Penn Treebank; trees with the best scores.
 
-Constituents are compared as in EVALB with COLLINS.prm (nlp.cs.nyu.edu/evalb), TOP under any name left out.
-The best dependencies are by Chu and Liu (1965) and Edmonds (1967): for 20 and 80 words this takes 0.7 and
-3 ms; networkx takes 10 and 300 ms, longer than an encoder. Binary trees of spans are by Stern, Andreas and
-Klein (2017).
+Constituents are compared as in EVALB with COLLINS.prm (nlp.cs.nyu.edu/evalb), leaving out TOP under any name.
+The best dependencies are found by the algorithm of Chu and Liu (1965) and Edmonds (1967): for 20 and 80 words
+this takes 0.7 and 3 ms; networkx takes 10 and 300 ms, longer than an encoder. Binary trees of spans are found
+as in Stern, Andreas and Klein (2017).
 """
 
 import re
@@ -21,9 +21,9 @@ from headspec.tasks.kinds.words.units import Units
 
 #: label of words left out before spans are compared
 PUNCTUATION = "."
-#: their tags
+#: tags of these words
 DELETED = {",", ":", "``", "''", "."}
-#: labels, in capitals, of the node above a sentence, which is not a constituent
+#: labels, in upper case, of the node above a sentence, which is not a constituent
 TOPS = {"", "ROOT", "TOP", "S1", "VROOT"}
 #: separates labels of constituents with the same words, from top to bottom
 JOINT = "+"
@@ -32,8 +32,8 @@ JOINT = "+"
 class Constituents:
     """Units are (first, last, labels), one for each span of words that is a constituent, and punctuation.
 
-    NP-SBJ becomes NP; labels of a constituent and its only child are joined but counted singly. A bracket is
-    right if a gold bracket, each used once, has its label and its words except punctuation. PRT counts as
+    NP-SBJ becomes NP; labels of a constituent and its only child are joined but counted separately. A bracket
+    is right if a gold bracket, each used once, has its label and its words except punctuation. PRT counts as
     ADVP.
     """
 
@@ -61,7 +61,7 @@ class Constituents:
         return (right & predicted_units).total(), predicted_units.total()
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict right-branching trees, with the most frequent labels of whole sentences and of ends."""
+        """Predict right-branching trees with the most frequent labels of whole sentences and their ends."""
         labels: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for units, length in zip(sentences, lengths, strict=True):
             deleted = _deleted(units)
@@ -81,7 +81,7 @@ def _deleted(units: Units) -> set[int]:
 
 
 def _bare(label: str) -> str:
-    """Return a label without its functions."""
+    """Return a label without its function tags."""
     return re.split("[-=]", label)[0] or label
 
 
@@ -142,7 +142,7 @@ def check_words(leaves: Sequence[tuple[str, str]], words: Sequence[str]) -> None
 
 
 def escaped(word: str) -> str:
-    """Return a word with brackets as the Penn Treebank writes them."""
+    """Return a word with brackets escaped as in the Penn Treebank."""
     for bracket, name in ESCAPES.items():
         word = word.replace(bracket, name)
     return word
@@ -151,14 +151,14 @@ def escaped(word: str) -> str:
 class Dependencies:
     """Units are (word, head, relation), one per word; the root is its own head.
 
-    Attachment is the share of all words with the right head and, if labelled, the right whole relation.
+    Attachment is the share of all words with the right head and, if labelled, the right full relation.
     """
 
     places, links = 2, True
     given: frozenset[str] = frozenset()
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        """Read the number of each word's head, from 1, or 0 for the root, and its relation."""
+        """Read the number of each word's head, from 1 (0 for the root), and its relation."""
         heads, relations = map(list_items, cells)
         if clause := tree_problem(list(words), heads, relations):
             raise ValueError(clause)
@@ -173,9 +173,10 @@ class Dependencies:
         return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
-        """Predict each head at the distance that is right most often, with its most frequent relation.
+        """Predict each head at the distance that is most often right, with its most frequent relation.
 
-        Words without a word there are roots. Ties: the shorter, then the left distance; the first relation.
+        Words without a word there are roots. Ties go to the shorter, then the left distance, and to the first
+        relation.
         """
         arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
         relations: dict[int, str] = {}
@@ -206,7 +207,7 @@ Heads = NDArray[np.int64]
 def best_tree(scores: Floats) -> Heads:
     """Return each word's head, from 1, or 0 for the one root, in the tree with the highest sum of scores.
 
-    If the best heads are not a tree, arcs from the root are made to cost more than a second one can gain.
+    If the best heads are not a tree, arcs from the root are penalised by more than a second one could gain.
     `scores` (words, words + 1) are for the root and each word as head, and finite except for the word itself.
     """
     words = len(scores)
@@ -227,9 +228,9 @@ def _best(scores: Floats) -> Heads:
 
 
 def _cycle(heads: Heads) -> Heads:
-    """Return the nodes of a cycle of heads, or none if all lead to the root 0, which is its own head."""
+    """Return the nodes of a cycle of heads; empty if all lead to the root 0, which is its own head."""
     above = heads
-    for _ in range(len(heads).bit_length()):  # doubling takes as many steps up as there are nodes
+    for _ in range(len(heads).bit_length()):  # doubling, for at least as many steps up as nodes
         above = above[above]
     cycle = above[above > 0][:1].tolist()
     while cycle and (head := int(heads[cycle[-1]])) != cycle[0]:
@@ -240,8 +241,8 @@ def _cycle(heads: Heads) -> Heads:
 def _arborescence(scores: Floats) -> Heads:
     """Return the best head of each node, (nodes,), such that all lead to node 0.
 
-    A cycle of best heads becomes one node, the last; one of its nodes gets a head from outside. `scores`
-    (nodes, nodes) are for heads of each node; -inf for itself.
+    A cycle of best heads is contracted to one node, the last; one of its nodes gets a head from outside.
+    `scores` (nodes, nodes) are for the heads of each node; -inf for itself.
     """
     heads = _best(scores)
     cycle = _cycle(heads)
@@ -268,7 +269,7 @@ def best_spans(scores: Floats, lengths: Sequence[int]) -> list[list[tuple[int, i
     `scores` are (sentences, words, words) by first and last word.
     """
     sentences, words = scores.shape[:2]
-    # best sum of the spans in a span, by its first and its last word, and number of words after or before it
+    # best sum of spans within a span, by its first and by its last word, and number of words after or before
     by_first, by_last = (np.zeros((sentences, words, words)) for _ in range(2))
     splits = np.zeros((sentences, words, words), dtype=np.int64)
     for more in range(words):  # words after the first

@@ -1,9 +1,9 @@
 """Units of annotation, how they are counted, and their metrics.
 
-A unit is a tuple of places of words, from 0, and a label: a tag (word, tag), a span (first, last, type), an
-arc (word, head, relation), where the root is its own head. Tables have the units of a sentence as JSON.
+A unit is a tuple of word positions, from 0, and a label: a tag (word, tag), a span (first, last, type), or an
+arc (word, head, relation), where the root is its own head. Tables hold the units of a sentence as JSON.
 Sources count spans in words, or in characters of texts. Metrics are shares of right units, and F1: labels
-have the number of units and the counts of the blind prediction, predictions their counts.
+hold the number of units and the counts of the blind prediction, predictions hold their counts.
 """
 
 import json
@@ -32,10 +32,10 @@ class WordTask(Protocol):
 
     Attributes
     ----------
-    places : number of places of words in a unit
-    given : labels of units known beforehand, and neither predicted nor counted
+    places : number of word positions in a unit
+    given : labels of units known beforehand, which are neither predicted nor counted
     links : whether a unit relates its first word to the others, so that attention may show it; otherwise all
-        words from its first to its last place have the label
+        words from its first to its last position have the label
     """
 
     places: int
@@ -48,7 +48,7 @@ class WordTask(Protocol):
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """Return counts for the metrics of a sentence (`headspec.tasks.kinds.words.units`).
 
-        Labels in `gold` may be unknown. The first count of `gold` against itself is its number of units.
+        Labels in `gold` may be unknown. The first count of `gold` against itself is the number of its units.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
@@ -61,7 +61,7 @@ def word_task(kind: str) -> WordTask:
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:
-    """Return the number of right predicted units, each gold unit used once, and of all predicted units."""
+    """Return the number of right predicted units, matching each gold unit once, and of all predicted ones."""
     return (Counter(gold) & Counter(predicted)).total(), len(predicted)
 
 
@@ -83,16 +83,16 @@ def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[in
 
 
 WORDS = re.compile(rf"(?:(?!{SPACES.pattern}).)+", re.DOTALL)
-#: least rows that say which of two readings of all spans is meant; two words rarely begin and end at the
-#: characters with their own numbers
+#: minimum number of rows to decide between two readings of all spans; spans rarely fit both words and
+#: characters
 ENOUGH = 10
 
 
 def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
     """Return whether the spans in `cells` are counted in characters of `texts`, which are not lists of words.
 
-    They are if more texts have whole words there. If all texts have both words and characters there, they are
-    characters, too; ValueError if these are fewer than `ENOUGH`.
+    They are if spans fit whole words in more texts that way. If both readings fit all texts, they are
+    characters, too; ValueError if there are fewer than `ENOUGH` texts.
     """
     both = by_words = by_characters = 0
     for text, cell in zip(texts, cells, strict=True):
@@ -112,7 +112,7 @@ def in_characters(texts: Iterable[Any], cells: Iterable[Any]) -> bool:
 
 
 def to_words(text: str, cell: Any) -> Any:
-    """Return spans counted in characters as spans counted in words; ends are exclusive in both.
+    """Convert spans counted in characters to spans counted in words; ends are exclusive in both.
 
     Cells without spans are unchanged. Raise ValueError with a clause if a span has a part of a word; it may
     leave out punctuation around words.
@@ -134,7 +134,7 @@ def to_words(text: str, cell: Any) -> Any:
 
 
 def _spans(cell: Any) -> list[tuple[int, int, Mapping[str, Any]]]:
-    """Return start, end and mapping of the spans in a cell, or nothing if it has something else."""
+    """Return start, end and mapping of the spans in a cell; empty if it has anything else."""
     try:
         return [(whole(span["start"]), whole(span["end"]), span) for span in list_items(cell)]
     except (KeyError, TypeError, ValueError):
@@ -162,7 +162,7 @@ def _blind(label: Floats) -> Floats:
 
 
 def share(name: str, place: int = 0) -> Metric:
-    """Return the share of right units, whose number is at a place of the prediction."""
+    """Return a metric for the share of right units, counted at position `place` of the prediction."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions[..., [place]]
@@ -171,7 +171,7 @@ def share(name: str, place: int = 0) -> Metric:
 
 
 def f1(name: str) -> Metric:
-    """Return F1 of units; a prediction has the numbers of right and predicted units."""
+    """Return a metric for F1 of units; a prediction has the numbers of right and predicted units."""
 
     def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
         return label[:, :1], predictions
