@@ -178,7 +178,7 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
 def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     """A model is loaded, trained, scored and pruned, as the page has it."""
     monkeypatch.chdir(tmp_path)
-    code, *_ = blocks(ROOT / "docs" / "architecture.md", "python")
+    code, *_ = blocks(ROOT / "docs" / "library.md", "python")
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["importances"]["topic"].shape == (6, 12)
@@ -187,85 +187,15 @@ def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_architecture_page_has_the_layers_packages():
-    """Those of the contract that `lint-imports` compares with the code; `root` stands for the lowest."""
+def test_the_architecture_page_has_the_packages_by_layer():
+    """From `config` on, those of the contract that `lint-imports` compares with the code."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"^root ← (.+)", page, re.M)
+    rows = re.findall(r"^\| (`.+?`) \|", page.partition("## Packages")[2].partition("\n## ")[0], re.M)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    packages = layers[layers.index("live") : layers.index("config") + 2]
-    interface = " : ".join(f"tasks.{path.stem}" for path in sorted((LIBRARY / "tasks").glob("[!_]*.py")))
-    assert packages.pop() == interface
-    assert line.split(" ← ") == ["tasks", *(names.replace(" |", ",") for names in reversed(packages))]
-
-
-def private_names(path: Path) -> set[str]:
-    """Private attributes and modules that a module reads or sets and does not define, also by `getattr`."""
-    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    ours, used = {"_asdict", "_fields", "_replace", "_exit", "_getframe"}, set()  # public in Python's docs
-    for node in nodes:
-        texts: list[ast.expr | None] = []
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
-                ours.add(name)
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
-                ours.add(name)
-            case ast.Attribute(attr=name):
-                used.add(name)
-            case ast.Import(names=names):
-                used.update(part for each in names for part in each.name.split("."))
-            case ast.ImportFrom(names=names, module=module):
-                used |= {*(module or "").split("."), *(each.name for each in names)}
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr" | "setattr"), args=[_, text, *_]):
-                texts = [text]
-            case ast.Call(func=ast.Attribute(attr="get" | "pop" | "setdefault"), args=[text, *_]):
-                texts = [text]
-            case ast.Subscript(slice=text) | ast.Assign(value=text):
-                texts = [text]
-        used |= {str(text.value) for text in texts if isinstance(text, ast.Constant)}
-    return {name for name in used - ours if re.fullmatch("_[^_].*", name)}
-
-
-def test_the_architecture_page_has_every_private_name_of_other_packages():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    _, _, section = page.partition("\n## Private names of other packages\n")
-    rows = [line.split(" | ")[1] for line in section.splitlines() if line.startswith("| ") and "`" in line]
-    named = [name.rpartition(".")[2] for row in rows for name in re.findall("`(.*?)`", row)]
-    assert sorted(named) == sorted(set().union(*map(private_names, LIBRARY.parent.rglob("*.py"))))
-
-
-def defines(path: Path, name: str) -> bool:
-    """Return whether a file has a rule, or a definition, perhaps in a class, with this name."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        return f"\nrule {name}:" in text
-    body: list[ast.stmt] = ast.parse(text).body
-    for part in name.split("."):
-        names = [getattr(each, "name", None) or ast.unparse(getattr(each, "target", each)) for each in body]
-        named = dict(zip(names, body, strict=True))
-        if part not in named:
-            return False
-        body = getattr(named[part], "body", [])
-    return True
-
-
-def test_the_ways_from_keys_to_code_are_there():
-    """From the key of a section on, each step is named by another file on the way."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    section = page.partition("## From key to code")[2].partition("\n## ")[0]
-    rows = [re.findall("`(.+?)`", line) for line in section.splitlines() if line.startswith("| `")]
-    assert rows
-    for key, *way in rows:
-        steps = []
-        for file, _, name in (step.partition(": ") for step in way):
-            path = next((p for p in (ROOT / "workflow" / file, LIBRARY / file) if p.exists()), None)
-            assert path, (key, file)
-            assert not name or defines(path, name), (key, file, name)
-            steps.append((path, name or file))
-        assert re.findall(r"\w+", steps[0][1])[-1] in re.findall(r"\w+", key), key
-        for path, name in steps[1:]:
-            others = [other.read_text(encoding="utf-8") for other, _ in steps if other != path]
-            assert any(re.search(rf"\b{name.split('.')[0]}\b", text) for text in others), (key, name)
+    packages = layers[layers.index("live") : layers.index("config") + 1]
+    shown = [set(re.findall("`(.+?)`", row)) for row in rows[rows.index("`config`") :]]
+    assert shown == [set(names.split(" | ")) for names in reversed(packages)]
 
 
 def test_terms_on_the_architecture_page_are_names_in_the_code():

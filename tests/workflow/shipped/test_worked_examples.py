@@ -1,4 +1,4 @@
-"""The worked examples of the architecture page, applied to a copy of the workflow and run."""
+"""The worked examples of the docs, applied to a copy of the workflow and run."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from support.running.studies import CONFIG, HEADS, LAYERS, SMALL, TONE, Folder, 
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = [block for block in blocks(ROOT / "docs" / "architecture.md") if block.title]
+BLOCKS = [block for block in blocks(ROOT / "docs" / "extending.md") if block.title]
 STUDY: dict[str, Any] = SMALL | {
     "seeds": [0, 1],
     "tasks": CONFIG["tasks"] | {"replies": {"source": "texts/replies.tsv", "type": "poisson"}},
