@@ -1,4 +1,4 @@
-"""The account of a task's reading: rows of each split, those left out and why, classes, and what is odd."""
+"""Report on reading a task: rows of each split, those left out and why, classes, and oddities."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WHY = {
     "in_other_tasks": "have texts on which other tasks are evaluated",
     "held_out": "are held out for validation",
 }
-#: why they are left out of all splits; any number is told before a run, of others only many
+#: reasons that apply to all splits and are always reported before a run; others only if there are many
 EVERYWHERE = ("unlabelled", "same", "blank")
-#: classes of a split in a line
+#: maximum number of classes of a split in a line
 SHOWN = 12
 
 
@@ -38,7 +38,7 @@ def facts(name: str, task: Task, counts: Mapping[str, Mapping[str, int]], source
     Parameters
     ----------
     counts : by split (train, validation, further ones), as in `Prepared`
-    source : as it was read; None for pairs of another task's texts
+    source : the source as read; None for pairs of another task's texts
     """
     files = readers.split_names(task, f"tasks.{name}") if source else {}
     held = source.by_split if source else {}
@@ -49,7 +49,7 @@ def facts(name: str, task: Task, counts: Mapping[str, Mapping[str, int]], source
 
 
 def _rows(split: str, counts: Mapping[str, int], file: str | None) -> str:
-    """Return how many rows of a split are used, and why others are not."""
+    """Return how many rows of a split are used, and why the others are not."""
     reasons = WHY if split == "train" else EVERYWHERE
     left_out = {why: counts[why] for why in reasons if counts.get(why)}
     what = quality.rows_of(split)
@@ -69,10 +69,10 @@ def _classes(split: Split | None) -> str:
 
 
 def odd(name: str, task: Task, source: Source) -> list[str]:
-    """Return a line for each sign that the data of a task are not what the config means.
+    """Return a line for each sign that the data of a task are not what the config intends.
 
-    These are splits, rows and classes that the config does not name, and what the rules of
-    `headspec.data.odd` find.
+    These are splits, rows and classes that the config does not name, and findings of the rules in
+    `headspec.data.odd`.
     """
     key = f"tasks.{name}"
     return [
@@ -85,7 +85,7 @@ def odd(name: str, task: Task, source: Source) -> list[str]:
 
 
 def _left_out(key: str, source: Source) -> Iterator[str]:
-    """Yield a line about rows that are left out, if there are many, or for a reason in `EVERYWHERE`."""
+    """Yield a line on rows that are left out, if there are many, or for a reason in `EVERYWHERE`."""
     for why in (*EVERYWHERE, "in_further", "in_validation"):
         at = f"{key}.unlabelled" if why == "unlabelled" else key
         for split, held in source.by_split.items():
@@ -96,7 +96,7 @@ def _left_out(key: str, source: Source) -> Iterator[str]:
 
 
 def _unused(key: str, task: Task, source: Source) -> Iterator[str]:
-    """Yield a line about classes without a training row."""
+    """Yield a line on classes without training rows."""
     used = data.reader(task.type).tally(source.train.rows["label"])
     if unused := sorted({*source.names} - {*used}):
         yield f"{key}.label{'s' * bool(task.labels)}: no training row has {listing(unused)}"

@@ -1,4 +1,4 @@
-"""Letters, words and sentences of texts in any script, by Unicode properties."""
+"""Letters, words and sentences in any script, by Unicode properties."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -7,22 +7,22 @@ import regex
 
 #: ASCII characters that are neither letters nor digits
 OTHERS_ASCII = bytes(i for i in range(128) if not chr(i).isalnum())
-#: characters other than letters, digits and their marks such as accents: symbols with their marks,
-#: invisible characters (DI), and marks that enclose a digit in an emoji
+#: characters other than letters, digits and their marks (accents): symbols with their marks, invisible
+#: characters (DI), and marks that enclose a digit in an emoji
 OTHERS = regex.compile(r"(?V1)[^\p{L}\p{N}\p{M}\p{DI}]\p{M}*|^\p{M}+|[\p{DI}--\p{L}]|\p{Me}")
-#: letters of scripts that have no spaces between words: ideographs, Hiragana, Thai, Lao, Khmer, Burmese
+#: letters of scripts without spaces between words: ideographs, Hiragana, Thai, Lao, Khmer, Burmese
 UNSPACED = r"[\p{Ideographic}\p{Hiragana}[\p{Line_Break=Complex_Context}&&\p{L}]]"
 #: a letter of these scripts, or a run of letters and digits of other scripts, with marks and joiners
 WORD = rf"(?:{UNSPACED}\p{{M}}*|(?:[\p{{L}}\p{{N}}_--{UNSPACED}][\p{{M}}\u200c\u200d]*)++)"
 WORDS = regex.compile(rf"(?V1){WORD}|(?![\s\p{{DI}}])\X")
 WORDS_ALONE = regex.compile(rf"(?V1){WORD}(?:['’]{WORD})*")
-#: after . ! or ? and a space; after the marks that end sentences in other scripts, and closing brackets and
-#: quotes, also without a space
+#: sentence ends: after . ! or ? and a space; in other scripts, after marks that end sentences and closing
+#: brackets and quotes, even without a space
 SENTENCE_END = regex.compile(
     r"(?V1)(?<=[.!?])\s+|(?<=[\p{STerm}--[.!?．]][\p{Pe}\p{Pf}]*)(?![\p{STerm}\p{Pe}\p{Pf}])\s*"
 )
 
-#: letters by the only language that has them, or `OTHER`; ideographs may also be Japanese
+#: letters by the only language that uses them, or `OTHER`; ideographs may also be Japanese
 SCRIPTS = {
     "zh": regex.compile(r"\p{Ideographic}"),
     "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
@@ -30,9 +30,9 @@ SCRIPTS = {
     (OTHER := "other"): regex.compile(r"(?V1)[\p{Line_Break=Complex_Context}&&\p{L}]"),
 }
 LETTER = regex.compile(r"\p{L}")
-#: least share of letters of a script in texts of its language; Latin words have several letters
+#: minimum share of a script's letters in texts of its language; Latin words have several letters
 MOSTLY = 0.25
-#: least ratio of Kana to ideographs in Japanese
+#: minimum ratio of Kana to ideographs in Japanese
 KANA = 0.05
 
 
@@ -41,7 +41,7 @@ def letters(text: str) -> str:
     if text.isascii():  # ten times as fast
         kept = text.lower().encode().translate(None, OTHERS_ASCII).decode()
     else:
-        # accents are stored in several ways; the lower case of a Turkish İ has a dot of its own
+        # accents have several encodings; the lower case of a Turkish İ has a separate dot
         text = unicodedata.normalize("NFC", text).replace("İ", "i").casefold()
         text = unicodedata.normalize("NFC", text)
         kept = OTHERS.sub("", text)
@@ -49,7 +49,7 @@ def letters(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return words and other visible characters; in scripts without spaces, every letter is a word."""
+    """Return words and other visible characters; in scripts without spaces, each letter is a word."""
     words: list[str] = WORDS.findall(text)
     return words
 

@@ -29,9 +29,10 @@ place: place in the draw: the first m are its sample of m
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:
     """Return the table `draws`: random draws of a few training examples of task `name`, which may overlap.
 
-    The first m of a draw are its sample of m: every class has an example, and otherwise its proportion. Raise
-    DataError if the task has fewer examples than the largest of `samples`, or more classes than the smallest.
-    `labels` (n,) are classes, or a constant for regression; `seed` is the study's `data_seed`.
+    The first m of a draw are its sample of m: every class has at least one example, and otherwise its
+    proportion. Raise DataError if the task has fewer examples than the largest of `samples`, or more classes
+    than the smallest. `labels` (n,) are classes, or a constant for regression; `seed` is the study's
+    `data_seed`.
     """
     if problems := _wrong_samples(name, labels, samples):
         raise DataError("\n".join(problems))
@@ -45,7 +46,7 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
 
 
 def check_draws(study: Study, prepared: Mapping[str, Prepared]) -> None:
-    """Raise DataError for all transfer tasks that have too few examples for `transfer.samples`."""
+    """Raise one DataError for all transfer tasks that have too few examples for `transfer.samples`."""
     problems: list[str] = []
     for name in study.transfer.tasks:
         if name in prepared:
@@ -61,7 +62,7 @@ def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
 
 
 def _wrong_samples(name: str, labels: pd.Series, samples: list[int]) -> list[str]:
-    """Return problems with sizes above the number of a task's examples or below its number of classes."""
+    """Return problems with sizes above a task's number of examples or below its number of classes."""
     n, classes = len(labels), labels.nunique()
     problems = []
     for i, size in enumerate(samples):

@@ -1,6 +1,6 @@
-"""Several labels in one name, such as ``joy#fear``: what joins them, and which they are.
+"""Several labels joined in one name, such as ``joy#fear``: the joint, and the labels.
 
-Any joint is found, because the labels between joints are also labels by themselves.
+Any joint can be found, because the labels between joints also occur on their own.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import regex
 
-#: what may stand between the words of a name
+#: characters between the words of a name
 GAP = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
-#: commas and semicolons of all scripts, and bars: they join labels, and are hardly part of one
+#: commas and semicolons of all scripts, and bars: they join labels, and are rarely part of one
 MARKS = regex.compile(r"(?V1)\s*[[\p{Terminal_Punctuation}--\p{STerm}--[:：﹕]]|｜¦]+\s*")
-#: most gaps of a name in which words are tried as joints, such as ``and``; others are texts
+#: maximum number of gaps in a name whose words are tried as joints, such as ``and``; longer names are texts
 GAPS = 20
-#: least names in which a word is taken as a joint; one alone may be a name, such as "bank of england"
+#: minimum number of names in which a word is taken as a joint; one alone may be like "bank of england"
 WORDS = 2
 
 
 class Unclear(ValueError):
-    """A `name` looks like several labels between a `joint`, one of which is not a label elsewhere."""
+    """A `name` looks like several labels joined by `joint`, but one of them is not a label elsewhere."""
 
     def __init__(self, name: str, joint: str) -> None:
         super().__init__(name)
@@ -30,17 +30,17 @@ class Unclear(ValueError):
 
 
 class Composed(NamedTuple):
-    """Labels in one name, and what joins them."""
+    """Labels in one name, and their joint."""
 
     joint: str
     parts: list[str]
 
 
 def composed(names: Iterable[str]) -> dict[str, Composed]:
-    """Return the names that are made of other names by one joint each.
+    """Return the names that consist of other names, with one joint each.
 
-    Among several possible joints of a name, that of most names is taken, then the longest. Numbers are not
-    taken apart.
+    Of several possible joints in a name, the one in most names is taken, then the longest. Numbers are not
+    split.
     """
     names = {*names}
     ways: dict[str, list[Composed]] = {}
@@ -57,9 +57,9 @@ def composed(names: Iterable[str]) -> dict[str, Composed]:
 
 
 def recurring(names: Collection[str]) -> Composed | None:
-    """Return a joint, and names with it, if all parts of most of these are also in others.
+    """Return a joint, and the names with it, if for most of these all parts are also in others.
 
-    Then labels may be joined in all names, or names may be composed of a topic and a subtopic.
+    Then all names may join labels, or they may consist of a topic and a subtopic.
     """
     by_joint: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
@@ -83,20 +83,20 @@ def rarely_worded(found: Mapping[str, Composed]) -> Iterator[str]:
 
 
 def pieces(name: str, joint: str) -> list[str]:
-    """Return the parts of a name, without an empty one at its ends."""
+    """Return the parts of a name, without empty parts at its ends."""
     parts = [part.strip() for part in name.split(joint)]
     parts = parts[1:] if len(parts) > 1 and not parts[0] else parts
     return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
 
 
 def marked(name: str) -> list[str]:
-    """Return the parts of a name between `MARKS`, of which a program may also write one after the last."""
+    """Return the parts of a name between `MARKS`; some programs write another mark after the last part."""
     parts: list[str] = MARKS.split(name)
     return parts if parts[-1] or len(parts) == 1 else parts[:-1]
 
 
 def whole_joint(names: Iterable[str], name: str) -> str:
-    """Return the mark in a name; with the spaces around it if it has them in all `names`."""
+    """Return the mark in a name, including spaces around it if it has them in all `names`."""
     match = MARKS.search(name)
     assert match is not None
     whole: str = match[0]
@@ -106,7 +106,7 @@ def whole_joint(names: Iterable[str], name: str) -> str:
 
 
 def _candidates(name: str) -> set[str]:
-    """Return what may join labels in a name: parts of its gaps, and words between two gaps."""
+    """Return possible joints in a name: parts of its gaps, and words between two gaps."""
     gaps = [match.span() for match in GAP.finditer(name)]
     inner = [(start, end) for start, end in gaps if start > 0 and end < len(name)]
     joints = set(_parts_of(name[start:end] for start, end in inner))
@@ -129,7 +129,7 @@ def _is_number(name: str) -> bool:
 
 
 def _all_known(one: Composed, names: Collection[str]) -> bool:
-    """Return whether all parts are names, before or after which a joint may stand, too."""
+    """Return whether all parts are names, possibly with a joint before or after them."""
     after, before = one.joint.rstrip(), one.joint.lstrip()
     return all(
         part and (part in names or part + after in names or before + part in names) for part in one.parts

@@ -1,6 +1,6 @@
-"""Names that look alike: one form of all names that differ in case, in punctuation, or not to the eye.
+"""Names that look alike: a common form for names that differ only in case, punctuation, or invisibly.
 
-The skeleton is that of Unicode's technical standard 39, by its table of confusable characters.
+The skeleton is that of Unicode Technical Standard 39, with its table of confusable characters.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import NamedTuple
 
 import regex
 
-#: characters that are not drawn, such as a soft hyphen or a space without width
+#: invisible characters, such as soft hyphens and zero-width spaces
 UNSEEN = regex.compile(r"\p{DI}|\p{Cf}")
-#: what names are compared without: punctuation and spaces, but not beside a digit, as in -1, 1.5 and 10-20
+#: characters that comparisons ignore: punctuation and spaces, except beside a digit, as in -1, 1.5 and 10-20
 BETWEEN = regex.compile(r"(?<!\p{N})[\p{P}\p{Z}\p{Cc}](?!\p{N})")
 
 
 class Group(NamedTuple):
-    """Names, and all of their forms."""
+    """Names, and all their forms."""
 
     names: list[str]
     forms: set[str]
 
 
 def alike(names: Iterable[str]) -> list[list[str]]:
-    """Return groups of at least two names that have one of their `forms` in common, in order."""
+    """Return, in order, groups of at least two names that share one of their `forms`."""
     names = list(names)
     confusable = not "".join(names).isascii()
     groups: dict[str, Group] = {}
@@ -44,10 +44,10 @@ def alike(names: Iterable[str]) -> list[list[str]]:
 
 
 def forms(name: str, confusable: bool = True) -> set[str]:
-    """Return the letters, digits and symbols of a name in one case, with one of those that look alike.
+    """Return forms of a name: letters, digits and symbols in one case, with lookalikes replaced by one.
 
-    Capitals look like others than small letters do. Without `confusable`, the form of ASCII names among
-    themselves, since reading the table takes a third of a second.
+    There are two, since upper- and lower-case letters have different lookalikes. Without `confusable`, it is
+    a form that suffices among ASCII names, since reading the table takes a third of a second.
     """
     written = " ".join(_composed(name).split())
     letters = BETWEEN.sub("", written) or written
@@ -71,7 +71,7 @@ def _folded(text: str) -> str:
 
 @cache
 def _prototype(character: str) -> str:
-    """Return what stands for a character and all those like it: the one with which most are confusable."""
+    """Return the character that represents a character and its lookalikes: the one with the most of them."""
     table = _table()
     others = table.get(character, ())
     alike: list[str] = [character, *others]
@@ -80,7 +80,7 @@ def _prototype(character: str) -> str:
 
 @cache
 def _table() -> dict[str, list[str]]:
-    """Return the characters like each; the package writes marks of direction around some."""
+    """Return the lookalikes of each character; the package puts direction marks around some."""
     from confusable_homoglyphs.confusables import confusables_data
 
     return {

@@ -1,6 +1,6 @@
-"""What is odd about the classes and texts of a task: signs that data are not meant as they are read.
+"""Oddities in the classes and texts of a task: signs that data are not read as intended.
 
-A rule is a function in `RULES` that yields a sentence for what it finds.
+Each rule is a function in `RULES` that yields a sentence for what it finds.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from headspec.tasks import data
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-#: what programs write for missing values
+#: notations of programs for missing values
 MISSING = {"NaN", "nan", "NaT", "None", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "<NA>"}
-#: controls other than white space, characters that replace others, and code points without a character
+#: control characters except white space, replacement characters, and unassigned code points
 UNPRINTED = regex.compile(r"(?V1)[[\p{Cc}--\s]\p{Cs}\p{Co}\p{Cn}\ufeff\ufffd]")
-#: what joins letters in Persian or Hindi, and parts of emoji
+#: joiners of letters in Persian or Hindi, and of parts of emoji
 JOINING = regex.compile(r"(?<=[^\x00-\x7f])[\p{Join_C}\p{VS}\U000e0020-\U000e007f]")
-#: share of the texts that are written like something else
+#: share of texts in another notation from which there is a warning
 MOST = 0.5
-#: share of the rows with one label: usually, and where it is one of more than two classes
+#: share of rows with one label from which there is a warning: in general, and with more than two classes
 SHARES = (0.9, 0.55)
-#: most numbers taken as classes, such as 77 intents, instead of scores
+#: maximum number of numbers taken as classes, such as 77 intents, instead of scores
 NUMBERS = 100
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A task as it was read.
+    """A task as read.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Reading:
 
     @property
     def stored(self) -> Sequence[str]:
-        """The names of classes, unless the config names them."""
+        """The names of classes in the data, unless the config names them."""
         return () if self.task.labels else self.names
 
     @property
     def texts(self) -> Iterator[tuple[str, str, pd.Series]]:
-        """The texts of each split and column, with the names of both in messages."""
+        """The texts of each split and column, with their names in messages."""
         for split, rows in self.rows.items():
             for column in ("text_a", "text_b"):
                 if len(texts := rows[column].dropna()):
@@ -69,18 +69,18 @@ class Reading:
 
 
 def odd(reading: Reading) -> list[str]:
-    """Return what all rules find, each with the key of the config that it is about."""
+    """Return the findings of all rules, each with its config key."""
     return [f"{reading.key}{line}" for rule in RULES for line in rule(reading)]
 
 
 def read_otherwise(reading: Reading) -> Iterator[str]:
-    """How files are read if it is not as their endings say."""
+    """Files that are not read as their suffixes suggest."""
     for note in dict.fromkeys(note for rows in reading.rows.values() for note in rows.attrs.get(NOTES, ())):
         yield f".source: {note}"
 
 
 def missing(reading: Reading) -> Iterator[str]:
-    """Labels that say that there is none."""
+    """Labels that mean a missing label."""
     if found := [name for name in reading.stored if name in MISSING]:
         yield (
             f".label: {listing(found)} is taken as a class; if it says that a label is missing, name "
@@ -89,7 +89,7 @@ def missing(reading: Reading) -> Iterator[str]:
 
 
 def alike(reading: Reading) -> Iterator[str]:
-    """Names that differ in case or punctuation, or not to the eye."""
+    """Names that differ only in case or punctuation, or invisibly."""
     if groups := [" and ".join(map(_visibly(group), group)) for group in lookalikes.alike(reading.stored)]:
         yield (
             f".label: {listing(groups, 3)} are classes of their own; if they are the same, say so in "
@@ -98,14 +98,14 @@ def alike(reading: Reading) -> Iterator[str]:
 
 
 def _visibly(names: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that shows names so that they differ, also where they look the same."""
+    """Return a function that shows names in a way that tells them apart even if they look the same."""
     folded = {name.casefold() for name in names}
     skeletons = {lookalikes.skeleton(name) for name in folded} if not "".join(names).isascii() else folded
     return ascii if len(skeletons) < len(folded) else repr
 
 
 def joined(reading: Reading) -> Iterator[str]:
-    """Classes that are several others."""
+    """Classes that join several others."""
     if reading.task.type != "labels" and (several := sorted(joints.composed(reading.stored))):
         yield (
             f".label: {len(several)} of {len(reading.names)} classes are others joined, such as "
@@ -114,7 +114,7 @@ def joined(reading: Reading) -> Iterator[str]:
 
 
 def recurring(reading: Reading) -> Iterator[str]:
-    """Labels that may be several, none of which stands alone."""
+    """Labels that may join several, none of which occurs alone."""
     splits_cells = reading.task.type == "labels" and not getattr(reading.task, "separator", None)
     if splits_cells and (found := joints.recurring(reading.stored)):
         yield (
@@ -125,7 +125,7 @@ def recurring(reading: Reading) -> Iterator[str]:
 
 
 def like_splits(reading: Reading) -> Iterator[str]:
-    """Classes that are named like splits, as of folders."""
+    """Classes named like splits, for example folders."""
     if found := [name for name in reading.names if name.casefold() in SPLITS]:
         yield f".label: {listing(found)} is taken as a class, but is named like a split"
 
@@ -141,7 +141,7 @@ def numbers(reading: Reading) -> Iterator[str]:
 
 
 def mostly_one(reading: Reading) -> Iterator[str]:
-    """A class with most of the rows, which may be those without a label."""
+    """A class with most rows, which may stand for a missing label."""
     if reading.task.type in ("classification", "labels"):
         labels = reading.rows["train"]["label"]
         name, n = data.reader(reading.task.type).tally(labels).most_common(1)[0]
@@ -154,7 +154,7 @@ def mostly_one(reading: Reading) -> Iterator[str]:
 
 
 def formatted(reading: Reading) -> Iterator[str]:
-    """Classes that are written like values of a program, or are parts of these."""
+    """Classes in the notation of a program's values, or parts of it."""
     found = [name for name in reading.names if _value(name) not in (None, name) or _is_part(name)]
     if found:
         yield (
@@ -164,7 +164,7 @@ def formatted(reading: Reading) -> Iterator[str]:
 
 
 def formatted_texts(reading: Reading) -> Iterator[str]:
-    """Texts that are written like values of a program."""
+    """Texts in the notation of a program's values."""
     for column, what, texts in reading.texts:
         wrong = texts.map(lambda text: text[:1] in "[{(\"'" and _value(text) is not None)
         if wrong.sum() > MOST * len(texts):
@@ -176,7 +176,7 @@ def formatted_texts(reading: Reading) -> Iterator[str]:
 
 
 def _value(text: str) -> Any:
-    """Return the value that a text is written as, if it is a text in quotes, a list or a mapping."""
+    """Return the value that a text denotes, if it is a quoted text, a list or a mapping."""
     try:
         value = literal(text)
     except ValueError:
@@ -185,14 +185,14 @@ def _value(text: str) -> Any:
 
 
 def _is_part(name: str) -> bool:
-    """Return whether a name has only one of two quotes or brackets, at its beginning or end."""
+    """Return whether a name has only one of a pair of quotes or brackets, at its start or end."""
     alone = [quote for quote in "'\"" if name.startswith(quote) != name.endswith(quote)]
     alone += [pair for pair in ("()", "[]", "{}") if name.count(pair[0]) != name.count(pair[1])]
     return any(map(str.isalpha, name)) and any(name[0] in pair or name[-1] in pair for pair in alone)
 
 
 def unprinted(reading: Reading) -> Iterator[str]:
-    """Names and texts with characters that are not drawn."""
+    """Names and texts with unprintable characters."""
     bare = {name: JOINING.sub("", name) for name in reading.names}
     if hidden := [name for name, seen in bare.items() if UNPRINTED.search(seen) or UNSEEN.search(seen)]:
         yield f".label: {listing(map(ascii, hidden), 3)}: classes with characters that are not printed"
@@ -206,7 +206,7 @@ def unprinted(reading: Reading) -> Iterator[str]:
             )
 
 
-#: rules in the order of what they tell
+#: rules, in the order of messages
 RULES: tuple[Callable[[Reading], Iterator[str]], ...] = (
     read_otherwise,
     missing,

@@ -1,7 +1,7 @@
-"""Texts that several tasks share, training examples on which others are evaluated, and groups by texts.
+"""Texts shared by tasks: training examples that other tasks are evaluated on, and groups of examples.
 
-Texts are compared by their letters and digits, because the tasks of GLUE differ in the spaces around
-punctuation; texts without any are compared without spaces.
+Texts are compared by their letters and digits, because GLUE's tasks differ in the spaces around punctuation;
+texts without any are compared without spaces.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from headspec.errors import DataError, listing
 from headspec.seeds import derive
 
 KEYS = ["key_a", "key_b"]
-#: largest fraction of training examples that may be removed because other tasks are evaluated on them
+#: maximum fraction of training examples removed because other tasks are evaluated on them
 MOST = 0.2
 
 
@@ -45,7 +45,7 @@ def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
 
 
 def row_keys(frame: pd.DataFrame) -> np.ndarray:
-    """Return one key per row, (n,) uint64: of its text, or of both texts of a pair in any order."""
+    """Return one key per row, (n,) uint64: of its text, or of both texts of a pair in either order."""
     keys: np.ndarray = frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
     return keys
 
@@ -53,7 +53,7 @@ def row_keys(frame: pd.DataFrame) -> np.ndarray:
 def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     """Return which rows of `frame` occur in `other`, (n,) bool.
 
-    Pairs match with both texts; a text matches a pair that contains it, and the reverse.
+    Pairs match by both texts; a text matches a pair that contains it, and vice versa.
     """
     if _has_pairs(frame) and _has_pairs(other):
         complete = [(pairs["key_a"] != 0) & (pairs["key_b"] != 0) for pairs in (frame, other)]
@@ -73,7 +73,7 @@ def without_evaluated(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return training examples of `name` on which no other task is evaluated, and counts of those removed.
 
-    `seen` has for each other task that shares an encoder which examples it is evaluated on, (n,) bool.
+    `seen` marks, for each other task that shares an encoder, the examples that it is evaluated on, bool (n,).
     Raise DataError if more than `MOST` of the examples would be removed.
     """
     counts = {other: int(mask.sum()) for other, mask in seen.items() if mask.any()}
@@ -88,25 +88,25 @@ def without_evaluated(
     return train[~leaked], counts
 
 
-#: most texts of a group, and the number of groups for which groups may be smaller
+#: maximum number of texts in a group, and number of groups for which groups may be smaller
 TEXTS, GROUPS = 12, 50
 TEXT_COLUMNS = ("text_a", "text_b")
 
 
 class Grouped(NamedTuple):
-    """Examples resampled in groups, `group` (n,), which tasks with the same `source` share."""
+    """Groups for resampling examples, `group` (n,), shared by tasks with the same `source`."""
 
     source: str
     group: NDArray[np.intp]
 
 
 def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[str, Grouped]:
-    """Return groups of examples for the tasks that share texts, from the validation tables of all.
+    """Return groups of examples for tasks that share texts, from the validation tables of all tasks.
 
-    Pair tasks use every text twice, which joins all pairs to a few rings. Texts, with partners close
+    Pair tasks use every text twice, which links all pairs in a few rings. Texts, with partners close
     together, are cut into groups of `TEXTS`; an example is in the group of its first text, and in about one
-    pair of six the second text is in another group. `sources` has each task itself, or the task whose texts
-    it pairs.
+    of six pairs the second text is in another group. `sources` maps each task to itself, or to the task whose
+    texts it pairs.
     """
     by_task: dict[str, Grouped] = {}
     for tasks in _sharing(sources, stored := dict(zip(sources, tables, strict=True))):
@@ -116,7 +116,7 @@ def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[
 
 
 def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> list[list[str]]:
-    """Return tasks of one source that share texts, directly or through another task."""
+    """Return groups of tasks of one source that share texts, directly or through another task."""
     sets: list[tuple[list[str], set[str]]] = []
     for task, source in sources.items():
         texts = {*tables[task]["text_a"], *tables[task]["text_b"].dropna()}

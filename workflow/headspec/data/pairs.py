@@ -11,8 +11,9 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
     There are as many pairs as items, half 'same', half 'different' (see `n_different`). Each item is text_a
     of one pair and text_b of another. No two pairs have the same two items, unless small or uneven classes
-    make it unavoidable. The items of each class form a random ring. A random half of all items is paired with
-    the next in the ring; the partners of the other half are shuffled until all these pairs differ in class.
+    make this unavoidable. The items of each class form a random ring. A random half of all items is paired
+    with the next in the ring; the partners of the other half are shuffled until all these pairs differ in
+    class.
 
     `parent` has columns label and text_a, key_a (see `headspec.data.overlap`), or both. Return as many rows
     in random order, with label ('same' or 'different') and text_a and text_b, or their keys. Raise DataError
@@ -50,7 +51,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
 
 def n_different(sizes: np.ndarray) -> int | None:
-    """Return the number of pairs across classes that `pair` makes for `sizes` (classes,) of classes, or None.
+    """Return the number of pairs across classes that `pair` makes for class `sizes` (classes,), or None.
 
     With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only if every
     d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item is its own
@@ -66,12 +67,12 @@ def n_different(sizes: np.ndarray) -> int | None:
 
 
 def _bounds(sizes: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and most pairs within each class, (classes,), given `across` pairs across classes."""
+    """Return the fewest and most pairs within each class, (classes,), given `across` pairs across classes."""
     return np.maximum(0, sizes - across // 2), np.where(sizes > 1, sizes, 0)
 
 
 def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
-    """Return how many of `within` random items fall into each class, (classes,), clipped to `_bounds`."""
+    """Return how many of `within` random items are in each class, (classes,), clipped to `_bounds`."""
     least, most = _bounds(sizes, int(sizes.sum()) - within)
     shares = np.clip(rng.multivariate_hypergeometric(sizes, within), least, most)
     while step := np.sign(within - shares.sum()):
@@ -82,11 +83,11 @@ def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndar
 def _across_classes(
     first: np.ndarray, second: np.ndarray, classes: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Shuffle `second` (n,) so that each item differs in class from the item at its place in `first` (n,).
+    """Shuffle `second` (n,) so that each item differs in class from its partner in `first` (n,).
 
-    Both have the same number d_k <= D / 2 of items of each class k. For a pair within class k at most
-    2 d_k - 1 < D pairs have k on either side, so an exchange of partners with another pair always works. Then
-    pairs that occur in both directions are separated in the same way where possible.
+    Both have the same number d_k <= D / 2 of items of each class k. For a pair within class k, at most 2 d_k
+    - 1 < D pairs have k on either side, so exchanging partners with another pair always works. Then pairs
+    that occur in both directions are separated in the same way where possible.
     """
     second = rng.permutation(second)
     class_a, class_b = classes[first], classes[second]

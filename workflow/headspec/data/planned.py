@@ -1,4 +1,4 @@
-"""The tasks of a study as jobs will prepare them, as far as planning can read them."""
+"""The tasks of a study prepared as in jobs, as far as planning can read them."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ class Planned:
     Attributes
     ----------
     sources : source of each task without `pairs_of`
-    evaluated : evaluation examples of each task, further splits included, with keys
+    evaluated : evaluation examples of each task, including further splits, with keys
     prepared : tables of each task, without texts
     leaking : for each task in `sources`, other tasks that are evaluated on some of its training rows, and
         the sorted keys of these rows
@@ -53,14 +53,14 @@ class Planned:
         for name, source in self.sources.items():
             task = study.tasks[name]
             lines += [account.odd(name, task, source)]
-            lines += [kind(task).notes(f"tasks.{name}", task, source.classes)]  # which jobs do not load
+            lines += [kind(task).notes(f"tasks.{name}", task, source.classes)]  # jobs do not load kinds
         qualities = {name: source.quality for name, source in self.sources.items()}
         cut = [quality.cut(name, model.max_length, qualities) for name, model in study.models.items()]
         return [*itertools.chain(*lines, *cut)]
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
-    """Prepare the tasks that need no network, with a cache of sources in `folder`; combine all DataErrors."""
+    """Prepare the tasks that need no network, with a cache in `folder`; raise all DataErrors as one."""
     plan, problems = prepare_possible(study, folder)
     if problems:
         raise DataError.combined(problems)
@@ -68,7 +68,7 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
 
 
 def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
-    """Prepare the tasks without a problem, and return the problems of the others."""
+    """Prepare the tasks that have no problem, and return the problems of the others."""
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
@@ -155,10 +155,10 @@ def readable(study: Study, name: str) -> bool:
 
 
 def trained_together(study: Study) -> dict[str, list[str]]:
-    """Return for each task the others whose evaluation examples it must not train on.
+    """Return, for each task, the others whose evaluation examples it must not train on.
 
-    They share a mixture, or one is in a mixture of `iat` and the other in `transfer`. Pair tasks count as the
-    task of their texts.
+    The two share a mixture, or one is in a mixture of `iat` and the other in `transfer`. Pair tasks count as
+    the task of their texts.
     """
     together = [set(itertools.combinations(members, 2)) for members in study.mixture_tasks.values()]
     for mixture in study.iat.mixtures:
@@ -173,9 +173,9 @@ def trained_together(study: Study) -> dict[str, list[str]]:
 
 
 def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]:
-    """Return for each task the sorted keys of its training rows on which each other task is evaluated.
+    """Return, for each task, the sorted keys of its training rows on which each other task is evaluated.
 
-    Keys are None where only jobs can compare tasks. Others without common rows are left out.
+    Keys are None where only jobs can compare the tasks. Tasks without common rows are left out.
     """
     return {
         name: {

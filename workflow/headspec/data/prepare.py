@@ -31,7 +31,7 @@ def interleaved(labels: pd.Series, order: np.ndarray) -> np.ndarray:
     """Rearrange `order` (n,) so that every prefix keeps the proportions of classes.
 
     Items of a class stay in order. Item i (from 0) of the n_k items of class k is placed at (i + 1/2) / n_k
-    of the whole, so that the first m items have m * n_k / n of class k up to rounding.
+    of the whole, so that the first m items include m * n_k / n of class k, up to rounding.
     """
     by_class = labels.iloc[order].reset_index(drop=True)
     groups = by_class.groupby(by_class)
@@ -50,7 +50,7 @@ UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEX
 data/{task}/test/{file}.parquet
 """
 
-HELD_OUT = 0.1  # fraction of the training split to validate on, if there is no validation split
+HELD_OUT = 0.1  # fraction of the training split held out if there is no validation split
 PAIR_CLASSES = ["different", "same"]
 
 
@@ -75,7 +75,7 @@ class Source:
     train : distinct rows whose texts are in no validation or further split of the task
     validation : all rows of the source's validation split, or rows held out of train
     further : all rows of each split in `task.further`
-    odd : what the rules of `headspec.data.odd` find
+    odd : findings of the rules in `headspec.data.odd`
     """
 
     train: Split
@@ -112,8 +112,8 @@ class Prepared:
 
         - rows: read and kept by the filter; 0 for a held-out validation split
         - unlabelled: dropped, the label is one of the key `unlabelled`; only with this key
-        - same: dropped, no two different texts or answers; only of continuations
-        - blank: dropped, a word is white space; only of sentences
+        - same: dropped, not two different texts or answers; only of continuations
+        - blank: dropped, a word is blank; only of sentences
         - empty: dropped, a text is empty
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: duplicates whose label differs from that of the earlier row
@@ -189,7 +189,7 @@ def class_names(classes: Classes) -> list[str]:
 
 
 def _stored(task: Task, frame: pd.DataFrame, names: Sequence[str]) -> Split:
-    """Return a split with all of its rows."""
+    """Return a split with all its rows."""
     normal = splits.normalised(frame)
     summary = quality.summary(frame, normal, data.reader(task.type), names)
     return Split(frame, _distinct(frame, normal)[1], summary)
@@ -207,7 +207,7 @@ def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
 def train_table(
     name: str, task: Task, split: Split, seed: int, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
-    """Return at most `train_examples` rows that no other task is evaluated on (`seen`); counts and leaks."""
+    """Return at most `train_examples` rows that no other task is evaluated on (`seen`), counts, and leaks."""
     rows, leaks = overlap.without_evaluated(name, split.rows, seen)
     counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
     frame = _limited(name, task, "train", rows, task.train_examples, seed)
@@ -259,7 +259,7 @@ def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed
 
 
 def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Drop empty texts, and repeated rows by `splits.normalised`; return the rest and counts of both."""
+    """Drop empty texts, and rows repeated in `splits.normalised`; return the rest and counts of both."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, normal = frame[~empty], normal[~empty]
     duplicate = normal.duplicated()

@@ -1,4 +1,4 @@
-"""Warnings before a run about empty, repeated, contradictory and overlong rows, signs of a wrong column."""
+"""Warnings before a run about empty, repeated, contradictory and overlong rows: signs of wrong columns."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headspec.tasks.data import Data
 #: Share of rows that deserves a warning. None of twelve public sets (GLUE without WNLI, AG News, TREC, BBC
 #: News, Rotten Tomatoes) has empty rows; at most 0.6 % contradict (CoLA), 4.5 % repeat another (BBC News).
 MANY = 0.1
-#: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
-#: the other sets of GLUE, but nearly all of BBC News.
+#: Share of rows with more words than the model's tokens. At 128 tokens it is 3 % in RTE and below 1 % in the
+#: other sets of GLUE, but nearly 100 % in BBC News.
 MOST = 0.5
 KINDS = {
     "empty": "have an empty text",
@@ -23,21 +23,21 @@ KINDS = {
     "contradictory": "contradict another row with the same text",
     "otherwise": "repeat the text of another row with another label",
 }
-#: most classes of which the rows are counted
+#: maximum number of classes whose rows are counted
 CLASSES = 100
 
 
 def rows_of(split: str) -> str:
-    """Return how messages call the rows of a split: train, validation, or a further one."""
+    """Return the term in messages for the rows of a split: train, validation, or a further one."""
     return {"train": "training rows", "validation": "validation rows"}.get(split, f"rows of {split}")
 
 
 def summary(frame: pd.DataFrame, normal: pd.Series, task: Data, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Return numbers of useless rows of a split, as values for JSON; `normal` is `splits.normalised` of it.
+    """Return statistics on the rows of a split, for JSON; `normal` is `splits.normalised` of `frame`.
 
-    They are rows; for each of `KINDS` the number of rows and the first of them, from 1; words, 100 quantiles
-    of the number of words; classes, the rows of the most frequent of `names`; and what `Data.row_quality`
-    adds.
+    They are `rows`; for each of `KINDS` the number of rows and the first of them, from 1; `words`, 100
+    quantiles of the number of words; `classes`, the number of rows of the most frequent of `names`; and
+    entries added by `Data.row_quality`.
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
@@ -58,7 +58,7 @@ def summary(frame: pd.DataFrame, normal: pd.Series, task: Data, names: Iterable[
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
-    """Return numbers of the first wrong row and of another with its text, with the same or another label."""
+    """Return numbers of the first wrong row and of another with its text, and the same or another label."""
     if not wrong.any():
         return []
     row: Any = wrong.idxmax()
@@ -71,7 +71,7 @@ def _numbers(rows: Any) -> list[int]:
 
 
 def task_warnings(name: str, by_split: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each warning about the rows of a task, from the `summary` of each split."""
+    """Yield a line for each warning about a task's rows, from the `summary` of each split."""
     for split, counts in by_split.items():
         rows = rows_of(split)
         usual = [(*counts.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
@@ -83,7 +83,7 @@ def task_warnings(name: str, by_split: Mapping[str, Any]) -> Iterator[str]:
 
 
 def cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line if most training rows of tasks have more words than a model takes tokens."""
+    """Yield a line if most training rows of any task have more words than the model's maximum of tokens."""
     shares = {name: _longer(by_split["train"].get("words", []), length) for name, by_split in tasks.items()}
     if long := [f"{share} % of tasks.{name}" for name, share in shares.items() if share >= 100 * MOST]:
         yield (

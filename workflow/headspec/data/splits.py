@@ -23,7 +23,7 @@ TEXTS = ["text_a", "text_b"]
 
 
 def text_columns(task: Task) -> dict[str, str]:
-    """Return `text_a` and `text_b` if columns have these names in the task's training table.
+    """Return `text_a` and `text_b` if the task's training table has columns of these names.
 
     The result is empty if the config names `text_a`, or the table has the default column or cannot be read
     here.
@@ -94,8 +94,9 @@ def read_unlabelled(
 
     Labels are not read: the hub has -1 in their place. Rows with texts of `train` are only counted
     (in_train); if they were removed, training would depend on the test set. Columns: example (0, 1, ...),
-    index (the source's column idx, else as example), text_a, text_b (null for single texts). Raise DataError
-    if there is no such split, a text column has no text, or the values of idx are not unique integers.
+    index (the source's column idx, else like example), text_a, text_b (null for single texts). Raise
+    DataError if there is no such split, a text column has no text, or the values of idx are not unique
+    integers.
     """
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"test.{file}", task, task.test[file])
@@ -119,7 +120,7 @@ def read_unlabelled(
 
 
 def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
-    """Return task and split for the value `wanted` of a setting; raise DataError if the split is missing."""
+    """Return task and split for a setting's value `wanted`; raise DataError if the split is missing."""
     split_task, stored = readers.with_subset(task, wanted)
     present = readers.splits(split_task, key)
     if stored not in present:

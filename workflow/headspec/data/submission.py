@@ -33,14 +33,14 @@ ARCHIVE = "submission.zip"
 
 
 def written(files: list[str]) -> list[str]:
-    """Return all files to write if tasks fill `files`, which adds WNLI."""
+    """Return all files to write, given the `files` of tasks: these and WNLI."""
     return [name for name in FILES if name in files or name == "WNLI"]
 
 
 def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
-    """Format predictions for `file`: (n,) indices of `classes`, which are names in order, or scores.
+    """Format predictions for `file`: indices of `classes`, names in order, or scores, (n,).
 
-    Raise DataError if the file has other classes, or a prediction is nan.
+    Raise DataError if the file needs other classes, or a prediction is nan.
     """
     file_format = FILES[file]
     if problem := file_format.problem(type_of(classes), classes):
@@ -53,7 +53,7 @@ def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> li
 
 
 def warnings(rows: Mapping[Any, int]) -> list[str]:
-    """Return reasons why the server would refuse the files, from the number of rows of each file."""
+    """Return reasons why the server would reject the files, from the number of rows in each."""
     wrong = [
         f"{file}: {n} rows, but the server's test set has {FILES[file].rows}"
         for file, n in rows.items()
@@ -69,7 +69,7 @@ def write(
     classes: dict[str, list[str] | None],
     record: dict[str, Any] | None = None,
 ) -> None:
-    """Write the prediction files, WNLI included, and the zip `ARCHIVE`, byte for byte reproducible.
+    """Write the prediction files, including WNLI, and the zip `ARCHIVE`, byte for byte reproducible.
 
     `predictions` has rows of the table `submission`; `record` is the job's, for the archive's comment.
     """

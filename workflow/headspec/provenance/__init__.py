@@ -1,1 +1,1 @@
-"""Complete files, the SHA-256 of inputs, hashes of code, and resources that jobs used."""
+"""Atomic files, SHA-256 of inputs, hashes of code, and resources that jobs used."""

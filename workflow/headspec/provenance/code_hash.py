@@ -1,9 +1,9 @@
 """The code of a job: the files that its script imports. Snakemake reruns the job when one of them changes.
 
-Every import statement counts, wherever it stands, except below ``if TYPE_CHECKING:``, and so does a file
-beside a module that a string in it names. Files of headspec count without comments, docstrings and layout,
-those of plugins byte by byte; installed packages do not count. Modules that a script imports by a name made
-at run time are further roots, which the rule names; what is forgotten ends the job (`guard`).
+Every import statement counts, wherever it is, except below ``if TYPE_CHECKING:``, and so does a file beside a
+module that is named in one of its strings. Files of headspec are hashed without comments, docstrings and
+layout, those of plugins byte by byte; installed packages are ignored. Modules that a script imports
+dynamically are further roots, which the rule names; a forgotten one fails the job (`guard`).
 """
 
 import ast
@@ -27,7 +27,7 @@ from headspec.provenance.hashes import FileCache, StatKey, stat_key
 
 LIBRARY = Path(__file__).parents[1]
 INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {*sysconfig.get_paths().values()})
-#: of syntax trees: fields that do not affect what code does, or that some Pythons lack
+#: fields of syntax trees that do not affect what code does, or that some Pythons lack
 IGNORED = {
     "lineno",
     "col_offset",
@@ -38,12 +38,12 @@ IGNORED = {
     "type_comment",
     "type_ignores",
 }
-#: files that do not affect results: which version of headspec made them
+#: files that do not affect results, such as headspec's version
 UNCOUNTED = {"VERSION"}
 #: a string that may name a file or folder beside a module
 NAME = re.compile(r"[\w-][\w .-]*")
 
-#: in a job, the hashes by root with which it was planned; empty elsewhere
+#: in a job, the hashes by root that it was planned with; empty elsewhere
 planned: dict[str, str] = {}
 
 
@@ -54,7 +54,7 @@ def make_importable() -> None:
 
 
 def by_root(roots: Iterable[str | Path]) -> dict[str, str]:
-    """Return the hash of all files that each root reaches; keys are relative to the folder of the library."""
+    """Return the hash of all files that each root reaches; keys are relative to the library's folder."""
     code = current()
     by_path = {os.path.relpath(path, LIBRARY.parent): code.hash(path) for path in map(absolute, roots)}
     PARSED.save()
@@ -74,7 +74,7 @@ def defined(path: str | Path) -> tuple[list[str], list[str]]:
 
 
 def absolute(root: str | Path) -> str:
-    """Return the path of a root, which may be relative to the folder of the library."""
+    """Return the path of a root, which may be relative to the library's folder."""
     return os.path.normpath(LIBRARY.parent / root)
 
 
@@ -89,7 +89,7 @@ def is_installed(path: str | Path) -> bool:
 
 
 class Code:
-    """What files import, as they are now."""
+    """What files currently import."""
 
     def __init__(self) -> None:
         self.seen: dict[str, StatKey] = {}
@@ -117,7 +117,7 @@ class Code:
         return frozenset(reached)
 
     def _need(self, path: str) -> list[str]:
-        """Return the packages that a file is in, the files that it imports, and those that it names."""
+        """Return the packages that a file is in, and the files that it imports or names."""
         if not path.endswith(".py"):
             return []
         modules = (file for name in self.parsed(path)["imports"] for file in self._located(name, path))
@@ -125,21 +125,21 @@ class Code:
         return [*dict.fromkeys([*_packages(path), *modules, *named])]
 
     def _read(self, path: str) -> str:
-        """Return the hash of a file: of what it does in the library, of its bytes elsewhere."""
+        """Return the hash of a file: of what it does, in the library, else of its bytes."""
         if path.endswith(".py") and _in_library(path):
             return str(self.parsed(path)["hash"])
         self.seen[path] = stat_key(path)
         return hashes.sha256(path)
 
     def parsed(self, path: str) -> dict[str, Any]:
-        """Return what `parse` does of a file."""
+        """Return the cached result of `parse` for a file."""
         self.seen[path] = stat_key(path)
         parsed: dict[str, Any] = PARSED.get(path, parse)
         return parsed
 
 
 def current() -> Code:
-    """Return what files import, read again if one has changed."""
+    """Return what files import, reading them again if one has changed."""
     global _code
     if not _code.is_current():
         _code = Code()
@@ -152,10 +152,10 @@ def current() -> Code:
 def parse(path: str | Path) -> dict[str, Any]:
     """Return the hash of what a file does, its imports, strings that may name files, and top-level names.
 
-    Raise SyntaxError if it is not Python, in its own encoding.
+    Raise SyntaxError if it is not valid Python in its declared encoding.
     """
     tree = ast.parse(Path(path).read_bytes(), str(path))
-    # by default, Python would take compiled code of another file with the same size and second
+    # by default, Python would reuse compiled code of another version with the same size and second
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     code = json.dumps(_normal(tree)).encode()
@@ -187,13 +187,13 @@ def names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _normal(node: object) -> object:
-    """Return a syntax tree as lists, equal in all Pythons, without strings that are statements."""
+    """Return a syntax tree as lists, equal in all Pythons, without docstrings and other string statements."""
     if isinstance(node, list):
         return [_normal(each) for each in node if not (isinstance(each, ast.Expr) and _text(each.value))]
     if not isinstance(node, ast.AST):
         return node if isinstance(node, (str, int, bool, type(None))) else repr(node)
     fields = [(name, value) for name, value in ast.iter_fields(node) if name not in IGNORED]
-    if isinstance(node, ast.JoinedStr):  # how its constant parts are divided depends on Python
+    if isinstance(node, ast.JoinedStr):  # how its constant parts are split depends on Python
         fields = [("values", _joined(node.values))]
     return [
         type(node).__name__,
@@ -202,7 +202,7 @@ def _normal(node: object) -> object:
 
 
 def _joined(parts: list[ast.expr]) -> list[ast.expr]:
-    """Return the parts of an f-string, without empty texts, and with neighbouring ones as one."""
+    """Return the parts of an f-string, dropping empty texts and joining adjacent ones."""
     merged: list[ast.expr] = []
     for part in parts:
         if isinstance(part, ast.Constant) and merged and isinstance(merged[-1], ast.Constant):
@@ -213,12 +213,12 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
 
 
 def _text(node: object) -> str:
-    """Return the string that a node is; empty if it is something else."""
+    """Return the string that a node is; empty if it is not a string."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those below ``if TYPE_CHECKING:``."""
+    """Yield all nodes except those below ``if TYPE_CHECKING:``."""
     yield node
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         children: Iterable[ast.AST] = node.orelse
@@ -229,7 +229,7 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _imported(node: ast.AST, path: Path) -> Iterator[str]:
-    """Yield the modules that a node imports, and names that it imports from modules, which may be modules."""
+    """Yield the modules that a node imports, and names imported from them, which may be modules, too."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -240,7 +240,7 @@ def _imported(node: ast.AST, path: Path) -> Iterator[str]:
         yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-# --- where files are
+# --- locations of files
 
 
 def _in_library(path: str) -> bool:
@@ -248,7 +248,7 @@ def _in_library(path: str) -> bool:
 
 
 def _name(path: str) -> str:
-    """Return a name of a file that does not change when the library or a plugin moves."""
+    """Return a name for a file that does not change when the library or a plugin moves."""
     return os.path.relpath(path, LIBRARY.parent if _in_library(path) else import_root(Path(path)))
 
 
@@ -259,7 +259,7 @@ def _packages(path: str) -> list[str]:
 
 
 def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the files beside a module, in folders too, that have one of these names and are not modules."""
+    """Yield the files beside a module, also in folders, that have one of these names and are not modules."""
     for name in names:
         place = Path(path).with_name(name)
         if name in UNCOUNTED or place.suffix == ".py" or (place / "__init__.py").exists():
@@ -269,14 +269,14 @@ def _beside(path: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _located(name: str, importer: str) -> list[str]:
-    """Return the files of a module and its packages; none if it is installed, or no module."""
+    """Return the files of a module and its packages; empty if it is installed, or not a module."""
     if name.partition(".")[0] == LIBRARY.name:
         return _find(name, [str(LIBRARY.parent)])
     return [] if _in_library(importer) else _find(name, _folders(name, importer))
 
 
 def _folders(name: str, importer: str) -> list[str]:
-    """Return the folders in which a file outside of the library finds modules that are not installed.
+    """Return the folders where a file outside the library finds modules that are not installed.
 
     For an installed plugin, this is the folder of its own package.
     """
@@ -287,7 +287,7 @@ def _folders(name: str, importer: str) -> list[str]:
 
 
 def _find(name: str, folders: list[str]) -> list[str]:
-    """Return the files of a module that is in one of the folders, or in further ones of its packages."""
+    """Return the files of a module in one of the folders, or in further folders of its packages."""
     found, names = [], name.split(".")
     for i, part in enumerate(names):
         package = sys.modules.get(".".join(names[:i])) if i else None
@@ -300,7 +300,7 @@ def _find(name: str, folders: list[str]) -> list[str]:
 
 
 def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:
-    """Return the file of a module in one of the folders, and the folders of its own modules."""
+    """Return the file of a module in one of the folders, and the folders of its submodules."""
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(file := os.path.join(path, "__init__.py")):
@@ -310,6 +310,6 @@ def _module_in(folders: list[str], name: str) -> tuple[str | None, list[str]]:
     return None, [path for folder in folders if os.path.isdir(path := os.path.join(folder, name))]
 
 
-#: what files do and import; parsing them all takes seconds
+#: cache of `parse`; parsing all files takes seconds
 PARSED = FileCache("code.json", lambda: hashes.sha256(__file__))
 _code = Code()

@@ -13,16 +13,16 @@ from pathlib import Path
 from headspec.errors import DamageError, DataError, StorageError
 
 PREFIX = b"headspec:sha256:"
-#: text that writers put into a file, where the format allows it, before `embed_sha256`
+#: text that writers put into a file, wherever the format allows, for `embed_sha256` to replace
 PLACEHOLDER = PREFIX.decode() + 64 * "0"
 LENGTH = len(PLACEHOLDER)
-#: bytes at the end of a file, among which `PLACEHOLDER` is
+#: number of bytes at the end of a file that contain `PLACEHOLDER`
 TAIL = 1 << 20
 #: checks of `publishing_if`
 _checks: list[Callable[[], None]] = []
 NOT_A_FILE = "not a file, but a folder, pipe, socket or device"
 REMAKE = "Delete it and start snakemake again, which makes it again"
-#: errno of a failed write: its meaning, and what to do before the next start
+#: errno of a failed write: meaning, and what to do before the next start
 STORAGE = {
     errno.ENOSPC: ("the disk is full", "Free some space"),
     errno.EDQUOT: ("the quota of the disk is used up", "Free some space"),
@@ -37,9 +37,9 @@ STORAGE = {
 
 @contextlib.contextmanager
 def publishing_if(check: Callable[[], None]) -> Iterator[None]:
-    """Call `check` before any file of `atomic` gets its name in the block; its error prevents that.
+    """Call `check` before `atomic` renames a file inside the block; an error prevents the renaming.
 
-    The guard of a job uses it, so that no writer of files has to know of jobs.
+    The guard of a job uses it, so that writers of files need not know about jobs.
     """
     _checks.append(check)
     try:
@@ -50,14 +50,14 @@ def publishing_if(check: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path, renamed to `path` if the block succeeds; StorageError if that fails."""
+    """Yield a temporary path, renamed to `path` if the block succeeds; StorageError if writing fails."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
             process = leftover.suffixes[-2][1:]
-            # left by a killed writer; one with the number of this process could be a link to another file
+            # left by a killed writer; one with this process's number could be a link to another file
             if leftover == temporary or (process.isdecimal() and not _alive(int(process))):
                 leftover.unlink(missing_ok=True)
         yield temporary
@@ -86,7 +86,7 @@ def _alive(process: int) -> bool:
 
 
 def storage_error(error: BaseException | None, path: str | Path | None = None) -> StorageError | None:
-    """Return a StorageError for an error of the disk, or caused by one, in writing `path`; else None."""
+    """Return a StorageError for a disk error, or one caused by it, in writing `path`; else None."""
     while error and not (isinstance(error, OSError) and error.errno in STORAGE):
         error = error.__cause__ or error.__context__  # torch.save hides the error of the file
     if not isinstance(error, OSError) or error.errno is None:
@@ -99,7 +99,7 @@ def storage_error(error: BaseException | None, path: str | Path | None = None) -
 
 
 def link(path: str | Path, name: Path) -> None:
-    """Make a hard link to a file, or a copy where the file system has no hard links."""
+    """Make a hard link to a file, or a copy if the file system has no hard links."""
     try:
         os.link(path, name)
     except OSError:
@@ -108,7 +108,7 @@ def link(path: str | Path, name: Path) -> None:
 
 
 def loops(folder: str | Path) -> list[Path]:
-    """Return symbolic links in a folder, or the folder itself, that lead to themselves."""
+    """Return symbolic links in a folder, including the folder itself, that lead to themselves."""
     inside = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     return [path for path in (Path(folder), *inside) if path.is_symlink() and _leads_to_itself(path)]
 
@@ -135,7 +135,7 @@ def embed_sha256(path: str | Path) -> None:
 
 
 def digests(path: str | Path) -> tuple[str, bool]:
-    """Return the SHA-256 of a file, and whether the file is as `embed_sha256` left it."""
+    """Return the SHA-256 of a file, and whether the file is unchanged since `embed_sha256`."""
     whole, _, recorded, right = _digests(path)
     return whole, recorded == right
 
@@ -155,10 +155,10 @@ def verify(path: str | Path, remedy: str = REMAKE) -> None:
 
 
 def _digests(path: str | Path) -> tuple[str, int, bytes, bytes]:
-    """Return a file's SHA-256, where one is embedded (-1: nowhere), the bytes there, and the right ones.
+    """Return a file's SHA-256, the offset of the embedded one (-1: none), its bytes, and the right bytes.
 
-    A file that another program cuts off meanwhile is read as it is; mapped memory would end the process.
-    OSError for what is not a file, since opening a pipe would wait for ever.
+    A file that another program truncates meanwhile is read as it is; mapped memory would end the process.
+    OSError for anything but a file, since opening a pipe would block forever.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, NOT_A_FILE, str(path))
@@ -182,8 +182,8 @@ def _digests(path: str | Path) -> tuple[str, int, bytes, bytes]:
 def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAKE) -> None:
     """Raise DamageError if a file was written under another path, such as the same table of another run.
 
-    `written` has the outputs of the job that wrote it. Only paths relative to the working folder are
-    compared; the results of another study count as a renamed study.
+    `written` are the outputs of the job that wrote it. Only paths relative to the working folder are
+    compared; results of another study count as a renamed study.
     """
     tops = {Path(name).parts[:1] for name in written}
     if Path(path).parts[:1] in tops and _within_study(path) not in map(_within_study, written):

@@ -14,7 +14,7 @@ from headspec.errors import ChangedError, UnplannedError, listing
 from headspec.provenance import code_hash, files, hashes, user_files
 
 AGAIN = "Nothing of it is kept. Start snakemake again, which plans with what is there now"
-#: seconds by which times of files may differ from the time of writing
+#: seconds by which a file's time may differ from the time of writing
 CLOCK = 0.1
 
 
@@ -23,12 +23,12 @@ def unchanged(job: Any) -> Iterator[None]:
     """Let a job publish files only if it loaded the code it was planned with, and its inputs are unchanged.
 
     Jobs are planned with hashes of the files that they reach (`code_hash.by_root`), but may load them hours
-    later. Edits after loading do no harm: the next start of snakemake makes the results again.
+    later. Edits after loading do no harm: the next start of snakemake remakes the results.
 
     Raise ChangedError, at the start or before a file is published, if a file that the job reaches was edited
-    between planning and loading, a file of the user was replaced between planning and start, or an input was
+    between planning and loading, a user's file was replaced between planning and start, or an input was
     replaced while the job ran. Raise UnplannedError if it has loaded a module that its hashes do not cover,
-    or a plugin has opened a file that is neither one of them nor an input.
+    or a plugin has opened a file that is neither hashed nor an input.
     """
     versions = user_files.versions(job.params)
     read = [path for version in versions for path in version.files.values()]
@@ -80,7 +80,7 @@ def unchanged(job: Any) -> Iterator[None]:
 
 
 def _compare(planned: dict[str, str], code: set[str], when: str) -> None:
-    """Raise ChangedError if a job was planned with other code, naming the file that was edited last."""
+    """Raise ChangedError if a job was planned with other code, naming the last edited file."""
     now: dict[str, str] = {}
     with contextlib.suppress(OSError, SyntaxError, ValueError):
         now = code_hash.by_root(planned)
@@ -96,7 +96,7 @@ def _stat_key(path: str) -> hashes.StatKey:
 
 
 def _input_state(path: str) -> tuple[hashes.StatKey, str]:
-    """Return values that change if an input is replaced; a new link changes only the last time."""
+    """Return values that change if an input is replaced; a new hard link changes only the change time."""
     with contextlib.suppress(OSError):
         return hashes.stat_key(path)[:3], hashes.record_sha256(path)
     return [], ""
@@ -105,7 +105,7 @@ def _input_state(path: str) -> tuple[hashes.StatKey, str]:
 def unplanned(code: set[str]) -> list[str]:
     """Return the files of loaded modules that are neither installed nor part of a job's code.
 
-    Without plugins, only modules of headspec count: what else is loaded belongs to whoever runs the job.
+    Without plugins, only modules of headspec count: others belong to whoever runs the job.
     """
     library, plugged = f"{code_hash.LIBRARY}{os.sep}", bool(_plugged(code))
     strange = (path for path in loaded() - code if path.startswith(library) or plugged)
@@ -119,12 +119,12 @@ def _folders(code: set[str]) -> list[str]:
 
 
 def _plugged(code: set[str]) -> set[str]:
-    """Return the files among a job's code that are not of headspec."""
+    """Return the files in a job's code that are not part of headspec."""
     return {path for path in code if not path.startswith(f"{code_hash.LIBRARY.parent}{os.sep}")}
 
 
 def loaded() -> set[str]:
-    """Return the files of all loaded modules but the script, under any name."""
+    """Return the files of all loaded modules except the script, under any name."""
     modules = [
         module for module in list(sys.modules.values()) if getattr(module, "__name__", "") != "__main__"
     ]
@@ -132,14 +132,14 @@ def loaded() -> set[str]:
     return {_normal(os.path.join(os.getcwd(), path)) for path in paths if path and path.endswith(".py")}
 
 
-#: jobs ask at every file that they write, of thousands of modules
+#: cached, because jobs check thousands of modules for every file that they write
 _normal = cache(os.path.normpath)
 _is_installed = cache(code_hash.is_installed)
 
 
 # --- files that plugins open
 
-#: the files of plugins whose openings are noted, and the files that they have opened, for reading and writing
+#: files of plugins that are watched, and the files that they have opened for reading and writing
 _watched: set[str] = set()
 _read: set[str] = set()
 _written: set[str] = set()
@@ -149,13 +149,13 @@ SYSTEM = ("/dev/", "/etc/", "/proc/", "/run/", "/sys/", "/usr/")
 
 @contextmanager
 def _noting_opened(plugins: set[str]) -> Iterator[None]:
-    """Note the files that these files of plugins open, themselves or through an installed package.
+    """Record the files that these plugin files open, directly or through an installed package.
 
-    Files that compiled code opens by itself, as pyarrow does, are not seen.
+    Files opened by compiled code, as in pyarrow, are not seen.
     """
     global _hooked
     if plugins and not _hooked:
-        sys.addaudithook(_note)  # for good
+        sys.addaudithook(_note)  # cannot be removed
         _hooked = True
     _watched.update(plugins)
     try:
@@ -179,7 +179,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _opens(frame: FrameType | None) -> bool:
-    """Return whether a plugin opens a file, and not headspec, or the import of an installed package."""
+    """Return whether a plugin opens a file, rather than headspec or the import of an installed package."""
     installed = False
     while frame:
         file = frame.f_code.co_filename
@@ -195,7 +195,7 @@ def _opens(frame: FrameType | None) -> bool:
 
 
 def _undeclared(code: set[str], inputs: list[str]) -> list[str]:
-    """Return the files that plugins have read, but which are neither code nor inputs of the job."""
+    """Return the files that plugins have read that are neither code nor inputs of the job."""
     declared = [os.path.abspath(path) for path in inputs]
     own = tuple(_folders(code))
     return sorted(
@@ -205,5 +205,5 @@ def _undeclared(code: set[str], inputs: list[str]) -> list[str]:
         and not path.startswith(SYSTEM)
         and "__pycache__" not in path
         and not code_hash.is_installed(path)
-        and (path.startswith(own) or f"{os.sep}." not in path)  # no cache
+        and (path.startswith(own) or f"{os.sep}." not in path)  # not a cache
     )

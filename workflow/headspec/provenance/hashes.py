@@ -1,4 +1,4 @@
-"""SHA-256 and other values computed from files, cached until the files change."""
+"""SHA-256 and other values of files, cached until the files change."""
 
 import contextlib
 import json
@@ -13,32 +13,33 @@ from headspec.provenance import files
 
 #: for caches; in Snakemake's folder because every study has one
 FOLDER = Path(".snakemake/headspec")
-#: seconds in which a changed file could change again without a new time on the system's clock
+#: seconds within which a file could change again without a new time, given the clock's resolution
 RECENT = 0.1
-#: bytes; jobs hand the SHA-256 of larger files on (`keep`), so that the next start need not read them
+#: size in bytes above which jobs save the SHA-256 of files (`keep`), so that the next start need not read
+#: them
 LARGE = 20_000_000
 
 StatKey = list[int]
 
 
 def stat_key(path: str | Path) -> StatKey:
-    """Return inode, size, and times (ns) of the last change of content and of the last change at all.
+    """Return inode, size, modification time and change time (ns) of a file.
 
-    Programs can set the first time (``cp -p``, ``rsync -a``, ``unzip``), only the system the second.
+    Programs can set the former (``cp -p``, ``rsync -a``, ``unzip``), only the system the latter.
     """
     status = os.stat(path)
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-#: of entries that are saved; those of another form, as of an earlier headspec, are computed again
+#: version of saved entries; others, such as of an earlier headspec, are computed again
 FORM = "3"
 
 
 class FileCache:
     """Values computed from files, shared by processes in one folder through the file `name` in `FOLDER`.
 
-    A value holds while the file's `stat_key` and `depends_on` stay the same, unless the file had just been
-    written and could have changed again. Only `save` writes to the disk.
+    A value is valid while the file's `stat_key` and `depends_on` stay the same, unless the file had just been
+    written and could have changed again. Only `save` writes to disk.
     """
 
     def __init__(self, name: str, depends_on: Callable[[], str] = str) -> None:
@@ -47,7 +48,7 @@ class FileCache:
         self._unsaved: dict[str, dict[str, list[Any]]] = {}
 
     def get(self, path: str | Path, compute: Callable[[str | Path], Any]) -> Any:
-        """Return the value of a file, computed if it is new or changed; raise OSError as `os.stat`."""
+        """Return the value of a file, computed if it is new or changed; raise OSError like `os.stat`."""
         entries, name, now = self._here(), os.path.abspath(path), stat_key(path)
         if name in entries and entries[name][0] == now:
             return entries[name][1]
@@ -58,10 +59,10 @@ class FileCache:
         return value
 
     def follow(self, ran: Callable[[str], tuple[float, float] | None]) -> None:
-        """Let values from within jobs hold for files that Snakemake touched when their jobs had ended.
+        """Keep values that jobs computed valid for files that Snakemake touched after the jobs ended.
 
-        That sets both times of a file; a later change moves one of them. `ran` returns when the job of a
-        file began and ended. A file that was there before the job can have had the same inode and size.
+        Touching sets both times of a file; a later change moves one of them. `ran` returns when a file's job
+        started and ended. A file from before the job can have had the same inode and size.
         """
         for name, (before, value) in self._here().items():
             with contextlib.suppress(OSError):
@@ -72,7 +73,7 @@ class FileCache:
                     self._here()[name] = self._unsaved.setdefault(os.getcwd(), {})[name] = [now, value]
 
     def save(self) -> None:
-        """Save new values, if any, beside those that other processes have saved, for files that are there."""
+        """Save new values, if any, along with those of other processes, for files that exist."""
         if not (unsaved := self._unsaved.pop(os.getcwd(), {})):
             return
         entries = {}
@@ -81,7 +82,7 @@ class FileCache:
                 if stat_key(name)[:2] == entry[0][:2]:
                     entries[name] = entry
         text = json.dumps({"by": self._by(), "entries": entries, "sha256": files.PLACEHOLDER})
-        # without the file, the values are computed again
+        # if this fails, the values are computed again
         with contextlib.suppress(OSError, StorageError), files.atomic(FOLDER / self.name) as temporary:
             temporary.write_text(text)
             files.embed_sha256(temporary)
@@ -92,7 +93,7 @@ class FileCache:
         self._unsaved.clear()
 
     def _by(self) -> list[str]:
-        """Return what saved entries depend on: their own form, and what their values do."""
+        """Return what saved entries depend on: their version, and `depends_on`."""
         return [FORM, self.depends_on()]
 
     def _here(self) -> dict[str, list[Any]]:
@@ -110,7 +111,7 @@ class FileCache:
             return {}
 
 
-#: `files.digests`
+#: cache of `files.digests`
 SHA256 = FileCache("sha256.json")
 
 
@@ -120,17 +121,17 @@ def sha256(path: str | Path) -> str:
 
 
 def record_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file as records of jobs have it: ``sha256:`` and 64 digits, as Snakemake's."""
+    """Return the SHA-256 of a file as in job records: ``sha256:`` and 64 digits, like Snakemake's."""
     return f"sha256:{sha256(path)}"
 
 
 def intact(path: str | Path) -> bool:
-    """Return whether a file is as `files.embed_sha256` left it."""
+    """Return whether a file is unchanged since `files.embed_sha256`."""
     return bool(SHA256.get(path, files.digests)[1])
 
 
 def keep(paths: Iterable[str]) -> None:
-    """Save the SHA-256 of the large files among the inputs and outputs of a job that ends."""
+    """Save the SHA-256 of large inputs and outputs at the end of a job."""
     with contextlib.suppress(OSError):
         if large := [path for path in paths if os.path.getsize(path) > LARGE]:
             time.sleep(RECENT)

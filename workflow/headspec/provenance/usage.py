@@ -1,6 +1,7 @@
 """Time and memory that jobs used, compared with the requests of their rules.
 
-Snakemake's `benchmark` misses them: jobs are forks of a server, not its children, and it does not see GPUs.
+Snakemake's `benchmark` misses them: jobs are forks of a server, not Snakemake's children, and it does not see
+GPUs.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ SHOWN = (
 
 @contextmanager
 def recorded(job: Any) -> Iterator[None]:
-    """Write what the code uses to a file beside the log of `job`, even if the code fails."""
+    """Write what the block uses to a file beside the log of `job`, even if the block fails."""
     begun = time.monotonic()
     try:
         yield
@@ -44,7 +45,7 @@ def recorded(job: Any) -> Iterator[None]:
             job.resources.get("runtime", ""),
             job.resources.get("mem_mb", ""),
         )
-        # results do not need this file, and on a full disk its error would hide the one that matters
+        # results do not need this file, and on a full disk its error would hide the important one
         with contextlib.suppress(OSError), open(path(job.log[0]), "w", newline="") as file:
             csv.writer(file, delimiter="\t").writerows([COLUMNS, values])
 
@@ -55,14 +56,14 @@ def path(log: str) -> Path:
 
 
 def _inherited() -> int:
-    """Return the KiB of peak memory still shared with the parent process; writing to a page copies it."""
+    """Return the peak memory in KiB still shared with the parent process; writing to a page copies it."""
     with contextlib.suppress(OSError), open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Shared_Dirty:"))
     return 0
 
 
 def _gpu_memory() -> int:
-    """Return the most GPU memory that torch reserved in this process, in MB."""
+    """Return the peak GPU memory that torch reserved in this process, in MB."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return 0
@@ -72,8 +73,8 @@ def _gpu_memory() -> int:
 def summary(folder: Path) -> str:
     """Return a table of used and requested resources of the jobs in `folder`, by rule and model.
 
-    Minutes are median and maximum without start-up; memory is the maximum of a job, without memory shared
-    with the process that it was forked from. Raise HeadspecError if no job left a record.
+    Minutes are the median and maximum without start-up; memory is the maximum over jobs, without that shared
+    with the process they were forked from. Raise HeadspecError if no job left a record.
     """
     import pandas as pd  # only some jobs need it
 

@@ -1,4 +1,4 @@
-"""Files of the user as params of jobs: known by their content, so that no record has a spelling of paths."""
+"""Users' files as params of jobs, identified by content, so that records do not depend on paths."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -9,24 +9,24 @@ from headspec.provenance import hashes
 
 
 class Place(str):
-    """A path that a job reads; records, which have the `repr` of params, have the same for every path."""
+    """A path that a job reads; its `repr`, which records contain, is the same for every path."""
 
     def __repr__(self) -> str:
         return "'a path'"
 
 
 class Version(str):
-    """The version of files by their names and contents, with their paths."""
+    """The version of files, from their names and contents, with their paths."""
 
     files: dict[str, str]
 
     def is_current(self) -> bool:
-        """Return whether the files are what they were."""
+        """Return whether the files are unchanged."""
         return self == _digest(self.files)
 
 
 def version(files: Mapping[str, Path]) -> Version:
-    """Return the version of files by what counts of their names."""
+    """Return the version of files, by the part of their names that matters."""
     paths = {name: str(path) for name, path in files.items()}
     made = Version(_digest(paths))
     made.files = paths
@@ -39,5 +39,5 @@ def _digest(files: Mapping[str, str]) -> str:
 
 
 def versions(params: Iterable[Any]) -> list[Version]:
-    """Return the versions of files among the params of a job."""
+    """Return the versions of files in the params of a job."""
     return [value for value in params if isinstance(value, Version)]

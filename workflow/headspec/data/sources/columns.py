@@ -1,4 +1,4 @@
-"""Filters and checks of stored columns of texts and labels, and cells that hold lists."""
+"""Filters and checks for stored columns of texts and labels, and cells that hold lists."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-#: separates the items of a text; other kinds of spaces belong to them
+#: separator of the items of a text; other kinds of spaces are part of items
 SPACES = re.compile(r"[ \t\r\n]+")
 WHOLE = re.compile(r"[+-]?\d+")
 #: Python tokens that are values
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
-#: names before the values that numpy and Python write
+#: names before values in the notation of numpy and Python
 NAMED = {"array", "np", "numpy", "set", "frozenset", "tuple", "list", "dict", "Counter", "OrderedDict"}
-#: lists, and values of several items in cells
+#: types of cells with several items
 LISTS = (list, tuple, np.ndarray)
 NESTED = (*LISTS, set, frozenset, dict)
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
-    """Parse a text column of lists in Python, JSON or numpy; ValueError has the row of a broken list."""
+    """Parse a text column of lists in Python, JSON or numpy; ValueError names the row of a broken list."""
     present = column.dropna()
     texts = [cell.strip() if isinstance(cell, str) else "" for cell in present]
     if not texts or not all(text.startswith("[") and text.endswith("]") for text in texts):
@@ -51,7 +51,7 @@ def parse_lists(column: pd.Series) -> pd.Series:
 
 
 def literal(text: str) -> Any:
-    """Return the value of a text as JSON, Python, numpy or pandas write it; ValueError for other texts."""
+    """Return the value of a text in JSON, Python, numpy or pandas notation; ValueError for other texts."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -64,12 +64,12 @@ def literal(text: str) -> Any:
 
 
 def _with_commas(text: str) -> Iterator[str]:
-    """Yield the Python tokens of a text, and the commas that numpy leaves out; ValueError for ``...``."""
+    """Yield the Python tokens of a text, with the commas that numpy omits; ValueError for ``...``."""
     after_value = False
     for token in tokenize.generate_tokens(io.StringIO(text.replace("\n", " ")).readline):
         if token.string == "...":
             raise ValueError("numpy left out values")
-        # Python would join texts side by side, and subtract numbers
+        # without commas, Python would join adjacent texts, and subtract numbers
         if after_value and (token.type in VALUES or token.string in ("[", "{", "-")):
             yield ","
         yield token.string
@@ -77,7 +77,7 @@ def _with_commas(text: str) -> Iterator[str]:
 
 
 class _Values(ast.NodeTransformer):
-    """Puts values in place of what is written around them: ``array([3])``, ``np.int64(3)``, ``set()``."""
+    """Unwraps values such as ``array([3])``, ``np.int64(3)`` and ``set()``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         called = node.func.value if isinstance(node.func, ast.Attribute) else node.func
@@ -88,7 +88,7 @@ class _Values(ast.NodeTransformer):
 
 
 def nested(cell: Any) -> Any:
-    """Return the list, set or mapping that a cell is or is written as; None for other cells."""
+    """Return the list, set or mapping that a cell is, or represents as text; None for other cells."""
     if isinstance(cell, str) and cell.strip()[-1:] in ("]", ")", "}"):
         try:
             cell = literal(cell.strip())
@@ -98,7 +98,7 @@ def nested(cell: Any) -> Any:
 
 
 def list_items(cell: Any) -> list[Any]:
-    """Return the items of a list, or the parts of a text between spaces."""
+    """Return the items of a list, or the parts of a text separated by spaces."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, LISTS):
@@ -132,19 +132,19 @@ def to_text(column: pd.Series) -> pd.Series:
 
 
 def matching(column: str, present: Sequence[str]) -> str | None:
-    """Return the name of a column, or the only one that differs by white space and invisible characters."""
+    """Return a column's name, or the only one that differs just in white space or invisible characters."""
     alike = [name for name in present if _bare(name) == _bare(column)]
     return column if column in present else alike[0] if len(alike) == 1 else None
 
 
 def _bare(name: str) -> str:
-    """Return a name without invisible characters, and white space around it."""
+    """Return a name without invisible characters and surrounding white space."""
     composed = unicodedata.normalize("NFC", name)
     return "".join(character for character in composed if unicodedata.category(character) != "Cf").strip()
 
 
 def numbered(columns: Sequence[str], where: str) -> str:
-    """Return what to do where a file names no columns, so that they are numbered from 1."""
+    """Return advice for a file without column names, whose columns are numbered from 1."""
     if not columns or list(columns) != [str(place) for place in range(1, len(columns) + 1)]:
         return ""
     return f" Its columns have no names and are numbered: set {where} to a number, such as '{columns[0]}'."
@@ -165,7 +165,7 @@ def check_plain(stored: pd.Series, key: str, where: str, hint: str = "") -> None
 
 
 def with_nested(stored: pd.Series) -> pd.Series:
-    """Return a column with the value in each cell that is `nested` if all are, so that they are refused."""
+    """Return a column with its values parsed if all cells are `nested`, so that they are refused."""
     values = stored.dropna().map(nested)
     return values.reindex(stored.index) if len(values) and values.notna().all() else stored
 
@@ -181,7 +181,7 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
 
 
 def check_filter(frames: Mapping[str, pd.DataFrame], task: Task, key: str) -> None:
-    """Raise DataError if a value of `task.filter` keeps no row of all `frames`, which are splits by name."""
+    """Raise DataError if a value of `task.filter` keeps no row in any of `frames`, splits by name."""
     if not task.filter:
         return
     stored = pd.concat([_filtered_by(frame, task, key, where) for where, frame in frames.items()])
@@ -217,7 +217,7 @@ def unlabelled(frame: pd.DataFrame, names: Sequence[str], values: Sequence[str])
 
 
 def check_unlabelled(frames: Mapping[str, pd.DataFrame], names: Sequence[str], task: Task, key: str) -> None:
-    """Raise DataError if a value of `task.unlabelled` is in no row of all `frames`, splits by name."""
+    """Raise DataError if a value of `task.unlabelled` is in no row of any of `frames`, splits by name."""
     for value in task.unlabelled:
         if not any(unlabelled(frame, names, [value]).any() for frame in frames.values()):
             rows = sum(map(len, frames.values()))
@@ -246,7 +246,7 @@ def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Se
 
 
 def unlabelled_message(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
-    """Return the message about rows whose label is `missing`."""
+    """Return the message for rows whose label is `missing`."""
     row: Any = missing.idxmax()
     label = _as_label(stored[row]) or '""'
     return (
@@ -257,7 +257,7 @@ def unlabelled_message(missing: pd.Series, stored: pd.Series, task: Task, key: s
 
 
 def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what: str) -> None:
-    """Raise DataError if a label is not `valid`; the message calls the valid ones `what`."""
+    """Raise DataError if a label is not one of `valid`, which the message calls `what`."""
     invalid = ~labels.isin(valid)
     if invalid.any():
         row: Any = invalid.idxmax()

@@ -1,4 +1,4 @@
-"""What the entries of a folder may be, by their names."""
+"""What the entries of a folder may be, judged by their names."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from headspec.errors import DataError
 TRAIN = "train"
 #: names of validation splits, the default first
 VALIDATION = ("validation", "val", "valid", "dev", "development")
-#: folders with these names contain the files of one split
+#: names of folders that contain the files of one split
 SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
 #: files that describe the tables beside them
 METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
@@ -52,5 +52,5 @@ def inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
 
 
 def is_table(file: Path) -> bool:
-    """Return whether a file has the ending of a table."""
+    """Return whether a file has the suffix of a table."""
     return ending(file) in FORMATS and file.name not in METADATA

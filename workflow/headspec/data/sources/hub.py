@@ -12,12 +12,13 @@ from headspec.errors import DataError, MissingError, listing
 def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     """Return all splits of a data set from the hub or its cache, as a ``DatasetDict``.
 
-    Raise MissingError without cache and connection, DataError if it is damaged or of another commit.
+    Raise MissingError if it is not cached and there is no connection, DataError if it is damaged or of
+    another commit.
     """
     import datasets
 
     name, _, revision = source.removeprefix("hub:").partition("@")
-    try:  # by a bare name, `datasets` would prefer a folder of this name
+    try:  # for a bare name, `datasets` would prefer a folder of this name
         loaded = datasets.load_dataset(f"hf://datasets/{name}", subset, revision=revision or None)
     except ConnectionError:
         raise MissingError(

@@ -69,7 +69,7 @@ def needed_columns(
     labelled: bool = True,
     advice: Callable[[list[str], set[str]], str] | None = None,
 ) -> list[str]:
-    """Return the columns to read, which must be `present`; `advice` says why a first line lacks them."""
+    """Return the columns to read, which must be `present`; `advice` explains why a first line lacks them."""
     present = list(present)
     wanted = _wanted(task, key, labelled, present)
     found = {column: matching(column, present) for _, column in wanted}
@@ -110,7 +110,7 @@ def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFr
 
 
 def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    """Return a column from the lines of each file that a task uses."""
+    """Return a column for the lines of each file that a task uses."""
     by_column = {text_files.ending(file)[1:]: file for file in held.files}
     names = needed_columns(task, key, by_column, held.name, labelled)
     lines = {name: _lines(by_column[name], task, key) for name in names}
@@ -123,7 +123,7 @@ def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
 def _class_folders(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     present = ("text", "label") if held.layout == "folders" else ("text",)
     names = needed_columns(task, key, present, held.name, labelled)
-    # a byte in another encoding in one of many files should not refuse all, unless the config names one
+    # unless the config names an encoding, a wrong byte in one of many files should not refuse them all
     errors = "strict" if task.encoding else "replace"
     texts = [_text(file, task, key, errors).replace("\r\n", "\n").strip() for file in held.files]
     labels = [file.parent.name for file in held.files]
@@ -146,7 +146,7 @@ def _lines(file: Path, task: Task, key: str) -> list[str]:
 
 
 def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
-    """Return the text of a file, with its line ends."""
+    """Return the text of a file, keeping its line endings."""
     try:
         text = text_files.read_text(file, f"{key}.source", task.encoding, errors)
     except OSError as error:
@@ -157,14 +157,14 @@ def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
 
 
 def splits(task: Task, key: str) -> list[str]:
-    """Return names of the splits in the task's source; a single table is the training split."""
+    """Return the names of the splits in the task's source; a single table is the training split."""
     if _is_hub(task):
         return list(hub_dataset(task.source, task.subset, f"{key}.source"))
     return list(local_splits(task, key))
 
 
 def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
-    """Return the files of each split, for a source that is not on the hub."""
+    """Return the files of each split of a source that is not on the hub."""
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {column for column in (task.text_a, task.text_b, *labels) if column}
     path = locate(str(task.source), f"{key}.source")
@@ -186,12 +186,12 @@ def validation_split(task: Task, key: str, present: list[str]) -> str | None:
 
 
 def no_split(key: str, split: object, present: list[str]) -> str:
-    """Return the message that a source lacks a split."""
+    """Return the message for a source that lacks a split."""
     return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
 
 
 def split_names(task: Task, key: str) -> dict[str, str]:
-    """Return names of labelled splits in messages (`name_of`): train, validation if stored, further ones."""
+    """Return names in messages (`name_of`) of labelled splits: train, validation if stored, further ones."""
     present = splits(task, key)
     wanted = {"train": task.train_split, "validation": validation_split(task, key, present)}
     names = {
@@ -230,7 +230,7 @@ def with_subset(task: Task, split: str) -> tuple[Task, str]:
 def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
     """Return the columns of texts, label and filter of a split, unconverted, one row per stored row.
 
-    Class indices of a hub data set become class names. Unless `labelled`, read the texts and the column idx.
+    Class indices of a hub data set become class names. If not `labelled`, read the texts and the column idx.
     Raise DataError if data are missing, unreadable or empty, or lack a column.
     """
     if _is_hub(task):
@@ -269,7 +269,7 @@ def files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
 
 
 def version(source: str, paths: Sequence[Path] = ()) -> str:
-    """Return the hub revision, the version of a package and of the files `paths`, or that of local files."""
+    """Return the hub revision, the versions of a package and of `paths`, or the version of local files."""
     if source.startswith("hub:"):
         return source.partition("@")[2]
     root = locate(source, "source") if paths else Path()

@@ -1,7 +1,7 @@
 """A cache of task sources, so that planning does not read unchanged sources again.
 
-An entry has the labels and keys of the texts, not the texts. It is valid for the content of the source's
-files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
+An entry holds labels and keys of texts, not the texts. It is valid for the content of the source's files, the
+settings and the code that wrote it. Files with unchanged name, size and time are not read again.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint6
 
 
 def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
-    """Return `prepare.read_source` without texts, from the cache in `folder` while its entry is valid.
+    """Return `prepare.read_source` without texts, from the cache in `folder` if its entry is valid.
 
-    Reading the source again also reads the task's test sets, to check them.
+    Otherwise the task's test sets are read, too, to check them.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     path = folder / study / f"{name}.parquet"
@@ -53,13 +53,13 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
     if not cached:
         for file in task.test:
             splits.read_unlabelled(name, task, file, current.train.rows)
-    with contextlib.suppress(OSError, StorageError):  # the next planning reads the source again
+    with contextlib.suppress(OSError, StorageError):  # otherwise the next plan reads the source again
         _write(path, current, {"stamp": stamp, "content": content, "key": key})
     return current
 
 
 def _determinants(task: Task, seed: int) -> list[Any]:
-    """Return what the splits depend on besides the content of files."""
+    """Return everything that the splits depend on besides the content of files."""
     settings = plain(determinants(task, "train_examples"))
     return [
         settings,
@@ -90,7 +90,7 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
 
 
 def _footer(path: Path) -> dict[str, Any]:
-    """Return the footer of an entry, or an empty one if the file is missing or no entry."""
+    """Return the footer of an entry; empty if the file is missing or not an entry."""
     try:
         footer = tables.footer(path)
         return footer if isinstance(footer, dict) and {"stamp", "content", "key"} <= set(footer) else {}

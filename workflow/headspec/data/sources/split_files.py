@@ -1,4 +1,4 @@
-"""The files of each split of a local source, found by their names alone."""
+"""The files of each split of a local source, found by name alone."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from headspec.data.sources.formats.registry import FORMATS
 from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
 from headspec.errors import DataError, listing
 
-#: name of a part of a table, as the hub stores it
+#: name of a part of a table, as stored on the hub
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(-[0-9a-f]{16})?")
 #: name of a treebank or a part of one, as in Universal Dependencies
 TREEBANK = re.compile(r"(?P<bank>.+-ud)-(?P<split>train|dev|test)(-.+)?")
@@ -20,10 +20,10 @@ TREEBANK = re.compile(r"(?P<bank>.+-ud)-(?P<split>train|dev|test)(-.+)?")
 def find_splits(
     path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()
 ) -> dict[str, SplitFiles]:
-    """Return the files of each split; a source without splits is `split`.
+    """Return the files of each split; a source without splits counts as `split`.
 
-    Endings in `columns` mark parallel files such as ``train.en``. Raise DataError if the folder holds
-    something else, several tables of a split, or only some parts of one.
+    Suffixes in `columns` mark parallel files such as ``train.en``. Raise DataError if the folder holds
+    anything else, several tables for a split, or only some parts of a table.
     """
     if not path.is_dir():
         parts = json_rows.parts(path) if FORMATS.get(ending(path), ("", None))[1] is json_rows else ()
@@ -42,14 +42,14 @@ def find_splits(
 
 
 def match_split(split: str, present: Collection[str]) -> str | None:
-    """Return the name of `split` among those `present`, ignoring case if need be, else None."""
+    """Return the name of `split` among those `present`, ignoring case if necessary, else None."""
     return split if split in present else next((p for p in present if p.casefold() == split.casefold()), None)
 
 
 def match_validation(
     split: str, present: Collection[str], key: str, others: Collection[str] = ()
 ) -> str | None:
-    """As `match_split`; the default split may have one other usual name that is not in `others`."""
+    """Like `match_split`, but the default split may have one other usual name that is not in `others`."""
     match = match_split(split, present)
     if match or split != VALIDATION[0]:
         return match
@@ -60,7 +60,7 @@ def match_validation(
 
 
 def _part(file: Path) -> re.Match[str] | None:
-    """Match the name of a part of a table, as the hub and Universal Dependencies name it."""
+    """Match the name of a part of a table, as on the hub and in Universal Dependencies."""
     stem = uncompressed(file).stem
     return SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
 
@@ -91,7 +91,7 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
 
 
 def _series(file: Path) -> str:
-    """Return what names of a table's parts have in common: their number or treebank, and the format."""
+    """Return what the names of a table's parts share: their number or treebank, and the format."""
     match = _part(file)
     return f"{match.groupdict().get('total') or match['bank']}{ending(file)}" if match else file.name
 
@@ -131,7 +131,7 @@ def _documents(folder: Path, key: str) -> SplitFiles | None:
 
 
 def _check_not_saved(path: Path, files: Sequence[Path], key: str) -> None:
-    """Raise DataError if a folder was written by `save_to_disk` of the library datasets."""
+    """Raise DataError if a folder was written by `save_to_disk` of datasets."""
     if {file.name for file in files} & {"state.json", "dataset_dict.json"}:
         split = "" if (path / "state.json").exists() else f"['{TRAIN}']"
         raise DataError(

@@ -8,17 +8,17 @@ import pyarrow as pa
 
 from headspec.errors import DataError
 
-#: pyarrow's name of the compression for each ending of a compressed file
+#: pyarrow's name for the compression of each suffix
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-#: endings of archives, and of unsupported compression
+#: suffixes of archives, and of unsupported compression
 ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
-#: a byte order mark as a character; `cat` leaves those of later files at the beginning of a line
+#: a byte order mark as a character; `cat` leaves those of later files at the start of a line
 MARK = "\ufeff"
-#: a carriage return inside a line: no line feed follows it or the returns after it
+#: a carriage return inside a line, not followed by a line feed (or by more returns and one)
 RETURN = re.compile(r"\r(?!\r*(?:\n|\Z))")
-NULS = 0.2  # share of NUL bytes, from which a text has characters of two or four bytes
-START = 1 << 20  # bytes of a file's beginning, uncompressed
-#: what Git LFS and git-annex leave in place of large files, in a clone without these, by how to get them
+NULS = 0.2  # share of NUL bytes from which a text is taken as UTF-16 or UTF-32
+START = 1 << 20  # uncompressed bytes read from the start of a file
+#: command to get large files: pointer that Git LFS or git-annex leaves in their place
 POINTERS = {
     "git lfs pull": re.compile(rb"version https://git-lfs"),
     "git annex get": re.compile(rb"\S*/annex/objects/"),
@@ -26,19 +26,19 @@ POINTERS = {
 
 
 def uncompressed(path: Path) -> Path:
-    """Return the path without the ending of compression."""
+    """Return the path without the suffix of compression."""
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
 def ending(path: Path) -> str:
-    """Return the ending of the uncompressed file in lower case: ``.csv`` for ``train.CSV.gz``."""
+    """Return the suffix of the uncompressed file in lower case: ``.csv`` for ``train.CSV.gz``."""
     return uncompressed(path).suffix.lower()
 
 
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
-    """Return the text of a file, with its line ends; raise OSError if it cannot be read or decompressed.
+    """Return the text of a file, keeping line endings; raise OSError if it cannot be read or decompressed.
 
-    Raise DataError, which names `key`, at the first byte that does not fit the encoding, by default UTF-8.
+    Raise DataError, naming `key`, at the first byte that is invalid in the encoding, by default UTF-8.
     """
     check_pointer(path, key)
     with _open(path) as file:
@@ -55,7 +55,7 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
 
 
 def check_pointer(path: Path, key: str) -> None:
-    """Raise DataError, which names `key`, for what is in place of a large file in a clone without it."""
+    """Raise DataError, naming `key`, if a file is the pointer to a large file that was not fetched."""
     with open(path, "rb") as file:
         start = file.read(256)
     for command, pointer in POINTERS.items():
@@ -65,7 +65,7 @@ def check_pointer(path: Path, key: str) -> None:
 
 
 def read_start(path: Path, encoding: str | None = None) -> str:
-    """Return the first lines of a file as `read_text`, all of them if it is small."""
+    """Return the first lines of a file as `read_text` does, or all of them if it is small."""
     with _open(path) as file:
         data = file.read(START)
     text = _decoded(data, encoding, "ignore")  # the last character may be cut
@@ -73,33 +73,33 @@ def read_start(path: Path, encoding: str | None = None) -> str:
 
 
 def lines(text: str, what: str) -> list[str]:
-    r"""Return the lines of a text, which end at ``\n`` or ``\r\n`` only.
+    r"""Return the lines of a text, split only at ``\n`` and ``\r\n``.
 
-    Raise DataError, which begins with `what`, if all lines seem to end at ``\r`` alone.
+    Raise DataError, starting with `what`, if all lines seem to end in ``\r`` alone.
     """
     check_line_ends(text, what)
     return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def check_line_ends(text: str, what: str) -> None:
-    r"""Raise DataError, which begins with `what`, if a text has ``\r`` inside and no ``\n``."""
+    r"""Raise DataError, starting with `what`, if a text has ``\r`` inside and no ``\n``."""
     if "\n" not in text and RETURN.search(text):
         raise DataError(rf"{what} has lines that end at \r alone; expected \n or \r\n")
 
 
 def _open(path: Path) -> pa.NativeFile:
-    """Open a file, decompressed by its ending; raise OSError if it cannot be read."""
+    """Open a file, decompressed according to its suffix; raise OSError if it cannot be read."""
     return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def _decoded(data: bytes, encoding: str | None, errors: str) -> str:
-    """Return data as text, without byte order marks where lines begin."""
+    """Return data as text, without byte order marks at the start of lines."""
     codec = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
     return data.decode(codec, errors).lstrip(MARK).replace(f"\n{MARK}", "\n")
 
 
 def _advice(key: str, data: bytes) -> str:
-    """Say how to name the encoding of a file, if a key of the config can."""
+    """Explain how to name the encoding of a file, if a config key can."""
     if not key.startswith("tasks."):
         return " text"
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

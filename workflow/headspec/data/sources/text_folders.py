@@ -1,6 +1,6 @@
-"""Folders of texts: a folder for each class, a file for each class, and either of these for each split.
+"""Folders of texts: a folder or a file for each class, possibly within a folder for each split.
 
-What the files beside texts are, such as notes and annotations, follows from what most files are.
+Other files, such as notes and annotations, are recognised by differing from most files.
 """
 
 import re
@@ -15,16 +15,16 @@ from headspec.data.sources.text_files import ARCHIVES, ending, uncompressed
 from headspec.errors import DataError, listing
 
 DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
-#: least share of the files whose names have one form, if the others are to be told
+#: minimum share of files with names of one form, for the others to be reported
 ALIKE = 0.8
-#: most endings of files that are endings, and not parts of names
+#: maximum number of different suffixes; if there are more, they are parts of names
 MANY = 10
 
 
 def find(
     path: Path, files: Sequence[Path], folders: Sequence[Path], key: str, split: str
 ) -> dict[str, SplitFiles]:
-    """Return the texts of each split in a folder without tables; one without splits is `split`."""
+    """Return the texts of each split in a folder without tables; without splits, it counts as `split`."""
     splits = [folder for folder in folders if folder.name.casefold() in SPLITS]
     if not splits or len(splits) == 1 < len(folders):
         return {split: _classes(path, files, folders, key)}
@@ -38,7 +38,7 @@ def find(
 
 
 def _of_split(folder: Path, key: str) -> SplitFiles:
-    """Return the texts of a split: in a folder for each class, or without classes."""
+    """Return the texts of a split, in a folder for each class or without classes."""
     files, folders = inside(folder, key)
     if folders:
         return _classes(folder, files, folders, key)
@@ -74,10 +74,10 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
 
 
 def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Path], list[str]]:
-    """Return the files of texts in folders, and notes on the others.
+    """Return the text files in folders, and notes on the others.
 
-    Texts are the files with the most frequent ending, and those whose name is not that of a description.
-    Where there are `MANY` endings and most occur once, they are parts of names.
+    Texts are the files with the most frequent suffix, except those named like descriptions. If there are more
+    than `MANY` suffixes and most occur once, they are parts of names.
     """
     files = [file for each in by_folder.values() for file in each if not DESCRIPTION.match(file.name)]
     endings = Counter(map(_ending, files))
@@ -103,7 +103,7 @@ def _texts(by_folder: Mapping[Path, Sequence[Path]], key: str) -> tuple[list[Pat
 
 
 def _ending(file: Path) -> str:
-    """Return the ending of an uncompressed file, unless it is a number."""
+    """Return the suffix of an uncompressed file, unless it is a number."""
     kind = ending(file)
     return "" if kind[1:].isdecimal() else kind
 
@@ -115,7 +115,7 @@ def _left_out(entries: Sequence[Path], inside: bool = False) -> Iterator[str]:
 
 
 def _unlike(texts: Sequence[Path]) -> Iterator[str]:
-    """Yield a note on files whose names have another form than those of nearly all others."""
+    """Yield a note on files whose names differ in form from nearly all others."""
     forms = {file: re.sub(r"\d+", "0", uncompressed(file).name) for file in texts}
     (usual, n), *_ = Counter(forms.values()).most_common(1)
     others = [f"{file.parent.name}/{file.name}" for file in texts if forms[file] != usual]

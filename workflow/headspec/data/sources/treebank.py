@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
 
 
-DIGITS = 9  # of the number of a word
-MISSING = (None, "", "_", "None", "nan")  # written in tables for a missing head
+DIGITS = 9  # maximum, of a word number
+MISSING = (None, "", "_", "None", "nan")  # stands for a missing head in tables
 
 
 def tree_problem(words: list[Any], heads: list[Any], relations: list[Any]) -> str | None:
-    """Explain why heads, from 1 or 0 for the root, are not a tree with one root; None if they are."""
+    """Explain why heads (from 1, or 0 for the root) are not a tree with one root; None if they are."""
     n = len(words)
     if not n:
         return "it has no words"
@@ -54,7 +54,7 @@ def tree_problem(words: list[Any], heads: list[Any], relations: list[Any]) -> st
     roots = [number for number, head in above.items() if head == 0]
     if len(roots) > 1:
         return f"it has {len(roots)} roots, words {listing(roots)}"
-    try:  # without a root there is a cycle
+    try:  # without a root, there is a cycle
         graphlib.TopologicalSorter({number: [head] for number, head in above.items()}).prepare()
     except graphlib.CycleError as error:
         cycle = " -> ".join(map(str, reversed(error.args[1])))
@@ -84,9 +84,9 @@ SHOWN = 3  # problems in a message
 def read_treebank(settings: Any) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the sentences of a treebank (`atlas.treebank`) as table 'treebank', and counts.
 
-    In a table, a row is a sentence; a column holds lists or, in CSV and TSV, text split at spaces. Counts are
-    sentences, words, and the multi-word tokens and empty nodes of CoNLL-U, which are left out. Raise
-    DataError if data cannot be read, or have fewer than `FEWEST` sentences or one that is not a tree.
+    In a table, each row is a sentence; columns hold lists or, in CSV and TSV, text split at spaces. Counts
+    are of sentences, words, and CoNLL-U's multi-word tokens and empty nodes, which are left out. Raise
+    DataError if data cannot be read, have fewer than `FEWEST` sentences, or have one that is not a tree.
     """
     source = str(settings.source)
     paths = files(settings)
@@ -127,7 +127,7 @@ def files(settings: Any) -> list[Path]:
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the table 'treebank' of distinct sentences in tables 'data', without trees.
 
-    Sentences of one word are left out. Raise DataError for fewer than `FEWEST` sentences.
+    One-word sentences are left out. Raise DataError for fewer than `FEWEST` sentences.
     """
     rows: dict[tuple[str, ...], str] = {}
     for task, table in tables.items():
@@ -154,7 +154,7 @@ def _no_split(settings: Any, present: Iterable[str]) -> DataError:
 
 
 def _table(settings: Any, paths: list[Path]) -> pd.DataFrame:
-    """Return sentences from a table with a column of lists each for words, heads and relations."""
+    """Return sentences from a table with columns of lists for words, heads and relations."""
     columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
 
     def needed(present: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sentences in files with a line per word; libraries that parse all of CoNLL-U take ten times as long."""
+"""Sentences in files with a line per word; libraries that parse CoNLL-U in full take ten times as long."""
 
 import itertools
 import re
@@ -13,17 +13,17 @@ from headspec.data.sources.formats.options import NOTES, Choice, Options, filled
 from headspec.errors import DataError
 
 CONLLU, COLUMNS = ".conllu", ".conll"
-#: the columns of CoNLL-U (universaldependencies.org/format.html) after the number of the word
+#: columns of CoNLL-U (universaldependencies.org/format.html) after the word number
 FIELDS = ("words", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 #: columns in which every word has a value
 REQUIRED = ("upos", "head", "deprel")
-#: columns with a sentence's first line number, for errors, and its name
+#: columns for a sentence's first line number, for errors, and its name
 LINE, NAME = "#line", "#name"
-#: lines of column files that begin and end documents
+#: lines of column files that start and end documents
 DOCUMENT = re.compile(r"-DOCSTART-|#(begin|end) document")
-#: what CoNLL-U counts of lines that are not words, and their numbers, such as 1-2 and 3.1
+#: lines of CoNLL-U that are not words: name of their count, and their number, such as 1-2 or 3.1
 NO_WORDS = {"multiword_tokens": re.compile(r"\d+-\d+"), "empty_nodes": re.compile(r"\d+\.\d+")}
-#: columns of CoNLL-U, with the number of the word
+#: number of columns of CoNLL-U, including the word number
 WIDTH = len(FIELDS) + 1
 
 #: a line's number, from 1, and its cells
@@ -31,7 +31,7 @@ Line = tuple[int, list[str]]
 
 
 class Sentence(NamedTuple):
-    """Lines of words in a file, with their numbers from 1; of column files, also lines before with ``# ``."""
+    """Lines of words, numbered from 1; in column files, also the lines before them that start with ``# ``."""
 
     name: str | None
     lines: list[tuple[int, str]]
@@ -51,13 +51,13 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 
 
 def is_conllu(path: Path, encoding: str | None = None) -> bool:
-    """Return whether a file has the ending of CoNLL-U, or begins with a sentence of it."""
+    """Return whether a file has the suffix of CoNLL-U, or starts with a sentence in this format."""
     if text_files.ending(path) == CONLLU:
         return True
     try:
         return _holds_conllu(path, text_files.lines(text_files.read_start(path, encoding), path.name))
     except (DataError, OSError, UnicodeError):
-        return False  # reading the file says why
+        return False  # reading the file will say why
 
 
 def read_sentences(
@@ -65,8 +65,8 @@ def read_sentences(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return a row per sentence, with lists of texts, and counts of CoNLL-U lines left out.
 
-    Raise DataError if the file cannot be read, a line has a wrong number of columns or of its word, or a
-    chosen column is not the same in all sentences, some of which have more, such as one per predicate.
+    Raise DataError if the file cannot be read, a line has the wrong number of columns or word number, or
+    sentences differ in their number of columns (one per predicate, say) and a chosen column is affected.
     """
     try:
         text = text_files.read_text(path, key, encoding)
@@ -96,9 +96,10 @@ def read_sentences(
 
 
 def _with_signs(parsed: Sequence[Sentence], cells: list[list[Line]], tabs: bool, path: Path) -> list[str]:
-    """Add words that are a number sign to sentences that begin with them, and return notes.
+    """Restore words that are a number sign at the start of sentences, and return notes.
 
-    Such a line is like a comment, but has the columns of its sentence, and other words end in the same cell.
+    Such a line looks like a comment, but has the columns of its sentence, and other words end in the same
+    cell.
     """
     known = {line[-1] for sentence in cells for _, line in sentence}
     comments: list[tuple[int, str]] = []
@@ -121,7 +122,7 @@ def _with_signs(parsed: Sequence[Sentence], cells: list[list[Line]], tabs: bool,
 
 
 def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
-    """Yield sentences, which empty lines end; in column files, comments are only before the first word."""
+    """Yield sentences, separated by empty lines; in column files, comments only precede the first word."""
     name: str | None = None
     words: list[tuple[int, str]] = []
     above: list[tuple[int, str]] = []
@@ -140,7 +141,7 @@ def sentences(lines: Iterable[str], conllu: bool) -> Iterator[Sentence]:
 
 
 def _holds_conllu(path: Path, lines: Iterable[str]) -> bool:
-    """Return whether a file has the ending of CoNLL-U, or words of its first sentence have its numbers."""
+    """Return whether a file has the suffix of CoNLL-U, or its first sentence has CoNLL-U's word numbers."""
     if text_files.ending(path) == CONLLU:
         return True
     cells = [line for _, line in _cells(next(sentences(lines, True), Sentence(None, [])).lines, True)]
@@ -150,16 +151,16 @@ def _holds_conllu(path: Path, lines: Iterable[str]) -> bool:
 
 
 def _places(path: Path, conllu: bool, width: int) -> dict[str, int]:
-    """Return the place of each column in a line; CoNLL-U under another ending also has numbers."""
+    """Return the position of each column in a line; CoNLL-U with another suffix also has numbered names."""
     numbers = {str(place + 1): place for place in range(WIDTH if conllu else width)}
     fields = {name: place for place, name in enumerate(FIELDS, 1)} if conllu else {}
     return fields | (numbers if text_files.ending(path) != CONLLU else {})
 
 
 def _cells(lines: Sequence[tuple[int, str]], tabs: bool | None = None) -> list[Line]:
-    """Return the cells of lines, by default between tabs if the first has one.
+    """Return the cells of lines, by default separated by tabs if the first line has one.
 
-    Non-ASCII spaces belong to cells.
+    Non-ASCII spaces are part of cells.
     """
     tabs = bool(lines) and "\t" in lines[0][1] if tabs is None else tabs
     return [
@@ -169,7 +170,7 @@ def _cells(lines: Sequence[tuple[int, str]], tabs: bool | None = None) -> list[L
 
 
 def _widths(cells: Sequence[list[Line]]) -> list[int]:
-    """Return the number of columns of each sentence, the same for all if it can be.
+    """Return the number of columns of each sentence, the same for all if possible.
 
     Lines may end in empty cells beyond the last column.
     """
@@ -184,10 +185,10 @@ def _widths(cells: Sequence[list[Line]]) -> list[int]:
 def _check_shared(
     places: Iterable[int], cells: Sequence[list[Line]], widths: Sequence[int], file: str
 ) -> None:
-    """Raise DataError if a column is not at the same place in all sentences.
+    """Raise DataError if a column is not at the same position in all sentences.
 
-    Where sentences have different numbers of columns, as in CoNLL-2012, all but the last of the shortest are
-    shared. If only sentences of one word differ from the others, a space inside a word is likelier.
+    If sentences have different numbers of columns, as in CoNLL-2012, all but the last of the shortest are
+    shared. If only one-word sentences differ from the others, a space inside a word is likelier.
     """
     longer = {width for lines, width in zip(cells, widths, strict=True) if len(lines) > 1}
     if len({*widths}) > 1 and ((last := max(places, default=0)) >= min(widths) - 1 or len(longer) == 1):
@@ -201,7 +202,7 @@ def _check_shared(
 
 
 def _words(lines: Sequence[Line], width: int, conllu: bool, file: str) -> list[list[str]]:
-    """Return the checked cells of a sentence's words; `file` begins messages, with a field for the line."""
+    """Return the checked cells of a sentence's words; `file` starts messages, with a field for the line."""
     words: list[list[str]] = []
     for number, cells in lines:
         if not filled(cells) <= width <= len(cells):

@@ -1,4 +1,4 @@
-"""CSV and TSV, in the dialect of their quotes; other delimiters if the config names them."""
+"""CSV and TSV in any quoting dialect; other delimiters if the config names them."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from headspec.data.sources.formats.options import NOTES, Choice, Options, filled
 from headspec.errors import DataError, listing, nearest
 
 TAB = "\t"
-#: delimiters that a header line is searched for, beside the one it was read with
+#: delimiters that a header line is searched for, besides the one it was read with
 USUAL = (",", ";", TAB, "|")
 #: a run of an odd number of backslashes
 SINGLE_BACKSLASH = re.compile(r"(?<!\\)\\(?:\\\\)*(?!\\)")
@@ -51,7 +51,7 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 
 
 def advice(present: list[str], wanted: set[str], path: Path, options: Options) -> str:
-    """Say why a first line, read as the names `present`, has none of the `wanted` ones."""
+    """Explain why a first line, read as the names `present`, has none of the `wanted` ones."""
     line = _delimiter(path, options).join(present)
     fitting = [other for other in USUAL if wanted & {cell.strip(' "') for cell in line.split(other)}]
     if fitting and fitting[0] != _delimiter(path, options):
@@ -65,7 +65,7 @@ def _key(name: str, options: Options) -> str:
 
 
 def _other(delimiter: str, options: Options) -> str:
-    """Say that a file has another delimiter than it was read with."""
+    """Explain that a file has another delimiter than it was read with."""
     called, written = ("tabs", r'"\t"') if delimiter == TAB else (delimiter, f'"{delimiter}"')
     return f" Its columns are separated by {called}: set {_key('delimiter', options)} to {written}."
 
@@ -87,10 +87,10 @@ def _check_names(options: Options, first: list[str], path: Path) -> None:
 
 
 def _check_header(columns: dict[str, list[str]], path: Path, options: Options) -> None:
-    """Raise DataError if a row repeats the names of columns, in any order, as in files joined by `cat`."""
+    """Raise DataError if a row repeats the column names, in any order, as in files joined by `cat`."""
     names = sorted(columns)
     if len(names) < 2:
-        return  # a text may be the name of its column
+        return  # a single text may equal the name of its column
     rows = enumerate(zip(*columns.values(), strict=True), 1)
     repeated = [number for number, row in rows if row[0] in columns and sorted(row) == names]
     if repeated:
@@ -102,7 +102,7 @@ def _check_header(columns: dict[str, list[str]], path: Path, options: Options) -
 
 
 def _notes(rows: Rows, text: str, path: Path, options: Options) -> Iterator[str]:
-    """Say how a file is read if it is quoted otherwise than its ending says, or may be."""
+    """Explain how a file is read if it is not, or may not be, quoted as its suffix suggests."""
     dialect, usual = rows.dialect, RFC4180 if _quoted(path, options) else PLAIN
     if dialect.backslash:
         yield f"a backslash before a quote or delimiter of {path.name} is taken for its escape character"
@@ -123,7 +123,7 @@ def _quoted(path: Path, options: Options) -> bool:
 
 
 def _column(cells: list[str], text: bool) -> pd.Series:
-    """Return cells as text; as numbers if they should be text, but all with a value are unquoted numbers."""
+    """Return cells as text, or as numbers if text was expected but all values are unquoted numbers."""
     if text and not any(isinstance(cell, Quoted) for cell in cells):
         values = pa.array([cell or None for cell in cells], pa.string())
         for data_type in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():

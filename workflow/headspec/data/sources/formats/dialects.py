@@ -1,9 +1,8 @@
-"""Rows of cells between delimiters, and how the writer of a file quoted them.
+"""Rows of delimited cells, and how the writer of a file quoted them.
 
-Programs quote cells that have a delimiter, a quote or a line break, or all cells of a column. They double
-quotes inside, or put a backslash before them; some quote nothing. The dialect of a file is the one that
-explains it: rows have the same number of cells, and every quote belongs to a cell that there was reason
-to quote.
+Programs quote cells with a delimiter, a quote or a line break, or all cells of a column. They double quotes
+inside, or escape them with a backslash; some quote nothing. The dialect of a file is the one that explains
+it: rows have equally many cells, and every quote belongs to a cell that needed quoting.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import NamedTuple
 from headspec.data.sources.formats.options import filled
 from headspec.errors import shown
 
-#: characters that no text has, which stand for quoted cells while rows are split
+#: private-use characters, which replace quoted cells while rows are split
 PRIVATE = range(0xE000, 0xF900)
-#: what a cell is quoted for, beside delimiters and quotes; spreadsheets quote commas between tabs, too
+#: reasons to quote a cell, besides delimiters and quotes; spreadsheets quote commas in TSV, too
 REASON = re.compile(r"[,\r\n]|^\s|\s$")
 
 
@@ -28,32 +27,32 @@ class Quoted(str):
 
 
 class Dialect(NamedTuple):
-    """A quote, or none, and whether a character after a backslash has no other meaning."""
+    """The quote character, if any, and whether a backslash escapes the next character."""
 
     quote: str
     backslash: bool
 
     def escape(self, delimiter: str) -> re.Pattern[str]:
-        """Match a backslash and a character that would have a meaning without it."""
+        """Match a backslash and a character that would be special without it."""
         return re.compile(rf"\\([{re.escape(delimiter + self.quote)}\\\n])")
 
     def occurs(self, text: str, delimiter: str) -> bool:
-        """Return whether a cell of a text begins with the quote, or a character has a backslash before it."""
+        """Return whether a cell in a text starts with the quote, or a character is escaped."""
         opening = re.compile(rf"(?<![^{re.escape(delimiter)}\n]) *{self.quote}")
         return bool((self.escape(delimiter) if self.backslash else opening).search(text))
 
 
 RFC4180, PLAIN = Dialect('"', False), Dialect("", False)
-#: those with quotes, those of most programs first
+#: dialects with quotes, the most common first
 DIALECTS = (RFC4180, Dialect('"', True), Dialect("'", False), Dialect("'", True))
 
 
 @dataclass
 class Rows:
-    """The rows of a text in a dialect, and the lines in which they begin.
+    """The rows of a text in a dialect, and the lines on which they start.
 
-    `problem` says why the dialect does not explain the text, at a `line`; `left_over`, whether a quote is
-    inside a cell that is not quoted; `broken`, the line of the first row with line breaks, or 0.
+    `problem` says why the dialect does not explain the text, at a `line`; `left_over` tells whether there is
+    a quote inside an unquoted cell; `broken` is the line of the first row with line breaks, or 0.
     """
 
     dialect: Dialect
@@ -65,9 +64,9 @@ class Rows:
     broken: int = 0
 
     def fit(self, width: int | None) -> None:
-        """Give rows the same width, without empty cells beyond it; note a row that cannot have it.
+        """Give all rows the same width, dropping empty cells beyond it; note a row that does not fit.
 
-        The width is by default that of all rows, or else that of the first up to its last cell with text.
+        By default, the width is that of all rows, or else that of the first up to its last non-empty cell.
         """
         sizes = {*map(len, self.cells)}
         if self.problem or sizes <= {width} or (width is None and len(sizes) == 1):
@@ -82,11 +81,11 @@ class Rows:
         self.cells = [row[:width] for row in self.cells]
 
     def explained(self, delimiter: str) -> bool:
-        """Return whether a writer of the dialect would have quoted just these cells, but for a header."""
+        """Return whether a writer of the dialect would quote exactly these cells, ignoring the header."""
         if self.problem or self.left_over:
             return False
         reasons = [
-            len(cells) == sum(map(bool, column)) > 1  # all of the column
+            len(cells) == sum(map(bool, column)) > 1  # the whole column
             or all(delimiter in cell or self.dialect.quote in cell or REASON.search(cell) for cell in cells)
             for all_rows in zip(*self.cells, strict=True)
             for column in (all_rows if isinstance(all_rows[0], Quoted) else all_rows[1:],)
@@ -98,8 +97,8 @@ class Rows:
 def rows(text: str, delimiter: str, quoting: bool, width: int | None = None) -> Rows:
     """Return the rows of a text in the first dialect that explains it.
 
-    Without one, quotes enclose cells if `quoting`, else they are characters; if neither fits, rows have a
-    problem. So they have where a quoted cell has line breaks, but each of its lines would be a whole row.
+    If none does, quotes enclose cells if `quoting`, else they are ordinary characters; if neither fits, rows
+    have a problem. So they do if a quoted cell has line breaks, but each of its lines would be a full row.
     """
     usual = [RFC4180, PLAIN] if quoting else [PLAIN, RFC4180]
     done: dict[Dialect, Rows] = {}
@@ -126,7 +125,7 @@ def rows(text: str, delimiter: str, quoting: bool, width: int | None = None) -> 
 
 
 def first(text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first row of a text, in quotes or not."""
+    """Return the cells of the first row of a text, quoted or not."""
     line = text.partition("\n")[0]
     for start in (line, text):
         for dialect in DIALECTS:
@@ -140,7 +139,7 @@ def first(text: str, delimiter: str) -> list[str]:
 
 
 def split(text: str, delimiter: str, dialect: Dialect) -> Rows:
-    """Return the rows of a text, which line feeds end; empty ones are left out."""
+    """Return the rows of a text, terminated by line feeds, without empty ones."""
     mark = next(character for character in map(chr, PRIVATE) if character not in text)
     values: list[str] = []
 
@@ -175,7 +174,7 @@ def split(text: str, delimiter: str, dialect: Dialect) -> Rows:
 
 
 def _check_closed(found: Rows, cells: list[str], line: int) -> None:
-    """Note a cell that begins with a quote, but is not in quotes."""
+    """Note a cell that starts with a quote but is not quoted."""
     for cell in cells:
         if not isinstance(cell, Quoted) and cell.lstrip(" ").startswith(found.dialect.quote):
             problem = "begins with a quote, but is not in quotes; expected quotes inside to be doubled"
@@ -183,13 +182,13 @@ def _check_closed(found: Rows, cells: list[str], line: int) -> None:
 
 
 def _filled(cell: str, mark: str, given: Iterator[str]) -> str:
-    """Return a cell with what its marks stand for."""
+    """Return a cell with its placeholders replaced."""
     return re.sub(mark, lambda _: next(given), cell) if mark in cell else cell
 
 
 @functools.cache
 def _pattern(delimiter: str, dialect: Dialect) -> re.Pattern[str]:
-    """Return a pattern of quoted cells, with spaces around them, and of characters after a backslash."""
+    """Return a pattern for quoted cells, with spaces around them, and for escaped characters."""
     quote, end, space = dialect.quote, re.escape(delimiter), "" if delimiter == " " else " *"
     more, inner = (r"\\", r"\\.") if dialect.backslash else ("", quote * 2)
     inside = rf"[^{quote}{more}]*+(?:{inner}[^{quote}{more}]*+)*+"

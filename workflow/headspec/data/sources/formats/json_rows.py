@@ -1,4 +1,4 @@
-"""JSON: an object per row, on a line of its own, in an array, or in the lists of a document."""
+"""JSON: an object per row, on its own line, in an array, or in the lists of a document."""
 
 import functools
 import json
@@ -16,16 +16,16 @@ from headspec.provenance.hashes import stat_key
 
 KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 KINDS |= {dict: "an object", type(None): "null"}
-#: nested lists of a document: SQuAD's articles, their paragraphs, and questions on these
+#: nested lists of a document: SQuAD's articles, paragraphs and questions
 NESTED = ("data", "paragraphs", "qas")
-#: half of a character, which no encoding has
+#: escaped surrogate, half of a pair
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 Row = dict[str, Any]
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """Return the columns of all rows of an array or document, or of the first part of a file of lines."""
+    """Return the columns of all rows of an array or document, or of the start of a file of lines."""
     start = text_files.read_start(path, options.encoding)
     text = start if _of_lines(start) else text_files.read_text(path, options.key, options.encoding)
     return _names(row for _, row in _rows(text, path, options))
@@ -43,7 +43,7 @@ def parts(path: Path) -> Sequence[str]:
     try:
         return _parts(path, *stat_key(path))
     except (DataError, OSError, UnicodeError):
-        return ()  # reading the file says why
+        return ()  # reading the file will say why
 
 
 @functools.lru_cache(maxsize=64)
@@ -63,7 +63,7 @@ def _names(rows: Iterator[Row]) -> list[str]:
 
 
 def _of_lines(text: str) -> bool:
-    """Return whether the first line of a text is an object, and others follow."""
+    """Return whether the first line of a text is an object and others follow."""
     first, _, others = text.lstrip().partition("\n")
     if not first.startswith("{") or not others.strip():
         return False
@@ -74,7 +74,7 @@ def _of_lines(text: str) -> bool:
 
 
 def _rows(text: str, path: Path, options: Options) -> list[tuple[int, Row]]:
-    """Return the objects of rows, each with its line or its number in a list, from 1."""
+    """Return the row objects, each with its line, or its number in a list, from 1."""
     document = text.lstrip()
     if not document:
         raise _wrong(path, options, "it is empty")
@@ -124,7 +124,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
 
 
 def _checked(row: Any, place: str, half: bool, path: Path, options: Options) -> Row:
-    """Return a row; raise DataError if it is no object or, where `half` says so, has halves of characters."""
+    """Return a row; raise DataError if it is not an object or, if `half`, has unpaired surrogates."""
     if not isinstance(row, dict):
         raise _wrong(path, options, f"{place} is {shown(row)}, expected an object for each row")
     try:
@@ -138,7 +138,7 @@ def _checked(row: Any, place: str, half: bool, path: Path, options: Options) -> 
 def _check_kinds(
     numbered: Sequence[tuple[int, Row]], chosen: Sequence[str], path: Path, options: Options
 ) -> None:
-    """Raise DataError if a column, or the items of its lists, hold several kinds of values; null is none."""
+    """Raise DataError if a column, or its lists, mix kinds of values; null is allowed."""
     for name in chosen:
         first: dict[str, str] = {}
         for number, row in numbered:
@@ -153,7 +153,7 @@ def _check_kinds(
 
 
 def _lists(document: Row) -> dict[str, list[Any]]:
-    """Return the lists of objects in a document by name."""
+    """Return the lists of objects in a document, by name."""
     return {
         name: value
         for name, value in document.items()
@@ -162,7 +162,7 @@ def _lists(document: Row) -> dict[str, list[Any]]:
 
 
 def _inside(document: Row, path: Path, options: Options) -> list[Any]:
-    """Return the rows of an object that is a whole file; raise DataError if it has them otherwise."""
+    """Return the rows of an object that is a whole file; raise DataError if it stores them in another way."""
     lists = _lists(document)
     if options.part in lists:
         return lists[options.part]
@@ -176,7 +176,7 @@ def _inside(document: Row, path: Path, options: Options) -> list[Any]:
 
 
 def _check_rows(document: Row, path: Path, options: Options) -> None:
-    """Raise DataError if an object has columns or numbered rows, as pandas' `to_json` writes."""
+    """Raise DataError if an object has columns or numbered rows, as written by pandas' `to_json`."""
     mappings = [tuple(value) for value in document.values() if isinstance(value, dict)]
     lists = [len(value) for value in document.values() if isinstance(value, list)]
     same = mappings or (lists if text_files.ending(path) == ".json" else [])
@@ -188,7 +188,7 @@ def _check_rows(document: Row, path: Path, options: Options) -> None:
 
 
 def _innermost(document: Row, path: Path, options: Options) -> list[Any]:
-    """Return the objects of a document's innermost lists, each with the values of its enclosing objects."""
+    """Return the objects of a document's innermost lists, each with the values of enclosing objects."""
     rows: list[Any] = [document]
     for name in NESTED:
         if not any(isinstance(row, dict) and name in row for row in rows):

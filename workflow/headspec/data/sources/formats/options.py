@@ -8,18 +8,18 @@ from typing import Protocol
 import pandas as pd
 import pyarrow as pa
 
-#: function from the names of all columns to those to read; raises if one is missing
+#: function from the names of all columns to those to read, which raises if one is missing
 Choice = Callable[[list[str]], list[str]]
-#: attribute of a table with a sentence for each choice of its reader that a user should know of
+#: attribute of a table with a sentence for each choice of its reader that users should know about
 NOTES = "notes"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a table is read; `columns` names those of CSV and TSV without a header, `delimiter` separates them.
+    """How a table is read; for CSV and TSV, `columns` are names if there is no header, and `delimiter`.
 
-    In columns `texts`, numbers of CSV and TSV stay numbers, so that checks find them. `part` names the rows
-    to read from a JSON document.
+    In the columns `texts`, numbers in CSV and TSV stay numbers, so that checks find them. `part` names the
+    rows to read from a JSON document.
     """
 
     key: str
@@ -31,25 +31,25 @@ class Options:
 
 
 class Format(Protocol):
-    """What the module of a format has."""
+    """Functions that the module of a format defines."""
 
     def names(self, path: Path, options: Options) -> list[str]:
-        """Return the columns of a file, from as small a part of it as possible."""
+        """Return the columns of a file, reading as little of it as possible."""
 
     def read(self, path: Path, options: Options, choice: Choice) -> pd.DataFrame:
         """Return the chosen columns of a file."""
 
 
 def filled(cells: Sequence[str]) -> int:
-    """Return the number of cells of a line up to the last that is not empty."""
+    """Return the number of cells of a line up to the last non-empty one."""
     return max((place for place, cell in enumerate(cells, 1) if cell), default=0)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Convert an Arrow table to pandas: values of categories, numbers of full precision, valid text."""
+    """Convert an Arrow table to pandas: values of categories, numbers in full precision, valid text."""
     table.validate(full=True)  # text in Parquet need not be UTF-8
     table = table.cast(pa.schema([(field.name, _plain(field.type)) for field in table.schema]))
-    # pandas would turn columns into an index, and not number rows from 1
+    # pandas would turn columns into an index, instead of numbering rows
     converted: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     return converted
 

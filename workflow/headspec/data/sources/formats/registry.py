@@ -29,7 +29,7 @@ def names(path: Path, options: Options) -> list[str]:
 
 
 def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFrame:
-    """Return chosen columns of a table in one or several files; raise DataError if one cannot be read."""
+    """Return chosen columns of a table in one or more files; raise DataError if a file cannot be read."""
     frames = [_table(path, choice, options) for path in paths]
     for path, frame in zip(paths, frames, strict=True) if len(paths) > 1 else ():
         if conll.LINE in frame:
@@ -60,7 +60,7 @@ def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
 
 
 def _format(path: Path, options: Options) -> tuple[str, Format]:
-    """Return the format of a file by its ending; a table may hold CoNLL-U, which has columns of its own."""
+    """Return the format of a file by its suffix; a table may be CoNLL-U, which has its own columns."""
     title, module = FORMATS[ending(path)]
     if module is delimited and conll.is_conllu(path, options.encoding):
         if options.columns:
