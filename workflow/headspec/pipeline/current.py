@@ -1,11 +1,11 @@
-"""Which results are current: undamaged, where their job wrote them, and made from today's files.
+"""Which results are current: undamaged, where their job wrote them, and made from the present files.
 
 A result, or another file of the same job, contains the record of its job (`tables.job_record`). Each start
 of snakemake compares results with records; unchanged files are read once (`headspec.provenance.hashes`).
 
 Without its folder `.snakemake`, for example after results were copied, Snakemake takes every file as current.
 With it, Snakemake does not notice files replaced by older ones, code edited between planning and a job on
-another machine, or inputs older than what they made. `restore` writes its records by its private API.
+another machine, or inputs older than their outputs. `restore` writes its records through its private API.
 """
 
 import base64
@@ -27,9 +27,9 @@ from headspec.provenance import files, hashes
 from headspec.provenance.hashes import FileCache
 
 RECORD = re.compile(rb"headspec:([\w-]+=*):")
-#: why a file is not a result
+#: reasons why a file is not a result
 DAMAGED, FOREIGN = "damaged, edited or of an older headspec", "not made by a job of headspec"
-#: problem, input and output of the job, and package versions of each file that can contain a record
+#: cache of problem, inputs and outputs of the job, and package versions of each file that can have a record
 RESULTS = FileCache("results.json")
 
 
@@ -41,7 +41,7 @@ class Results:
 
     def __init__(self, folder: Path, recorded: Callable[[Path], Any] = lambda _: None) -> None:
         self.folder, self.recorded = folder, recorded
-        #: problem, input, output and versions of all files that can contain a record
+        #: entries of `RESULTS` for all files that can contain a record
         self.found: dict[Path, dict[str, Any]] = {}
         self.changed: set[Path] = set()  #: paths that are new or have changed since the last comparison
         # many results have the same inputs
@@ -51,16 +51,16 @@ class Results:
                 self.found[path] = RESULTS.get(path, self._read)
 
     def place(self, path: Path, name: str) -> Path:
-        """Return where a file in the record of `path` is; results of another study count as made here."""
+        """Return the path of a file in the record of `path`; other studies' results count as made here."""
         study = next(iter(self.found[path]["output"])).split("/", 2)[:2]
         return self._place(tuple(study), name)
 
     def in_place(self, path: Path) -> bool:
-        """Return whether a result is where its job wrote it, and no copy."""
+        """Return whether a result is where its job wrote it, rather than a copy."""
         return any(path == self.place(path, name) for name in self.found[path]["output"])
 
     def problem(self, path: Path) -> str:
-        """Return why a result is not current, apart from problems of its inputs; empty if it is."""
+        """Return why a result is not current, apart from problems with its inputs; empty if it is."""
         record = self.found[path]
         if record["problem"] or not self.in_place(path):
             return record["problem"] or f"a copy of {min(record['output'])}"
@@ -69,7 +69,7 @@ class Results:
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def complete(self, path: Path) -> list[str]:
-        """Return the outputs of the job that made a result, if all of them are there, and none is damaged."""
+        """Return the outputs of the job that made a result, if all exist and none is damaged."""
         outputs = [self.place(path, name) for name in self.found[path]["output"]]
         intact = path in outputs and all(
             each.exists() and not self.found.get(each, {}).get("problem") for each in outputs
@@ -77,7 +77,7 @@ class Results:
         return [str(each) for each in outputs] if intact and not self._damaged_beside(path) else []
 
     def damaged(self) -> list[Path]:
-        """Return results that changed after their jobs wrote them."""
+        """Return the results that changed after their jobs wrote them."""
         damaged = {path for path, record in self.found.items() if record["problem"] == DAMAGED}
         for path, record in self.found.items():
             if not record["problem"] and self.in_place(path):
@@ -91,10 +91,10 @@ class Results:
         return self.folder.parent.parent / name
 
     def _read(self, path: str | Path) -> dict[str, Any]:
-        """Return a file's entry in RESULTS; damaged bytes are not parsed, as readers could do anything."""
+        """Return a file's entry in `RESULTS`; damaged files are not parsed: readers could do anything."""
         path, nothing, intact = Path(path), dict[str, Any](input={}, output={}, versions={}), False
         self.changed.add(path)
-        if not path.is_file():  # opening a pipe would wait for ever
+        if not path.is_file():  # opening a pipe would block forever
             return {"problem": DAMAGED if self.recorded(path) else FOREIGN, **nothing}
         with contextlib.suppress(PermissionError):
             intact = hashes.intact(path)
@@ -110,14 +110,14 @@ class Results:
         return {"problem": "", "input": job["input"], "output": job["output"], "versions": versions}
 
     def _damaged_beside(self, path: Path) -> set[str]:
-        """Return names of files without a record that changed after the job of `path` wrote them."""
+        """Return the names of files without a record that changed after the job of `path` wrote them."""
         written = {name: sha256 for name, sha256 in self.found[path]["output"].items() if sha256}
         now = {name: self._sha256(self.place(path, name)) for name in written}
         return {name for name, sha256 in written.items() if now[name] not in ("", sha256)}
 
 
 def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; empty if it is missing, and what is there instead of a file."""
+    """Return the SHA-256 of a file; empty if it is missing, else what is there instead of a file."""
     with contextlib.suppress(OSError):
         return hashes.record_sha256(path)
     return files.NOT_A_FILE if path.exists() and not path.is_file() else ""
@@ -175,7 +175,7 @@ def _was_result(path: Path) -> bool:
 
 
 def _files(results: Path) -> Iterator[Path]:
-    """Yield files that can contain a record, except temporary ones, and what else has the name of one.
+    """Yield files that can contain a record, except temporary ones, and anything else with such a name.
 
     Links to parents are not followed.
     """
@@ -188,8 +188,8 @@ def _files(results: Path) -> Iterator[Path]:
 
 
 FORMAT = 6  # of Snakemake's records
-OUTDATED = "outdated:"  # begins a parameter of files that must be remade
-#: entries that decide whether a job runs
+OUTDATED = "outdated:"  # prefix of a param that forces files to be remade
+#: entries that determine whether a job runs
 DECISIVE = ("rule", "params", "input", "input_checksums", "record_format_version")
 
 
@@ -197,7 +197,7 @@ def restore(folder: Path) -> tuple[int, Results]:
     """Rewrite Snakemake's records that differ from those in results; return their number, and the results.
 
     Snakemake then remakes copies, and results whose job, inputs, other outputs or own content changed.
-    HeadspecError if this version of Snakemake keeps records in another format.
+    Raises HeadspecError if this version of Snakemake uses another format for records.
     """
     try:
         from snakemake.persistence import RECORD_FORMAT_VERSION
@@ -220,13 +220,13 @@ def restore(folder: Path) -> tuple[int, Results]:
 
 
 def _times(record: Any) -> tuple[float, float] | None:
-    """Return when the job of a record began and ended."""
+    """Return when the job of a record started and ended."""
     return (record.starttime, record.endtime) if record and record.starttime and record.endtime else None
 
 
 def _restore(snakemake: Any, results: Results, path: Path) -> int:
-    """Restore the records of a file and, unless it is a copy, of its job's files without one; count them."""
-    # marks of a job that ended after an interrupted Snakemake
+    """Restore the records of a file and, unless it is a copy, of its job's other files; count them."""
+    # marks left by a job that ended after Snakemake was interrupted
     for name in snakemake._filter_incomplete_keys(results.complete(path)):
         snakemake._unmark_incomplete(name)
     record = snakemake._read_record(str(path))
@@ -251,7 +251,7 @@ def _restore(snakemake: Any, results: Results, path: Path) -> int:
 
 
 def _record(results: Results, path: Path, time: float) -> Any:
-    """Return Snakemake's record of a result, as if made in this study, with its problem as a parameter."""
+    """Return Snakemake's record of a result, as if made in this study, with its problem as a param."""
     from snakemake.persistence import MetadataRecord
 
     result, problem = results.found[path], results.problem(path)

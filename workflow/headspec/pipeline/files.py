@@ -21,7 +21,7 @@ def validation_tables(job: Job, runs: list[Run]) -> list[str]:
 
 
 def training_tables(job: Job) -> list[str]:
-    """Return the training tables of all tasks that a model learns, which make its vocabulary."""
+    """Return the training tables of all tasks that a model learns, for its vocabulary."""
     return [job.layout.data(task, "train") for task in job.layout.learnt_tasks]
 
 
@@ -41,13 +41,13 @@ def evaluated_elsewhere(job: Job) -> list[str]:
 
 
 def split_base(job: Job) -> str:
-    """Return the task's table that a job of another split needs for its classes, or to compare texts."""
+    """Return the table that a job on another split needs for classes, or to compare texts."""
     split = {"further": "validation", "test": "train"}[job.wildcards.section]
     return job.layout.data(job.wildcards.task, split)
 
 
 def more_splits(job: Job, split: str, folder: str) -> list[str]:
-    """Return the tables of the further splits, or test sets, of a run's tasks, in order."""
+    """Return the tables of the further splits or test sets of a run's tasks, in order."""
     path = folder.format(**job.wildcards)
     return [
         job.layout.result(path, task, split, f"{name}.parquet") for name, task in job.names(split).items()
@@ -71,7 +71,7 @@ def targets(job: Job, split: str) -> list[str]:
 
 
 def features(job: Job) -> list[str]:
-    """Return features of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
+    """Return features for a run's tasks on texts, if its method is frozen and seeds share the encoder."""
     if job.model.weights != PRETRAINED or job.trains != "classifiers":
         return []
     tasks = [name for name, task in job.tasks.items() if kind(task).pooled]
@@ -88,7 +88,7 @@ def branch(job: Job, name: str) -> str:
 
 
 def source_model(job: Job) -> list[str]:
-    """Return the model whose encoder is transferred; none for the method pretrained."""
+    """Return the model whose encoder is transferred; empty for the method pretrained."""
     return [] if job.wildcards.method == PRETRAINED else [job.run_file("model/classifiers.json")]
 
 
@@ -111,23 +111,23 @@ def ranked_table(job: Job) -> str:
     return job.run_file(f"atlas/{job.study.atlas.derived[job.wildcards.measure]}.parquet")
 
 
-# --- texts that other tables are made of; files of the user are params, by their content
+# --- texts from which other tables are made; users' files are params, by content
 
 
 def source(job: Job, split: str) -> list[str]:
-    """Return the table that makes a task's pairs; none for a task with a source of its own."""
+    """Return the table from which a task's pairs are made; empty for a task with its own source."""
     return [job.layout.data(job.task.pairs_of, split)] if job.task.pairs_of else []
 
 
 def sentences(job: Job) -> list[str]:
-    """Return the compared tasks' validation tables, as the source of compared sentences without a file."""
+    """Return the compared tasks' validation tables, from which sentences are taken if there is no file."""
     if job.study.similarity.sentences:
         return []
     return [job.layout.data(task, "validation") for task in job.layout.compared]
 
 
 def treebank_texts(job: Job) -> list[str]:
-    """Return the texts of the atlas's tasks, which are its sentences without a treebank."""
+    """Return the texts of the atlas's tasks, the source of its sentences if there is no treebank."""
     if job.study.atlas.treebank:
         return []
     return [job.layout.data(task, "validation") for task in job.layout.atlas_tasks]
@@ -142,15 +142,15 @@ def compared_tables(job: Job, rules: Any) -> list[str]:
 
 
 def compared_from(job: Job, rules: Any) -> list[list[Any]]:
-    """Return what made each of `compared_tables`, a rule or a measure of all weights, its model and seed.
+    """Return what made each of `compared_tables` (a rule or a measure of all weights), its model and seed.
 
-    The seed is None where the table is the same for every seed.
+    The seed is None if the table is the same for every seed.
     """
     return list(_compared(job, rules).values())
 
 
 def _compared(job: Job, rules: Any) -> dict[str, list[Any]]:
-    """Return these by path; WorkflowError if a measure reads tables of a rule that there is not."""
+    """Return these by path; WorkflowError if a measure reads tables of a rule that does not exist."""
     made: dict[str, list[Any]] = {}
     alone = {"method": methods.alone(job.study.methods), "texts": "sentences"}
     for measure in job.study.similarity.measures:

@@ -1,4 +1,4 @@
-"""A job of a rule: its study and its wildcards, from which all its files, settings and resources follow."""
+"""A job of a rule: its study and wildcards, which determine its files, settings and resources."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from headspec.tasks.registry import kind
 
 
 class Job:
-    """A job of a rule of the study of `layout`; `wildcards` has what Snakemake read from its outputs.
+    """A job of a rule of the study of `layout`, with the `wildcards` that Snakemake read from its outputs.
 
-    Rules take functions of it: `files` for inputs, `settings` for params, `pruned` and `probing` for those of
+    Rules use functions of it: `files` for inputs, `settings` for params, `pruned` and `probing` for those of
     their sections, and `headspec.cost.requests` for resources.
     """
 
@@ -23,7 +23,7 @@ class Job:
 
     @property
     def task(self) -> Task:
-        """The task of a job on one task."""
+        """The task of a job on a single task."""
         return self.study.tasks[self.wildcards.task]
 
     @property
@@ -58,7 +58,7 @@ class Job:
         return PRUNING_METHODS[self.wildcards.pruning_method]
 
     def names(self, split: str) -> dict[str, str]:
-        """Return the task of each further split, or prediction file of a test set, of the job's mixture."""
+        """Return the task of each further split, or test set's prediction file, of the job's mixture."""
         return {name: task for task, keys in self.tasks.items() for name in getattr(keys, split)}
 
     def run_file(self, name: str, **changed: str) -> str:

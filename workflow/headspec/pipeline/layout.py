@@ -1,4 +1,4 @@
-"""Paths of a study's results, the lists of them for rules, and constraints of their wildcards."""
+"""Paths of a study's results, lists of them for rules, and constraints on their wildcards."""
 
 import itertools
 import re
@@ -24,21 +24,21 @@ SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
 ATLAS_FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence")
 #: other figures of each model, mixture and method
 RUN_FIGURES = ("importance", "matrix", "curves")
-#: the most mixtures that are drawn one by one by default
+#: maximum number of mixtures for which figures of single mixtures are made by default
 DRAWN = 60
 
 
 class Layout:
     """Paths of a study's results, and lists of the results that the config asks for.
 
-    `planned` has the tasks as read, None in jobs on a cluster.
+    `planned` has the tasks as read; None in jobs on a cluster.
     """
 
     def __init__(self, study: Study, planned: Planned | None = None) -> None:
         self.study, self.planned = study, planned
 
     def result(self, *names: str) -> str:
-        """Return a path in the study's results; it may have wildcards."""
+        """Return a path in the study's results, which may have wildcards."""
         return "/".join(["results", self.study.study, *names])
 
     def log(self, *names: str) -> str:
@@ -56,7 +56,7 @@ class Layout:
 
     @cached_property
     def mixtures(self) -> dict[str, tuple[str, ...]]:
-        """The tasks of each mixture by its name; each single task is a mixture, too."""
+        """The tasks of each mixture by name; single tasks are mixtures, too."""
         return self.study.mixture_tasks | {task: (task,) for task in self.study.tasks}
 
     @cached_property
@@ -100,19 +100,19 @@ class Layout:
 
     @cached_property
     def listed(self) -> list[Run]:
-        """Runs of several tasks whose model has lists of heads to judge."""
+        """Runs of several tasks whose model has head lists to evaluate."""
         return [run for run in self.mixed if self.study.models[run.model].heads]
 
     @property
     def trainings(self) -> int:
-        """Number of jobs that train the encoder, which are most of a study's work."""
+        """Number of jobs that train the encoder, which dominate a study's work."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
         pruned = self.study.pruned_runs if "gates" in self.study.methods else []
         return sum(self.trains(run.method) != "classifiers" for run in runs) + len(pruned)
 
     @cached_property
     def preview(self) -> list[Run]:
-        """The runs by the first method, of the first model and mixture, whose heads are pruned."""
+        """The runs of the first model, mixture and method whose heads are pruned."""
         own = [run for run in self.mixed if run.method == self.study.correlated]
         return [run for run in own if (run.model, run.mixture) == (own[0].model, own[0].mixture)]
 
@@ -143,7 +143,7 @@ class Layout:
 
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
-        """The metrics that compare models, main one first, by task or further split of a task."""
+        """The metrics that compare models, the main one first, by task or further split of a task."""
         tasks = self.study.tasks
         further = {name: task for task in tasks.values() for name in task.further}
         return {
@@ -174,7 +174,7 @@ class Layout:
 
     @cached_property
     def before(self) -> dict[str, str]:
-        """The method before each, if the atlas measures both: `frozen` is the pretrained encoder."""
+        """The method that precedes each, if the atlas measures both: `frozen` is the pretrained encoder."""
         methods = {run.method for run in self.atlas_runs}
         return {
             name: method.before
@@ -201,7 +201,7 @@ class Layout:
 
     @cached_property
     def main_figures(self) -> list[str]:
-        """Names of the main figures; above `DRAWN` mixtures, without those that show each mixture apart."""
+        """Names of the main figures; above `DRAWN` mixtures, without those of single mixtures."""
         study, models = self.study, self.study.models
         names = []
         if len(study.mixture_tasks) <= DRAWN:

@@ -1,4 +1,4 @@
-"""What jobs get of the machine or cluster on which a workflow runs: GPUs, threads, a warm Python."""
+"""What the machine or cluster of a workflow offers its jobs: GPUs, threads, a warm Python."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def on_cluster(workflow: Workflow) -> bool:
-    """Whether jobs are submitted; a dry run knows it by the scope that a profile gives to GPUs."""
+    """Whether jobs are submitted; a dry run knows this from the scope that a profile gives to GPUs."""
     scopes = workflow.resource_scopes
     return bool(workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu"))
 
 
 def model_resources(workflow: Workflow, layout: Layout) -> tuple[int, int]:
-    """Return the GPUs and threads that jobs which run a model request.
+    """Return the GPUs and threads requested by jobs that run a model.
 
-    Submitted jobs request a GPU, unless the profile excludes `gpu` from the resources because there are
-    none. Local jobs without a GPU share the cores: the fewer the study trains, the more threads for each.
+    Submitted jobs request a GPU, unless the profile excludes `gpu` from the resources because there are none.
+    Local jobs without a GPU share the cores: the fewer models the study trains, the more threads for each.
     """
     if workflow.resource_scopes.is_excluded("gpu"):
         return 0, 4
@@ -43,10 +43,10 @@ def model_resources(workflow: Workflow, layout: Layout) -> tuple[int, int]:
 
 
 def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:
-    """Let jobs share a GPU, and turn the limit of GPUs (`--resources gpu=2`) into one of jobs.
+    """Let jobs share a GPU, and turn the limit on GPUs (`--resources gpu=2`) into one on jobs.
 
-    The limit applies to all local jobs together. Submitted jobs request what their models ask for. `gpu` is
-    what jobs request, 0 or 1. Refused if training a model asks for more GPUs than there are.
+    The limit applies to all local jobs together. Submitted jobs request what their models need. `gpu` is the
+    number that jobs request, 0 or 1. Raise Refused if training a model needs more GPUs than there are.
     """
     os.environ[devices.JOBS_PER_GPU] = str(study.jobs_per_gpu)
     limit = workflow.global_resources.get("gpu").value  # None without a limit, as in submitted jobs
@@ -65,7 +65,7 @@ def share_gpus(workflow: Workflow, study: Study, gpu: int) -> None:
 
 
 def pin_environments(workflow: Workflow) -> None:
-    """Make the content of a rule's environment a parameter of jobs that run in it.
+    """Make the content of a rule's environment a param of the jobs that run in it.
 
     Snakemake compares environments by records that are lost with `.snakemake`.
     """
@@ -78,9 +78,9 @@ def pin_environments(workflow: Workflow) -> None:
 
 
 def warm_up(workflow: Workflow) -> None:
-    """Let the jobs of this machine start as forks of a process that has imported what they need."""
+    """Let jobs on this machine start as forks of a process that has imported what they need."""
     jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
-    # Snakemake writes this path into a shell unquoted
+    # Snakemake does not quote this path in shell commands
     quoted = sys.executable == shlex.quote(sys.executable)
     if workflow.non_local_exec or (len(jobs) < 2 and quoted):
         return

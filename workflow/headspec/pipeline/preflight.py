@@ -23,7 +23,7 @@ from headspec.training import store
 
 
 def load(config: dict[str, Any]) -> Study:
-    """Return the study of a config, with text columns of tables; ConfigError also for missing sources."""
+    """Return the study of a config, with text columns from tables; ConfigError includes missing sources."""
     try:
         study = loading.load(config)
     except ConfigError as error:
@@ -36,7 +36,7 @@ def load(config: dict[str, Any]) -> Study:
 
 
 def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
-    """Yield missing sources of models and tasks that the errors `told` of a faulty config do not name."""
+    """Yield missing sources of models and tasks that the errors `told` of an invalid config do not name."""
     entries = [
         (f"{section}.{name}.source", entry)
         for section in ("models", "tasks")
@@ -53,7 +53,7 @@ def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
 
 
 def check(study: Study) -> Planned:
-    """Read the tasks; one HeadspecError with all problems of a study that cannot be run here."""
+    """Read the tasks; raise one HeadspecError with all problems of a study that cannot be run here."""
     plan, errors = problems(study)
     if errors:
         raise HeadspecError.combined(errors)
@@ -61,7 +61,7 @@ def check(study: Study) -> Planned:
 
 
 def unavailable(study: Study) -> list[HeadspecError]:
-    """Return errors about models and texts on the hub that are neither cached nor reachable."""
+    """Return errors for models and texts on the hub that are neither cached nor reachable."""
     problems: list[HeadspecError] = []
     for name, model in study.models.items():
         try:
@@ -80,7 +80,7 @@ def unavailable(study: Study) -> list[HeadspecError]:
 
 
 def check_gpus(study: Study, usable: int) -> None:
-    """Raise ConfigError if training a model asks for more than the `usable` GPUs."""
+    """Raise ConfigError if training a model needs more than the `usable` GPUs."""
     problems = [
         ConfigError(
             f"models.{name}.gpus: got {model.gpus}, but jobs may use {usable} here; "
@@ -94,7 +94,7 @@ def check_gpus(study: Study, usable: int) -> None:
 
 
 def _atlas(study: Study, plan: Planned) -> None:
-    """Raise HeadspecError if the atlas lacks runs or sentences; not if its keys only serve `gates`."""
+    """Raise HeadspecError if the atlas lacks runs or sentences, unless its keys are only for `gates`."""
     for_gates = any(
         method != IMPORTANCE and PRUNING_METHODS[method].chosen == "ranked"
         for method in study.gates.pruning_methods
@@ -112,9 +112,9 @@ def _atlas(study: Study, plan: Planned) -> None:
 
 
 def sentences_for_roles(study: Study, plan: Planned) -> None:
-    """Raise DataError without a treebank if the validation texts of the atlas have too few sentences.
+    """Raise DataError if there is no treebank and the atlas's validation texts have too few sentences.
 
-    Nothing is read if a task cannot be, or if there are enough texts; one-word texts are left to the job.
+    Nothing is read if a task cannot be read, or there are enough texts; one-word texts are left to the job.
     """
     tasks = study.in_order([task for run in study.atlas_runs for task in run.tasks])
     examples = [plan.prepared[task].validation for task in tasks if task in plan.prepared]
@@ -131,7 +131,7 @@ def sentences_for_roles(study: Study, plan: Planned) -> None:
 
 
 def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """Read the tasks; also return errors about missing files. Others are raised as in `check`."""
+    """Read the tasks; also return errors for missing files. Others are raised as in `check`."""
     plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
         raise HeadspecError.combined(errors)
@@ -145,7 +145,7 @@ def _prompts(study: Study, plan: Planned) -> None:
 
 
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
-    """Read the tasks; also return all problems of models and data that show without a network."""
+    """Read the tasks; also return all problems with models and data that show without a network."""
     plan = Planned()
 
     def read_tasks(study: Study) -> None:

@@ -6,7 +6,7 @@ from headspec.config.runs import NO_MIXTURE, PRETRAINED
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import Layout
 
-#: the method of rows on an encoder with random weights
+#: method in rows on an encoder with random weights
 RANDOM = "random"
 #: figures of each model and task
 TASK_FIGURES = ("known", "heads", "changes")
@@ -16,7 +16,7 @@ Group = tuple[str, str, str, str]
 
 @cache
 def _groups(layout: Layout) -> dict[Group, list[str]]:
-    """Return the tables of each group of probed runs, one per seed; only one for a pretrained encoder."""
+    """Return the tables of each group of probed runs, one per seed; a single one for pretrained encoders."""
     groups: dict[Group, list[str]] = {}
     study, result = layout.study, layout.result
     for run in study.probed:
@@ -63,14 +63,14 @@ def figures(layout: Layout) -> list[str]:
 
 
 def joint(job: Job) -> str | None:
-    """Return the probed mixture with the most tasks that contains a job's task."""
+    """Return the largest probed mixture that contains a job's task."""
     asked = job.wildcards.model, "tuned", job.wildcards.task
     mixtures = [name for model, name, method, task in _groups(job.layout) if (model, method, task) == asked]
     return max(mixtures, key=lambda name: len(job.layout.mixtures[name]), default=None)
 
 
 def _shown(job: Job) -> dict[str, list[str]]:
-    """Return the groups whose heads a figure shows: untrained, alone, and in the largest mixture."""
+    """Return the groups whose heads a figure shows: untrained, single-task, and the largest mixture."""
     shown = {}
     for name, mixture, method in [
         (PRETRAINED, NO_MIXTURE, PRETRAINED),

@@ -1,4 +1,4 @@
-"""Inputs and params of the rules of the section `gates`, as functions of a job."""
+"""Inputs and params of the rules for the section `gates`, as functions of a job."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from headspec.errors import ConfigError, listing
 from headspec.pipeline.job import Job
 from headspec.pipeline.layout import RUN, Layout
 
-#: folder of a run that is pruned to a number of heads, with wildcards
+#: folder of a run pruned to a number of heads, with wildcards
 PRUNED_RUN = RUN + "/gates/{pruning_method}/{scope}/{kept}"
-#: the heads that an open-ended pruning method leaves open
+#: value of `kept` for the heads that an open-ended pruning method leaves open
 OPEN = "open"
 
 # --- of a study
@@ -61,7 +61,7 @@ def start(job: Job) -> dict[str, str]:
 
 
 def inputs(job: Job) -> dict[str, str]:
-    """Return inputs of the rule pruned_run: the model, and what says which heads to keep."""
+    """Return inputs of the rule pruned_run: the model, and the table that determines the heads to keep."""
     method, wildcards, paths = job.pruning_method, job.wildcards, start(job)
     if method.open_ended:
         kept = wildcards.kept if wildcards.kept.startswith(OPEN) else OPEN
@@ -75,7 +75,7 @@ def inputs(job: Job) -> dict[str, str]:
 
 
 def _table(job: Job) -> str | None:
-    """Return a run's table by which a method chooses heads or their numbers by layer, if it needs one."""
+    """Return the run's table from which a method chooses heads or their numbers by layer, if any."""
     name, chosen = job.wildcards.pruning_method, job.pruning_method.chosen
     if name == IMPORTANCE or chosen in ("drawn", "plugged"):
         return "importance.parquet"
@@ -83,7 +83,7 @@ def _table(job: Job) -> str | None:
 
 
 def rankings(job: Job) -> list[str]:
-    """Return the gates of each of a run's tasks that rank its heads for the atlas.
+    """Return the learnt gates that rank the heads of a run's tasks for the atlas.
 
     Gates that learn a given number of heads keep as many as `pruning.fraction` leaves.
     """
@@ -98,12 +98,12 @@ def rankings(job: Job) -> list[str]:
 
 
 def method(job: Job) -> dict[str, Any]:
-    """Return what a job needs of its pruning method."""
+    """Return what a job needs to know of its pruning method."""
     return {key: value for key, value in vars(job.pruning_method).items() if key != "label"}
 
 
 def gates(job: Job) -> dict[str, Any]:
-    """Return the section, with defaults of the keys that a pruning method does not use."""
+    """Return the section, with defaults for keys that the pruning method does not use."""
     method, values = job.pruning_method, plain(job.study.gates)
     used = {
         "epochs": True,
@@ -120,7 +120,7 @@ def gates(job: Job) -> dict[str, Any]:
 
 
 def fraction(job: Job) -> float | None:
-    """Return the fraction of heads to keep; None for those that an open-ended method leaves open."""
+    """Return the fraction of heads to keep; None for an open-ended method."""
     study, kept = job.study, job.wildcards.kept
     if kept.startswith(OPEN):
         return None
@@ -131,7 +131,7 @@ def fraction(job: Job) -> float | None:
 
 
 def samples(job: Job) -> int | None:
-    """Return the examples per task on which `rescored` computes importance; None for other methods."""
+    """Return the number of examples per task for importance in `rescored`; None for other methods."""
     return job.study.importance.samples if job.pruning_method.chosen == "stepwise" else None
 
 

@@ -1,4 +1,4 @@
-"""What headspec refuses of a start of Snakemake."""
+"""The error for starts of Snakemake that headspec refuses."""
 
 from typing import ClassVar
 
@@ -6,9 +6,9 @@ from snakemake.exceptions import WorkflowError
 
 
 class Refused(WorkflowError):  # type: ignore[misc]
-    """A study, command or target that cannot be run, in words that need no place in the code."""
+    """A study, command or target that cannot be run; the message needs no location in the code."""
 
-    latest: ClassVar[str] = ""  #: what was refused last, as Snakemake adds places to what it says
+    latest: ClassVar[str] = ""  #: last message, since Snakemake adds locations to it
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Params of rules, as functions of a job: config keys and hashes of code; `versions` has the others."""
+"""Params of rules as functions of a job: config keys and hashes of code; the others are in `versions`."""
 
 import itertools
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def section(study: Study, name: str, *keys: str) -> Values:
 
 
 def model(job: Job, *keys: str) -> Values:
-    """Return keys of a job's model; `weights` and `transformer` only if they are not the usual ones."""
+    """Return keys of a job's model; `weights` and `transformer` only if they are not the defaults."""
     values = plain(job.model)
     values["source"] = place(values["source"])
     usual = ("weights", PRETRAINED), ("transformer", None)
@@ -98,13 +98,13 @@ def _training(layout: Layout) -> Values:
 
 
 def rates(study: Study) -> Values:
-    """Return what decides the learning rates of training, and after a branch."""
+    """Return what determines the learning rates of training, and after a branch."""
     rewarmed = (study.iat.peak or study.training.learning_rate) if study.iat.rate == REWARMED else None
     return {**section(study, "training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
 
 
 def variant(job: Job) -> Values:
-    """Return a variant's settings: its heads, their fraction, and what differs from IAT."""
+    """Return a variant's settings: its heads, their fraction, and its differences from IAT."""
     study = job.study
     return variants.settings(job.variant, study.iat, study.importance.samples, study.training.learning_rate)
 
@@ -116,12 +116,12 @@ def treebank(job: Job) -> Values | None:
 
 
 def user_file(job: Job, section: str, key: str) -> str | None:
-    """Return the path of a file in a key of the config, if it has one."""
+    """Return the path of the file in a config key, if it has one."""
     return place(getattr(getattr(job.study, section), key))
 
 
 def vocabulary(job: Job) -> Values:
-    """Return size and languages of a vocabulary."""
+    """Return the size and languages of a vocabulary."""
     learnt = [job.study.tasks[name] for name in job.layout.learnt_tasks]
     languages = {language for each in learnt for language in kind(each).languages(each)}
     made = job.model.transformer
@@ -157,7 +157,7 @@ def main_metrics(job: Job) -> dict[str, str]:
 
 
 def beams(job: Job) -> dict[str, int]:
-    """Return the number of beams of each task of a run that is not decoded greedily."""
+    """Return the number of beams for each of a run's tasks that is not decoded greedily."""
     return {name: n for name, each in job.tasks.items() if (n := kind(each).beams(each)) > 1}
 
 
@@ -165,7 +165,7 @@ def beams(job: Job) -> dict[str, int]:
 
 
 def text_sources(job: Job, runs: list[Run]) -> dict[str, str]:
-    """Return the tasks of `runs` that share texts, as {task: task with the texts}."""
+    """Return the tasks of `runs` that share texts, {task: task with the texts}."""
     shared = _shared_texts(job.layout)
     used = {name for run in runs for name in run.tasks} if shared else set()
     return {each: source for name, source in shared.items() if name in used for each in (source, name)}
@@ -188,12 +188,12 @@ def _shared_texts(layout: Layout) -> dict[str, str]:
 
 
 def leaks(job: Job) -> dict[str, list[int]]:
-    """Return the training rows of a task on which other tasks are evaluated, by other task."""
+    """Return, by other task, the training rows of a task on which that task is evaluated."""
     return {other: rows for other, rows in _leaks(job.layout)[job.wildcards.task].items() if rows is not None}
 
 
 def unread_leaks(job: Job) -> list[str]:
-    """Return the other tasks whose evaluated rows only the job can compare."""
+    """Return the other tasks whose evaluation rows only the job can compare."""
     return [other for other, rows in _leaks(job.layout)[job.wildcards.task].items() if rows is None]
 
 
@@ -208,8 +208,8 @@ def _leaks(layout: Layout) -> dict[str, dict[str, list[int] | None]]:
 def code(job: Job, script: str, *found_by_name: str | Callable[[Job], list[str]]) -> dict[str, str]:
     """Return hashes of the files that a rule's script reaches, by root.
 
-    What the script loads by name counts, too: modules of the library (paths, with wildcards, or functions of
-    a job that return several), and parts of the kinds of a job's tasks.
+    `found_by_name` is what the script imports dynamically: modules of the library (paths, with wildcards, or
+    functions of a job that return several). Parts of the kinds of a job's tasks are included, too.
     """
     by_rule = [f(job) if callable(f) else [f.format(**job.wildcards)] for f in found_by_name]
     named = [code_hash.LIBRARY / name for name in itertools.chain.from_iterable(by_rule)]
@@ -223,13 +223,13 @@ def _hashes(layout: Layout, roots: tuple[str, ...]) -> dict[str, str]:
 
 
 def with_kinds(job: Job, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return roots of a job's code with what this loads by name: parts of kinds of tasks, and plugins."""
+    """Return roots of a job's code with its dynamic imports: parts of kinds of tasks, and plugins."""
     wildcards, every = job.wildcards, job.study.tasks
     named = [*job.layout.mixtures.get(wildcards.get("mixture"), ()), wildcards.get("task")]
     used = [every[name] for name in named if name in every] or [*every.values()]
     types = tuple(dict.fromkeys(each.type for each in used))
     measured = frozenset(metric for each in used for metric in each.metrics)
-    # no task has the texts of a measure; they are read as if they had scores
+    # texts for measures belong to no task; they are read as if they had scores
     roots = _with_parts(
         job.layout, roots, types, measured, (type_of(None),) if wildcards.get("texts") else ()
     )

@@ -1,10 +1,10 @@
-"""Which files belong to a study and which are finished, as Snakemake says for the config of the last start.
+"""Which files belong to a study and which are finished, according to Snakemake and the last start's config.
 
 Each start writes its config and command beside the results. Snakemake runs the Snakefile and plugins of a
-study, so only results that this user began here, with the code that is here now, are compared with their
-config (`headspec.pipeline.trust`); others are data, and taken as they are.
+study, so only results that this user began here, with the present code, are compared with their config
+(`headspec.pipeline.trust`); others are taken as data.
 
-`opened` and `plan` have Snakemake plan a workflow in this process, as a job would: without a look at files.
+`opened` and `plan` let Snakemake plan a workflow in this process, as in a job: without looking at files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from headspec.pipeline.layout import Layout
 
-#: in a clone, and in the installed package
+#: Snakefile in a clone, and in the installed package
 SNAKEFILES = code_hash.LIBRARY.parent / "Snakefile", code_hash.LIBRARY / "workflow" / "Snakefile"
 CONFIG = "config.yaml"
 BEGIN = "# snakemake "
@@ -40,13 +40,13 @@ ELSEWHERE = (
     "workflow, profiles or plugins were changed since; snakemake notes the changes, and --trust compares the "
     "results, which both run this code"
 )
-#: lets Python import no module of the working folder by its name
+#: prevents Python from importing modules of the working folder
 SAFE = {"PYTHONSAFEPATH": "1"}
 #: the target of a whole study
 ALL = "all"
 #: marks pages of unfinished studies
 UNFINISHED = "files are still to be made"
-#: made from results by commands, so not part of a study
+#: pages that commands make from results, so not part of a study
 PAGES = ("explorer.html",)
 
 
@@ -61,25 +61,27 @@ class Start(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The files of a study among others."""
+    """Files of a study, selected from others."""
 
-    finished: list[Path]  #: those that are finished
-    unfinished: str = ""  #: what the study lacks, in words; empty if it is finished
-    left_out: str = ""  #: files that its config does not make, in words
+    finished: list[Path]  #: finished files
+    unfinished: str = ""  #: message on what the study lacks; empty if it is finished
+    left_out: str = ""  #: message on files that its config does not make
 
 
 def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> str:
     """Write the config of a start beside its results, below the command that continues it.
 
-    `command` names the config; targets of earlier starts with this config are added, as results belong to it.
-    Return a warning if the file is not as an earlier start left it; empty otherwise.
+    `command` names the config; targets of earlier starts with this config are added, since their results
+    belong to it. Return a warning if the file was changed after an earlier start; empty otherwise.
     """
     path = results / CONFIG
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     before, text_before = _noted(results, trusted.wrote)
     changed = not before and path.is_file() and trusted.is_noted(path)
     earlier = _targets(before) if text == text_before else [ALL]
-    named = (target for target in targets if target.isidentifier())  # not files, which these targets make
+    named = (
+        target for target in targets if target.isidentifier()
+    )  # not files, since these targets make them
     asked = list(dict.fromkeys([*earlier, *named]))
     line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
     body = f"{BEGIN}{line}\n{text}".encode()
@@ -92,8 +94,8 @@ def note_start(results: Path, config: dict[str, Any], command: Iterable[str], ta
 def last_start(results: Path, trust: bool = False, running: bool = False) -> Start | None:
     """Return the last start of the results; None if this user began none in this folder with this code.
 
-    With `trust`, it may be of another user, machine or folder; if the code of the folder is `running`, it may
-    have been changed since.
+    With `trust`, it may be that of another user, machine or folder; if the code of the folder is `running`,
+    this may have changed since.
     """
     command, text = _noted(results, _anyone if trust else trusted.wrote if running else trusted.began)
     results = Path(os.path.abspath(results))  # it may be a link to another disk
@@ -114,7 +116,7 @@ def last_start(results: Path, trust: bool = False, running: bool = False) -> Sta
 def select(results: Path, paths: Iterable[Path], trust: bool = False) -> Files:
     """Return the finished files of the study among `paths`; all of them if Snakemake cannot tell.
 
-    It is only asked about a study that this user began in this folder, or with `trust`.
+    Snakemake is only asked about a study that this user began in this folder, or with `trust`.
     """
     names = {path: path.relative_to(results).as_posix() for path in paths}
     if (start := last_start(results, trust)) is None:
@@ -147,7 +149,7 @@ def ask_snakemake(start: Start) -> dict[str, bool]:
 
 
 def unfinished(start: Start, finished: dict[str, bool]) -> str:
-    """``unfinished: 19 of 160 files are still to be made; `snakemake --cores all` goes on``, or empty."""
+    """Return ``unfinished: 19 of 160 files are still to be made; ...``, or an empty string."""
     own = [done for name, done in finished.items() if name not in PAGES]
     left = own.count(False)
     return f"unfinished: {left} of {len(own)} {UNFINISHED}; `{start.command}` goes on" if left else ""
@@ -188,7 +190,7 @@ def opened(
 ) -> Iterator[Workflow]:
     """Yield the workflow that runs in `folder`: its rules and, after `plan`, its jobs for `target`.
 
-    The workflow of our own rules takes a `layout` as it is, and reads and checks nothing.
+    Given a `layout`, the workflow of our own rules uses it without reading or checking anything.
     """
     from snakemake.api import SnakemakeApi  # slow to import
     from snakemake.settings import types as settings
@@ -208,6 +210,6 @@ def opened(
 
 
 def plan(workflow: Workflow) -> None:
-    """List the jobs of the workflow as its `dag`."""
+    """Let Snakemake list the jobs of the workflow in its `dag`."""
     with contextlib.redirect_stdout(io.StringIO()):
-        workflow.printrulegraph()  # the least work that lists the jobs
+        workflow.printrulegraph()  # the cheapest call that lists the jobs

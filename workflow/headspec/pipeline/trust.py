@@ -1,7 +1,7 @@
 """Which results this user began in this place, with the code that is there now.
 
-Asking Snakemake about a study runs the code of its folder, so that results of others are only data. Each
-start notes the SHA-256 of the config that it writes, and of that code, in the user's own folder.
+Asking Snakemake about a study runs the code in its folder, so results of others are treated as data only.
+Each start records the SHA-256 of the config that it writes, and of that code, in the user's own folder.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headspec.config import plugged
 from headspec.errors import StorageError
 from headspec.provenance import code_hash, files
 
-#: what Snakemake reads in the folder of a study besides its config; a repository's workflow has a copy
+#: what Snakemake reads in a study's folder besides its config; a repository's workflow is copied
 CODE = ("Snakefile", "workflow", "profiles", ".snakemake/headspec/*/workflow")
-#: folders without code of a study
+#: folders without a study's code
 DATA = ("__pycache__", "results", "node_modules")
 
 
 def adopt(config: Path) -> None:
-    """Note that this user began the study of a config here, if a note can be written."""
+    """Record that this user began the study of a config here, if possible."""
     with contextlib.suppress(OSError, StorageError):
         body = config.read_bytes()
         with files.atomic(_note(config)) as temporary:
@@ -35,7 +35,7 @@ def adopt(config: Path) -> None:
 
 
 def is_noted(config: Path) -> bool:
-    """Return whether a start was noted here, whatever became of the config."""
+    """Return whether a start was recorded here, whatever happened to the config."""
     return _note(config).is_file()
 
 
@@ -47,7 +47,9 @@ def wrote(config: Path, body: bytes) -> bool:
 def began(config: Path, body: bytes) -> bool:
     """Return whether a start of this user here wrote `body`, with the code that is here now."""
     own = Path(os.path.abspath(config)).parents[2] / "workflow"
-    running = own.resolve() == code_hash.LIBRARY.parent.resolve()  # runs anyway, and may have been edited
+    running = (
+        own.resolve() == code_hash.LIBRARY.parent.resolve()
+    )  # its code runs anyway, and may have been edited
     return (
         wrote(config, body)
         and code_sha256(config, body, not running) in _noted(config)[2 if running else 1 :]
@@ -55,9 +57,9 @@ def began(config: Path, body: bytes) -> bool:
 
 
 def code_sha256(config: Path, body: bytes, workflow: bool) -> str:
-    """Return the SHA-256 of names and contents of the code that asking Snakemake about a study runs.
+    """Return the SHA-256 of names and contents of the code that runs when Snakemake is asked about a study.
 
-    `workflow` says whether its folder of this name counts, too.
+    `workflow` tells whether to include its folder of this name.
     """
     root = Path(os.path.abspath(config)).parents[2]
     lines = [
@@ -68,19 +70,19 @@ def code_sha256(config: Path, body: bytes, workflow: bool) -> str:
 
 
 def _code(root: Path, body: bytes, workflow: bool) -> Iterator[Path]:
-    """Yield the files with code of a study in the folder `root`."""
+    """Yield the files with a study's code in the folder `root`."""
     for top in (path for name in CODE for path in root.glob(name)):
         if top.is_file():
             yield top
         elif workflow or top != root / "workflow":
             yield from _below(top)
     with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
-        if plugged.named(yaml.safe_load(body)):  # which may import any module of the folder
+        if plugged.named(yaml.safe_load(body)):  # plugins may import any module of the folder
             yield from (path for path in _below(root) if path.suffix == ".py")
 
 
 def _below(top: Path) -> Iterator[Path]:
-    """Yield the files below a folder that are neither hidden nor in an environment of Python."""
+    """Yield the files below a folder that are neither hidden nor in a Python environment."""
     for at, folders, names in os.walk(top, followlinks=True):
         if "pyvenv.cfg" in names or len(Path(at).parts) - len(top.parts) > 20:  # or in a loop of links
             folders.clear()
@@ -96,7 +98,7 @@ def _noted(config: Path) -> list[str]:
 
 
 def _note(config: Path) -> Path:
-    """Return the file with the note of the study of a config, where nobody else writes."""
+    """Return the file with the record for the study of a config, where nobody else can write."""
     name = hashlib.sha256(os.fsencode(os.path.abspath(config.parent))).hexdigest()
     return platformdirs.user_state_path("headspec") / "starts" / name
 

@@ -1,4 +1,4 @@
-"""Params that say which version a job reads of what is the user's: texts, files and models, by content."""
+"""Params with the versions of users' texts, files and models that a job reads, by content."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,12 +16,12 @@ from headspec.provenance.user_files import Place
 
 
 def place(source: str | None) -> str | None:
-    """Return a source as a param; the spelling of a path does not count, names in packages and hubs do."""
+    """Return a source as a param; names in packages and hubs matter, the spelling of paths does not."""
     return Place(source) if source and not source.startswith(ELSEWHERE) else source
 
 
 def source(job: Job) -> str:
-    """Return the version of a task's source; empty for pairs, which are made of another task's table."""
+    """Return the version of a task's source; empty for pairs, which are made from another task's table."""
     wildcards = job.wildcards
     more = [getattr(job.task, wildcards.section)[wildcards.name]] if wildcards.get("section") else []
     return _task_version(job.layout, wildcards.task, *more)
@@ -46,7 +46,7 @@ def _treebank_version(layout: Layout) -> str:
 
 
 def user_file(job: Job, section: str, key: str) -> str:
-    """Return the version of a file in a key of the config; empty without one."""
+    """Return the version of the file in a config key; empty without one."""
     return _user_file_version(job.layout, section, key)
 
 
@@ -57,7 +57,7 @@ def _user_file_version(layout: Layout, section: str, key: str) -> str:
 
 
 def _source_version(source: str | None, files: Callable[[], list[Path]]) -> str:
-    """Return the version of a source; empty without one, and if it is missing, which checks have told."""
+    """Return the version of a source; empty without one, or if it is missing, as checks have reported."""
     try:
         return readers.version(source, files()) if source else ""
     except MissingError:

@@ -1,10 +1,10 @@
-"""Jobs that start at once, as forks of a server that has imported torch, transformers and pandas.
+"""Fast job start-up: jobs are forks of a server that has imported torch, transformers and pandas.
 
-These imports are most of a short job. A job still has its own process, arguments, folder, environment, output
-and exit status, and imports headspec itself. Jobs of a cluster start as usual. `start` replaces
-`sys.executable`, by which Snakemake starts jobs, with a command that asks the server, or else runs Python.
+These imports dominate short jobs. A job still has its own process, arguments, folder, environment, output and
+exit status, and imports headspec itself. Jobs on a cluster start as usual. `start` replaces `sys.executable`,
+by which Snakemake starts jobs, with a command that asks the server, or else runs Python.
 
-This file runs by its path, before headspec may be imported, so it imports only the standard library.
+This file is run by path, before headspec can be imported, so it imports only the standard library.
 """
 
 import atexit
@@ -32,19 +32,19 @@ from typing import IO, Any
 
 NAME = "headspec-python"  # of the command
 SOCKET, LOCK = "socket", "lock"  # beside it
-LONGEST = 107 - len(f"12345678/{SOCKET}")  # bytes of a folder's name without its random end
+LONGEST = 107 - len(f"12345678/{SOCKET}")  # maximum bytes of a folder's name without its random suffix
 PR_SET_PDEATHSIG = 1  # of prctl(2)
-STALLED = 60  # seconds after which a silent request is dropped, since others wait behind it
-#: variables of GNU's OpenMP and oneDNN: value, and the other variable with which a user decides the same
+STALLED = 60  # seconds after which a silent request is dropped, since it blocks others
+#: variables of GNU's OpenMP and oneDNN: value, and another variable by which users may set the same
 VARIABLES = {
-    # iterations for which a waiting thread keeps its core. With GNU's default, two jobs of two threads on two
-    # cores take 30 times as long as one alone; with this, 2.5 times.
+    # iterations for which a waiting thread spins. With GNU's default, two jobs of two threads on two cores
+    # take 30 times as long as one alone; with this, 2.5 times.
     "GOMP_SPINCOUNT": ("10000", "OMP_WAIT_POLICY"),
-    # compiled products that are kept, a megabyte and a batch shape each. oneDNN keeps 1024, most of which are
-    # never used again, so that training a translator takes 6 GB; with this, half, at the same speed.
+    # number of cached compiled products, each a megabyte for one batch shape. oneDNN caches 1024, most of
+    # which are never reused, so that training a translator takes 6 GB; with this, half, at the same speed.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ("64", "DNNL_PRIMITIVE_CACHE_CAPACITY"),
 }
-#: packages that jobs import, in the order in which a study needs them
+#: packages that jobs import, in the order that a study needs them
 TABLES = "pandas", "pyarrow.parquet", "pydantic.main", "yaml"
 MODELS = (
     "torch", "torch._dynamo", "transformers.models.auto.modeling_auto",
@@ -56,16 +56,16 @@ ANALYSIS = (
 )  # fmt: skip
 #: of all rules
 PACKAGES = TABLES + MODELS + ANALYSIS
-_servers: list[subprocess.Popen[bytes]] = []  # whose pipes stay open
+_servers: list[subprocess.Popen[bytes]] = []  # kept, so that their pipes stay open
 
 
 def start(packages: Sequence[str], nested: bool = False) -> str:
     """Start the server, which ends with this process; return the path that replaces `sys.executable`.
 
-    It is `sys.executable` without a server. Early jobs find only some `packages` imported. If `nested`, forks
-    lead sessions and start processes through the server, as Snakemake must.
+    Without a server, this is `sys.executable`. Early jobs find only some `packages` imported. If `nested`,
+    forks lead sessions and start processes through the server, as Snakemake must.
     """
-    if Path(sys.executable).name == NAME or sys.platform != "linux":  # forks of torch are not safe elsewhere
+    if Path(sys.executable).name == NAME or sys.platform != "linux":  # forking torch is not safe elsewhere
         return sys.executable
     if (folder := _folder()) is None:
         return sys.executable
@@ -87,8 +87,8 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
 def _folder() -> str | None:
     """Make a private folder with the command, and remove those of dead servers; None if no place is suitable.
 
-    Snakemake puts its path into shell commands unquoted, addresses of sockets are short, and some places
-    forbid programs.
+    Snakemake does not quote its path in shell commands, addresses of sockets are short, and some places do
+    not allow programs.
     """
     prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
     for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):
@@ -116,7 +116,7 @@ def _locked(folder: str) -> IO[str]:
 
 
 def _remove_abandoned(folders: str) -> None:
-    """Remove folders, given by a pattern, that no process has locked: their servers were killed."""
+    """Remove folders, given by a pattern, that no process has locked, since their servers were killed."""
     for path in glob.glob(f"{folders}/{LOCK}"):
         with contextlib.suppress(OSError), open(path, "r+") as file:  # it is in use, or another user's
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,21 +124,21 @@ def _remove_abandoned(folders: str) -> None:
 
 
 def tuned(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables `given`, with those `VARIABLES` that the user has not decided."""
+    """Return the variables `given`, plus those of `VARIABLES` that the user has not set."""
     return {name: value for name, (value, other) in VARIABLES.items() if other not in given} | dict(given)
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables of the server, which its libraries read for all forks."""
+    """Return the environment of the server, which its libraries read for all forks."""
     given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return tuned(given) | {"OMP_NUM_THREADS": "1"}
 
 
 def ask(address: str, python: str, arguments: list[str]) -> None:
-    """Have a fork run `arguments`, and end as it ends."""
+    """Let a fork run `arguments`, and exit like it."""
     if arguments[:1] != ["-m"] and (not arguments or arguments[0].startswith("-")):
         os.execv(python, [python, *arguments])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork, in the same terminal, ends by it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends the fork, in the same terminal
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(address)
@@ -193,7 +193,7 @@ def serve(listener: socket.socket, packages: list[str]) -> list[str]:
         elif packages and not ready:
             with contextlib.suppress(ImportError):  # a job that needs it will say so
                 importlib.import_module(packages.pop(0))
-            # those of torch's libraries take 30 ms in every fork; nothing public lists them
+            # those of torch's libraries take 30 ms in every fork; there is no public list of them
             for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
                 finalizer.atexit = False
             gc.freeze()  # forks neither search nor copy what was imported
@@ -208,7 +208,7 @@ def gpu_open() -> bool:
 
 
 def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict[str, str]] | None:
-    """Return files, arguments, folder and environment of a request; None if the command is gone."""
+    """Return the files, arguments, folder and environment of a request; None if the command is gone."""
     connection.settimeout(STALLED)
     try:
         _, files, _, _ = socket.recv_fds(connection, 1, 3)
@@ -220,7 +220,7 @@ def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict
 
 
 def prepared(files: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> list[str]:
-    """Turn this fork into the process that the command stands for; return its arguments."""
+    """Turn this fork into the process that the command represents; return its arguments."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # when the server ends
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
@@ -233,7 +233,7 @@ def prepared(files: list[int], arguments: list[str], folder: str, environment: d
 
 
 def run(arguments: list[str]) -> None:
-    """Run `-m module ...` or `script ...`, as Python would."""
+    """Run `-m module ...` or `script ...` as Python would."""
     module = arguments[0] == "-m"
     sys.argv = arguments[1:] if module else arguments
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(arguments[0]))
@@ -245,7 +245,7 @@ def run(arguments: list[str]) -> None:
 
 
 def end(arguments: list[str], ended: list[int]) -> None:
-    """Run `arguments` and exit as Python does, with the exit status in `ended` for `leave`."""
+    """Run `arguments` and exit like Python, putting the exit status into `ended` for `leave`."""
     status: object = None
     try:
         run(arguments)
@@ -265,7 +265,7 @@ def end(arguments: list[str], ended: list[int]) -> None:
 
 
 def leave(ended: list[int]) -> None:
-    """End a job after its threads, but skip tearing down imported modules, which takes half a second."""
+    """Exit after a job's threads end, without tearing down imported modules, which takes half a second."""
     if ended:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # closed
@@ -277,7 +277,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask(sys.argv[2], sys.argv[3], sys.argv[4:])
     ended: list[int] = []
-    atexit.register(leave, ended)  # the first function that is registered is called last
+    atexit.register(leave, ended)  # the first registered function is called last
     number, folder, nested, *packages = sys.argv[2:]
     server = os.getpid()
     try:

@@ -1,4 +1,4 @@
-"""``headspec debug``: run one job of a study in a terminal in which its breakpoints stop."""
+"""``headspec debug``: run one job of a study in the terminal, so that breakpoints work."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def run_job(path: Path, trust: bool = False) -> None:
     """Run the job that makes the result at `path` in this process, writing to a new temporary folder.
 
-    HeadspecError if this user did not begin the study here (with `trust`, anyone anywhere), no job makes the
-    result, or an input is missing.
+    Raises HeadspecError if the study was not begun by this user here (with `trust`, by anyone anywhere), no
+    job makes the result, or an input is missing.
     """
     from snakemake.exceptions import MissingRuleException
 
@@ -33,7 +33,7 @@ def run_job(path: Path, trust: bool = False) -> None:
             "snakemake; one that was begun elsewhere is run with --trust"
         )
     target = str(path.relative_to(start.folder))
-    os.environ.pop("HEADSPEC_STORE", None)  # otherwise training would take a finished run from there
+    os.environ.pop("HEADSPEC_STORE", None)  # training would take a finished run from there
     cores = len(os.sched_getaffinity(0))
     with state.opened(start.snakefile, start.folder, start.config, target, cores) as workflow:
         own = Path(next(iter(workflow.rules)).basedir).resolve().parent
@@ -50,7 +50,7 @@ def run_job(path: Path, trust: bool = False) -> None:
         arguments = _arguments(job, workflow, folder)
         script = Path(job.rule.basedir, job.rule.script.format(params=arguments.params)).resolve()
         print(f"{script}\nwrites to {folder}")
-        copy = shutil.copy(script, folder)  # as Snakemake does; its time is the time of the plan
+        copy = shutil.copy(script, folder)  # as Snakemake does; the copy's time is that of planning
         runpy.run_path(copy, {"snakemake": arguments})
 
 
@@ -70,5 +70,5 @@ def _arguments(job: Any, workflow: Workflow, folder: str) -> Any:
         job.input, output, job.params, job.wildcards, job.threads, job.resources, log, workflow.config,
         job.rule.name, None, job.rule.basedir,
     )  # fmt: skip
-    arguments.loaded = guard.loaded()  # by this process, for other reasons than the job
+    arguments.loaded = guard.loaded()  # by this process, not by the job
     return arguments

@@ -1,4 +1,4 @@
-"""``headspec export``: write the model of a run without heads that matter little or that gates closed."""
+"""``headspec export``: write a run's model without its least important heads, or those that gates closed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUN = re.compile(
     r"((?P<results>.+)/)?runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+"
     r"(/gates/(?P<pruning_method>[^/]+)/(?P<scope>shared|per_task)/(?P<kept>[^/]+))?"
 )
-#: runs as seen from a folder above them, and those that were pruned
+#: patterns for runs, from the folders above them
 BELOW = ("runs/*/*/*/seed*", "*/runs/*/*/*/seed*", "results/*/runs/*/*/*/seed*")
 PRUNED = ("seed*/gates/*/*/*/",)
 AGAIN = "run snakemake on the study, which makes it again"
@@ -44,7 +44,7 @@ AGAIN = "run snakemake on the study, which makes it again"
 
 @dataclass(frozen=True)
 class Chosen:
-    """Heads to keep, bool (layers, heads), for a task or all `tasks` of a run, and the table with them."""
+    """Heads to keep, bool (layers, heads), for one or all `tasks` of a run, and the table they are from."""
 
     kept: np.ndarray
     task: str | None
@@ -53,12 +53,12 @@ class Chosen:
 
 
 def export_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
-    """Export the model of a run, or of a pruned run; say where it is and how far its logits differ.
+    """Export the model of a run, or of a pruned run; return where it is and how much its logits differ.
 
-    `n` heads (None for a pruned run, which has its own) are kept for `task`: by default the run's only task,
-    or all if they share heads. By default, `out` is ``results/<study>/export/<run>/<task or all>-<n>``.
-    HeadspecError before the model is loaded if something is missing or does not fit, or after the export if
-    the exported model does not compute the same.
+    `n` heads (None for a pruned run, which has its own number) are kept for `task`: by default the run's only
+    task, or all if they share heads. By default, `out` is ``results/<study>/export/<run>/<task or all>-<n>``.
+    Raises HeadspecError before loading the model if anything is missing or does not fit, or after the export
+    if the exported model computes something else.
     """
     check_onnx_installed()
     run, place = _run(path)
@@ -138,7 +138,7 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
 
 
 def _run(path: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder of a run, and the parts of its path."""
+    """Return the folder of a run, and the wildcards in its path."""
     if (match := RUN.fullmatch(path.as_posix())) and path.is_dir():
         return path, match.groupdict()
     patterns = PRUNED if re.search(r"/seed\d+/gates\b", path.as_posix()) else BELOW
@@ -166,9 +166,9 @@ def _task(task: str | None, tasks: list[str]) -> str:
 
 
 def _tokenizer(params: list[str], model: str, results: Path) -> tuple[Tokenizer, dict[str, Any]]:
-    """Return a run's tokenizer, set to cut and pad as in its jobs, and its model, from a record's params.
+    """Return a run's tokenizer, truncating and padding as in its jobs, and its model, from a record's params.
 
-    Records have no paths, so where the model is says the config of the results.
+    Records have no paths, so the model's location is taken from the config of the results.
     """
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
     try:

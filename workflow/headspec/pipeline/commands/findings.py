@@ -1,4 +1,4 @@
-"""What a study found: a line for each question that its tables answer."""
+"""Findings of a study: a line for each question that its tables answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +16,8 @@ from headspec.statistics.resampling import SIGNIFICANCE
 
 DISTINCT = "distinct"
 CASES = (DISTINCT, "double", "single", "inverted", "none", CHANCE)
-UNLEARNT = "unpruned_at_chance"  # the column that says which models learnt nothing
-#: tables that a study may have beside 'combined': what its rows are
+UNLEARNT = "unpruned_at_chance"  # column that tells which models learnt nothing
+#: tables that a study may have besides 'combined': what their rows are
 OPTIONAL = {
     "fractions": "rows by fraction of heads",
     "areas": "",  # shown beside the rows of 'combined'
@@ -36,18 +36,18 @@ OPTIONAL = {
 }
 #: the table 'combined' of a study without mixtures
 NO_MIXTURES = pd.DataFrame(columns=["model", "method", "task", UNLEARNT])
-#: contrasts of means over pairs of tasks, each with its own words
+#: names of contrasts of means over pairs of tasks
 PAIRS, ACROSS = "pairs", "across paradigms"
-#: what measures of heads are compared with: the column of 'belief'
+#: what measures of heads are compared with: column of 'belief'
 LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearman"}
 
 
 def describe(
     combined: pd.DataFrame, frames: dict[str, pd.DataFrame], means: pd.DataFrame, areas: pd.DataFrame | None
 ) -> tuple[list[str], list[str]]:
-    """Return lines on what was found, and lines on rows of tables that are not shown.
+    """Return lines on the findings, and lines on rows of tables that are not shown.
 
-    No line counts models that learnt nothing of a task, nor differences between such models. `means` and
+    No line counts models that learnt nothing of a task, or differences between such models. `means` and
     `areas` are the rows of tables 'combined' and 'areas' that are shown; `frames` are other tables by name.
     """
     nothing = {run_key(row) for row in row_dicts(means[means[UNLEARNT].eq(True)])}
@@ -95,7 +95,7 @@ def describe(
 
 
 def lines(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return what a page about a study begins with, from its tables by name: the lines of its summary."""
+    """Return the opening lines of a page on a study, those of its summary, from its tables by name."""
     frames = {name: tables[name] for name in OPTIONAL if name in tables}
     combined = tables.get("combined", NO_MIXTURES)
     sentences, _ = describe(combined, frames, shown_means(combined), shown_areas(frames))
@@ -104,7 +104,7 @@ def lines(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def unlearnt(combined: pd.DataFrame) -> list[str]:
-    """Return lines on tasks of which unpruned models learnt nothing: ``frozen: topic (2 of 3 mixtures)``."""
+    """Return lines on tasks that unpruned models have not learnt: ``frozen: topic (2 of 3 mixtures)``."""
     tasks = combined[~means_over_tasks(combined)]
     several = combined["model"].nunique() > 1
     names = []
@@ -123,7 +123,7 @@ def unlearnt(combined: pd.DataFrame) -> list[str]:
 
 
 def shown_means(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over tasks, for the methods that are shown."""
+    """Return the means over tasks, for the methods shown."""
     return table[means_over_tasks(table) & table["method"].isin(NAMED)]
 
 
@@ -221,7 +221,7 @@ def _specialized(row: dict[str, Any]) -> str:
 
 
 def _believed(belief: pd.DataFrame) -> list[str]:
-    """Return which ranking finds the heads that matter, and which measures are most like ablation (Spearman).
+    """Return lines on the ranking that best finds the heads that matter, and measures most like ablation.
 
     ``smallest area (tuned): rescored 61.2 %, random 67.9 %, p < 0.05 in 2 of 2``
     ``most like ablation: gradient_x_activation 0.91, like its size: importance 0.99``
@@ -315,7 +315,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def case_words(means: pd.DataFrame) -> pd.Series:
-    """Return the case of each row, `distinct` for a double one that is."""
+    """Return the case of each row, or `distinct` for a double dissociation that is."""
     return means["case"].mask(means["distinct"].eq(True), DISTINCT)
 
 
@@ -332,10 +332,10 @@ def _change(row: dict[str, Any]) -> str:
 
 
 def p_name(rows: pd.DataFrame) -> str:
-    """Return what the decisive p of rows is called: with one or two seeds it ignores how seeds vary."""
+    """Return the name of the decisive p of rows: with one or two seeds it ignores how seeds vary."""
     return "p" if of_seeds(rows).all() else "p of these runs"
 
 
 def p_text(value: Any) -> str:
-    """Return a p-value as screens show it; empty if there is none."""
+    """Return a p-value for display; empty if there is none."""
     return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -22,11 +22,11 @@ from headspec.statistics.resampling import SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
-#: groups are chosen by gains that were measured
+#: choice of groups by measured gains
 MEASURED = "measured"
-#: the best groups by these gains, beside others
+#: the best groups by measured gains, compared with others
 BEST = "best by measured gains"
-#: random groups that the chosen ones are compared with
+#: number of random groups that the chosen ones are compared with
 RANDOM = 1000
 TABLES = ("gains", "gain_predictions", "gain_prediction_scores", "similarity")
 LABEL, GAIN = 26, 21  # width of a line's label, and of a gain before the tasks of a group
@@ -34,16 +34,16 @@ DPI = 200
 
 
 class Pairs(NamedTuple):
-    """What a model's k tasks gain from each other; matrices are (k, k), [source, target]."""
+    """Gains of a model's k tasks from each other; matrices are (k, k), [source, target]."""
 
     tasks: list[str]
     metrics: dict[str, str]  #: main metrics
     by: str  #: what `value` is: `measured`, a predictor, or a measure of similarity
-    value: Floats  #: by which groups are chosen
-    gain: Floats | None = None  #: measured, with the ends of its interval
+    value: Floats  #: what groups are chosen by
+    gain: Floats | None = None  #: measured gains, with the ends of their intervals
     low: Floats | None = None
     high: Floats | None = None
-    unlearnt: tuple[str, ...] = ()  #: tasks that are left out, because no model learns them
+    unlearnt: tuple[str, ...] = ()  #: tasks left out because no model learns them
 
     def group_names(self, groups: Partition) -> list[list[str]]:
         """Return the names of the tasks of each group."""
@@ -54,8 +54,9 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
     """Return groups of tasks for at most `encoders` encoders, by model, with what is known of their gains.
 
     Groups are chosen by measured gains if all pairs were trained, else by gains predicted by `baseline+all`;
-    without gains by a measure of similarity. `by` names another choice. The figure of a model is drawn beside
-    the results, or to `figure`. MissingError without any of these tables; HeadspecError for an unknown `by`.
+    without gains, by a measure of similarity. `by` names another choice. A model's figure is written beside
+    the results, or to `figure`. Raises MissingError without any of these tables; HeadspecError for an unknown
+    `by`.
     """
     paths = {name: results / "tables" / f"{name}.parquet" for name in TABLES}
     frames = {name: tables.read(path.absolute()) for name, path in paths.items() if path.exists()}
@@ -85,7 +86,7 @@ def group_tasks(results: Path, encoders: int, by: str | None = None, figure: Pat
 
 
 def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs:
-    """Return what groups are chosen by."""
+    """Return the gains or similarities that groups are chosen by."""
     if "gains" not in frames:
         return _similar(frames["similarity"], model, by)
     alone = frames["gains"].query("method == 'single'")
@@ -108,7 +109,7 @@ def _pairs(frames: dict[str, pd.DataFrame], model: str, by: str | None) -> Pairs
 
 
 def _similar(similarity: pd.DataFrame, model: str, by: str | None) -> Pairs:
-    """Return pairs of a study without measured gains."""
+    """Return the pairs of a study without measured gains."""
     tasks = _in_order(list(zip(similarity["task_a"], similarity["task_b"], strict=True)))
     measures = features(similarity, None, tasks, model)
     by = by or next(iter(measures))
@@ -116,7 +117,7 @@ def _similar(similarity: pd.DataFrame, model: str, by: str | None) -> Pairs:
 
 
 def _in_order(pairs: list[tuple[str, ...]]) -> list[str]:
-    """Return the tasks of all pairs in the order of the config, in which a pair names its tasks."""
+    """Return the tasks of all pairs in the config's order, which is also that within pairs."""
     second = pd.Series([b for _, b in dict.fromkeys(pairs)]).value_counts()
     return sorted(
         dict.fromkeys(task for pair in pairs for task in pair), key=lambda task: second.get(task, 0)
@@ -146,11 +147,11 @@ def _groups(pairs: Pairs, model: str, chosen: Partition, exact: bool, encoders: 
 
 
 def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield what these and other groups gain, by measured gains of pairs.
+    """Yield the gains of these and other groups, from measured gains of pairs.
 
-    Groups that were chosen have no interval, nor has their gain once trained. All gains of a task share the
-    run of the task alone: where it is bad by chance, measured gains are high, those predicted from them, too,
-    and so is what a group gains over it.
+    Chosen groups have no interval, nor has their gain once trained. All gains of a task share its single-task
+    run: if that is poor by chance, measured gains are too high, and so are gains predicted from them and
+    those of trained groups.
     """
     k = len(pairs.tasks)
     if pairs.gain is None:
@@ -178,7 +179,7 @@ def _worth(pairs: Pairs, chosen: Partition, encoders: int, frames: dict[str, pd.
     if (trained := partition.trained(frames["gains"], pairs.group_names(chosen))) is not None:
         lines["these groups, trained"] = trained
     for name, value in lines.items():
-        judged = encoders == 1 or name in ("all together", last)  # there is one way to take one encoder
+        judged = encoders == 1 or name in ("all together", last)  # there is only one way to use one encoder
         yield f"{name:<{LABEL}}{_points(value, 2 if saved and name == per else 1, judged)}"
     if encoders > 1:
         yield "Groups chosen by gains, measured or predicted, have no interval. To judge them, train them and"
@@ -192,7 +193,7 @@ def _value(pairs: Pairs, weights: Floats) -> Value:
 
 
 def _sure(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield how far measured and predicted gains can be believed."""
+    """Yield how reliable measured and predicted gains are."""
     scores = frames.get("gain_prediction_scores", pd.DataFrame(columns=["held_out", "predictor"]))
     scores = scores[scores["held_out"] == 1].set_index("predictor")
     if BOTH not in scores.index or pd.isna(scores["spearman"][BOTH]):
@@ -233,7 +234,7 @@ def _draw(frames: dict[str, pd.DataFrame], pairs: Pairs, chosen: Partition, path
 
 
 def _points(value: Value, digits: int = 1, interval: bool = True) -> str:
-    """``+0.8 [-0.1, 1.7]``, or the gain alone"""
+    """Return ``+0.8 [-0.1, 1.7]``, or the gain alone."""
     if np.isnan(value.gain):
         return "not known: pairs were not trained"
     gain, low, high = (100 * each for each in value)

@@ -1,4 +1,4 @@
-"""What a study found of models without any head."""
+"""Findings of a study on models without any heads."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ import pandas as pd
 from headspec.config.values import MEAN, WHOLE
 from headspec.numbers import hundredths
 
-#: tasks in the line on models without heads
+#: number of tasks named in the line on models without heads
 SHOWN = 3
 
 
 def headless(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return a line on models all of whose heads are closed, from tables that have them by name.
+    """Return a line on models with all heads closed, from tables by name, if they have them.
 
-    ``without any head: topic 88.1 % (with all 90.2 %), ...``: tasks that lose the least share first.
+    ``without any head: topic 88.1 % (with all 90.2 %), ...``: tasks that lose the smallest share first.
     """
     key = ["model", "mixture", "method", "task", "metric"]
     parts = []

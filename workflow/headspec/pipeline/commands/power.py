@@ -1,4 +1,4 @@
-"""How many seeds a study of IAT needs to show an effect, from the variance in a finished one."""
+"""How many seeds a study of IAT needs to show an effect, from the variance in a finished study."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float,
     """Return a line for each variant of IAT in the table `improvement`; HeadspecError without three seeds.
 
     `effect` is a difference of the mean over tasks, in points, and `wanted` the power. The two-sided test
-    over seeds and examples has `level`; Holm's first step tests at level / variants.
+    over seeds and examples has this `level`; Holm's first step tests at level / variants.
     """
     path = folder / "tables" / "improvement.parquet"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Figures: descriptions, from which their rules are made, and those with which the report begins."""
+"""Descriptions of figures, from which rules are made, and the opening of the report."""
 
 import base64
 import mimetypes
@@ -13,14 +13,14 @@ from headspec.pipeline.commands import findings
 
 
 class Figure(NamedTuple):
-    """A figure, whose script calls its function with the inputs and params that it takes, by name."""
+    """A figure; its script calls its function with those inputs and params that it takes, by name."""
 
     name: str  #: of its caption in `report/`, and among results
     drawn_by: str  #: its function in `headspec/plots/`, ``<path>:<name>``
     title: str  #: in the report
     category: str  #: in the report
     wildcards: tuple[str, ...]  #: in its path
-    inputs: dict[str, Any]  #: tables; a list has one for each of the param `seeds`
+    inputs: dict[str, Any]  #: tables; a list has one for each seed in the param `seeds`
     params: dict[str, Any] = {}  #: other arguments
     file: str = ""  #: its name among results, if not `name`
 
@@ -39,18 +39,18 @@ class Figure(NamedTuple):
         return f"Figure {path}"
 
 
-#: the figure that the report begins with
+#: the figure that opens the report
 MAIN = "dissociation"
-#: characters in a line
+#: maximum characters in a line
 LINE = 5000
 
 
 def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] | None) -> dict[str, Any]:
-    """Return what `workflow/report/workflow.rst` begins with.
+    """Return the opening of `workflow/report/workflow.rst`.
 
     `found`: sentences on the results; `image`: the main figure as lines of a data URI; `figures`: category,
-    title and name of those that exist. `finished` says of files, named below `results`, whether they are
-    current; None takes all.
+    title and name of those that exist. `finished` tells, for files named relative to `results`, whether they
+    are current; None takes all.
     """
     paths = [results / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
     frames = {path.stem: tables.read(path) for path in paths if _current(results, path, finished)}
@@ -65,16 +65,16 @@ def opening(results: Path, figures: Iterable[Figure], finished: dict[str, bool] 
 
 
 def _current(results: Path, path: Path, finished: dict[str, bool] | None) -> bool:
-    """Whether a file exists and was made for the study as it is."""
+    """Whether a file exists and is current."""
     return path.is_file() and (finished is None or finished.get(path.relative_to(results).as_posix(), False))
 
 
 def _pattern(figure: Figure) -> re.Pattern[str]:
-    """The names of the files of a figure, below the folder of figures."""
+    """Pattern for the file names of a figure, relative to the folder of figures."""
     return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(figure.path)) + r"\.\w+$")
 
 
 def _data_uri(path: Path) -> list[str]:
-    """A file as a data URI in lines, as docutils refuses long ones; URIs may have ends of lines."""
+    """A file as a data URI split into lines, which URIs allow, since docutils refuses long ones."""
     content = base64.b64encode(path.read_bytes()).decode()
     return textwrap.wrap(f"data:{mimetypes.guess_type(path)[0]};base64,{content}", LINE)

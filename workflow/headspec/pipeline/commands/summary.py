@@ -1,4 +1,4 @@
-"""The summary of a study: what was found, and where everything is."""
+"""The summary of a study: its findings, and where everything is."""
 
 import itertools
 import math
@@ -29,11 +29,11 @@ from headspec.pipeline.current import Results, other_versions
 from headspec.statistics.chance import MARKS, marks
 from headspec.statistics.intervals import decisive, of_seeds
 
-LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
+LABEL, NAME, METHOD = 11, 25, 7  # widths of a label, of a mixture's name (minimum), and of a method
 D = f"{'D %':>6}   {'[  low,   high]'}  "
 FIXED = "\N{NO-BREAK SPACE}"
 
-#: columns that tables of an older headspec lack
+#: columns that tables of older headspecs lack
 NEEDED = {
     UNLEARNT: ("combined", "fractions", "areas", "improvement", "specialization", "budgets", "sharing"),
     "p_seeds_holm": ("combined", "areas", "single_heads", "budgets", "sharing", "probe_changes"),
@@ -56,9 +56,9 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
 def summarize(folder: Path, width: int | None = None, trust: bool = False) -> tuple[str, bool]:
     """Return the summary of the results in `folder`, and whether the study is finished.
 
-    It names, and leaves out, results of another config and outdated ones; it also says whether other package
-    versions made them. With `trust`, results that were begun elsewhere are compared with their study, too,
-    which runs its code. HeadspecError if a table is missing, damaged, or of an older headspec.
+    It names, and leaves out, outdated results and those of another config; it also says whether other package
+    versions made them. With `trust`, results that were begun elsewhere are also compared with their study,
+    which runs its code. Raises HeadspecError if a table is missing, damaged, or of an older headspec.
     """
     paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
     own = state.select(folder, filter(Path.exists, paths), trust)
@@ -87,7 +87,7 @@ def _table(name: str, path: Path) -> pd.DataFrame:
 
 
 def text(combined: pd.DataFrame, results: Path, width: int | None = None, **frames: pd.DataFrame) -> str:
-    """Return the summary, folded at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
+    """Return the summary, wrapped at `width`; `frames` are the study's tables of `findings.OPTIONAL`."""
     means = shown_means(combined)
     areas = findings.shown_areas(frames)
     sentences, left_out = findings.describe(combined, frames, means, areas)
@@ -106,7 +106,7 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
 
 
 def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
-    """Yield two headings, and a line for each mixture and method, by falling D of the first method."""
+    """Yield two headings, and a line for each mixture and method, in descending D of the first method."""
     models = [str(model) for model in means["model"].unique()]
     shown = means.assign(p=decisive(means), mark=marks(means), case=case_words(means))
     whole = {} if areas is None else {run_key(row): row for row in row_dicts(areas)}
@@ -150,7 +150,7 @@ def _interval(means: pd.DataFrame) -> str:
 
 
 def _p(means: pd.DataFrame) -> str:
-    """Return the note on what p is about."""
+    """Return the note on the scope of p."""
     if of_seeds(means).all():
         return """\
 p          of that mean for other seeds and examples, Holm-corrected over the study"""
@@ -170,7 +170,7 @@ def _labelled(label: str, lines: list[str]) -> list[str]:
 
 
 def _folded(line: str, width: int | None) -> str:
-    """Return a line folded at `width`, without breaks inside intervals."""
+    """Return a line wrapped at `width`, without breaks inside intervals."""
     line = line.rstrip()
     if not width or len(line) <= width:
         return line
