@@ -1,4 +1,4 @@
-"""A hook of the site: explorers of the studies that are kept here, and notebooks as pages."""
+"""A hook of the site: explorers of kept studies, and pages of notebooks and public functions."""
 
 import base64
 import json
@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import functions
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -19,7 +20,8 @@ STUDIES = sorted({path.parents[1] for path in TABLES if path.stem in STUDY_TABLE
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the explorer of every study."""
+    """Add the explorer of every study, notebooks and the page of functions."""
+    files.append(File.generated(config, "functions.md", content=functions.page()))
     with TemporaryDirectory() as folder:
         for study in STUDIES:
             content = write_explorer(study, Path(folder) / "page.html").read_bytes()

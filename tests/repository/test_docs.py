@@ -5,6 +5,7 @@
 
 import ast
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 import yaml
 
+import headspec
 from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.cost import graph
@@ -31,6 +33,9 @@ from headspec.tables import Schema
 from support import pages
 from support.paths import ROOT
 from support.schemas import SCHEMAS
+
+sys.path.append(str(ROOT / "docs" / "studies"))
+functions = importlib.import_module("functions")
 
 README = ROOT / "README.md"
 PAGES = pages.PAGES
@@ -274,6 +279,15 @@ def test_every_p_has_its_test_hypothesis_and_family():
 def test_generated_pages_are_in_step(page, module):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert text == module.updated(text), "run: make docs"
+
+
+@pytest.mark.parametrize("name", headspec.__all__)
+def test_the_page_of_functions_describes_every_argument(name):
+    """From the signature, in the list of parameters that is made from the docstring."""
+    page = "\n".join(functions.described(name))
+    described = {*re.findall(r"`(\w+)`", " ".join(re.findall("^- (.+?):", page, re.M)))}
+    assert page.startswith(f"## {name}\n\n```python\n{name}(")
+    assert {*inspect.signature(getattr(headspec, name)).parameters} <= described
 
 
 #: packages whose functions compute with arrays

@@ -245,10 +245,11 @@ LOOKS = {
 
 
 def plot_curve(curve: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw a curve from `headspec.head_curve` with its intervals, and return its axes.
+    """Draw a curve with its intervals, and return its axes.
 
     Parameters
     ----------
+    curve : from `headspec.head_curve`
     axes : matplotlib axes, optional; by default those of a new figure
 
     Examples
